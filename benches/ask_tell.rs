@@ -6,6 +6,7 @@
 //!
 //! Then the same through the library, in memory and with a store, where an ask and a tell are a transaction each (`-- library` for these alone).
 
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may fail loudly")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use hpsearch::Study;
-use hpsearch::study::PolicySpec;
+use hpsearch::study::spec::PolicySpec;
 
 const BLOCK: usize = 1000;
 
@@ -33,7 +34,12 @@ const CASES: &[Case] = &[
         reports: 3,
     },
     Case { name: "tpe", init: r#""sampler":{"type":"tpe"}"#, trials: 10_000, reports: 0 },
-    Case { name: "tpe-independent", init: r#""sampler":{"type":"tpe-independent"}"#, trials: 3_000, reports: 0 },
+    Case {
+        name: "tpe-independent",
+        init: r#""sampler":{"type":"tpe-independent"}"#,
+        trials: 3_000,
+        reports: 0,
+    },
 ];
 
 /// Ten parameters of every kind.
@@ -54,8 +60,10 @@ struct Conversation {
 impl Conversation {
     fn begin(init: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
-        let mut child = command.arg("ask-tell").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let mut child =
+            command.arg("ask-tell").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (input, output) =
+            (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         let mut conversation = Conversation { child, input, output, answer: String::new() };
         let line = format!("{{\"cmd\":\"init\",\"space\":{},{init}}}\n", SPACE.replace('\n', ""));
         conversation.say(&line);
@@ -74,7 +82,10 @@ impl Conversation {
         // A cheap objective that differs from trial to trial: the sampler's time is what is measured.
         let value = (id * 7919 % 10_007) as f64;
         for step in 1..=reports {
-            self.say(&format!("{{\"cmd\":\"report\",\"id\":{id},\"step\":{step},\"value\":{}}}\n", value / step as f64));
+            self.say(&format!(
+                "{{\"cmd\":\"report\",\"id\":{id},\"step\":{step},\"value\":{}}}\n",
+                value / step as f64
+            ));
             if self.answer.contains("stop") {
                 self.say(&format!("{{\"cmd\":\"tell\",\"id\":{id},\"state\":\"pruned\"}}\n"));
                 return;
@@ -85,9 +96,11 @@ impl Conversation {
 
     /// Peak memory in megabytes, where the system tells.
     fn memory(&self) -> f64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))
+            .unwrap_or_default();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        peak.and_then(|peak| peak.trim().trim_end_matches(" kB").parse::<f64>().ok()).map_or(f64::NAN, |kilobytes| kilobytes / 1024.0)
+        peak.and_then(|peak| peak.trim().trim_end_matches(" kB").parse::<f64>().ok())
+            .map_or(f64::NAN, |kilobytes| kilobytes / 1024.0)
     }
 }
 
@@ -100,9 +113,12 @@ fn measure(name: &str, init: &str, trials: usize, reports: u64) {
         (block * BLOCK..(block + 1) * BLOCK).for_each(|id| conversation.trial(id, reports));
         blocks.push(BLOCK as f64 / since.elapsed().as_secs_f64());
     }
-    let (all, memory) = ((blocks.len() * BLOCK) as f64 / begun.elapsed().as_secs_f64(), conversation.memory());
+    let (all, memory) =
+        ((blocks.len() * BLOCK) as f64 / begun.elapsed().as_secs_f64(), conversation.memory());
     let (first, last) = (blocks[0], blocks[blocks.len() - 1]);
-    println!("{name:18} {trials:6} trials: {all:7.0} trials/s; first thousand {first:7.0}, last {last:7.0}; peak {memory:.0} MB");
+    println!(
+        "{name:18} {trials:6} trials: {all:7.0} trials/s; first thousand {first:7.0}, last {last:7.0}; peak {memory:.0} MB"
+    );
     conversation.say("{\"cmd\":\"quit\"}\n");
     conversation.child.wait().unwrap();
 }
@@ -110,21 +126,32 @@ fn measure(name: &str, init: &str, trials: usize, reports: u64) {
 /// Seconds that this thread was on a processor, where the system tells: others on the machine count little.
 fn used() -> f64 {
     let status = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    status.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).map_or(f64::NAN, |nanos| nanos / 1e9)
+    status
+        .split(' ')
+        .next()
+        .and_then(|nanos| nanos.parse::<f64>().ok())
+        .map_or(f64::NAN, |nanos| nanos / 1e9)
 }
 
 /// Trials asked for and told in this process; `store`: into a file of a directory of its own.
 fn library(sampler: &str, trials: usize, store: bool) {
     let directory = tempfile::tempdir().unwrap();
-    let mut study = Study::minimize("bench", "loss").sampler(PolicySpec::named(sampler)).trials(trials as u64 + 1);
+    let mut study = Study::minimize("bench", "loss")
+        .sampler(PolicySpec::named(sampler))
+        .trials(trials as u64 + 1);
     for axis in 0..4 {
         study = study.log_float(&format!("log{axis}"), 1e-6, 1.0);
     }
     for axis in 0..3 {
         study = study.float(&format!("linear{axis}"), 0.0, 1.0);
     }
-    study = study.int("whole0", 1, 64).int("whole1", 1, 64).choice("optimizer", ["sgd", "adamw", "lion", "adagrad"]);
-    let study = if store { study.store(directory.path().join("hpsearch.db")) } else { study }.open().unwrap();
+    study = study
+        .int("whole0", 1, 64)
+        .int("whole1", 1, 64)
+        .choice("optimizer", ["sgd", "adamw", "lion", "adagrad"]);
+    let study = if store { study.store(directory.path().join("hpsearch.db")) } else { study }
+        .open()
+        .unwrap();
     let mut blocks = Vec::new();
     for block in 0..trials / BLOCK {
         let before = used();
@@ -135,7 +162,10 @@ fn library(sampler: &str, trials: usize, store: bool) {
         blocks.push((used() - before) / BLOCK as f64 * 1e3);
     }
     let (place, last) = (if store { "a store" } else { "memory" }, blocks[blocks.len() - 1]);
-    println!("library, {place:8} {sampler:8} {trials:6} trials: processor time of the first thousand {:.3} ms a trial, last {last:.3}", blocks[0]);
+    println!(
+        "library, {place:8} {sampler:8} {trials:6} trials: processor time of the first thousand {:.3} ms a trial, last {last:.3}",
+        blocks[0]
+    );
 }
 
 fn libraries() {
@@ -146,14 +176,20 @@ fn libraries() {
 
 fn main() {
     // cargo adds `--bench`.
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     match &arguments[..] {
         [] => {
             CASES.iter().for_each(|case| measure(case.name, case.init, case.trials, case.reports));
             libraries();
         }
         [which] if which == "library" => libraries(),
-        [sampler, trials] => measure(sampler, &format!("\"sampler\":{{\"type\":\"{sampler}\"}}"), trials.parse().unwrap(), 0),
+        [sampler, trials] => measure(
+            sampler,
+            &format!("\"sampler\":{{\"type\":\"{sampler}\"}}"),
+            trials.parse().unwrap(),
+            0,
+        ),
         _ => panic!("cargo bench --bench ask_tell -- [library | SAMPLER TRIALS]"),
     }
 }

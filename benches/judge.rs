@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
-use hpsearch::event::Event;
-use hpsearch::history::History;
-use hpsearch::metric::{Direction, Metrics};
-use hpsearch::params::Params;
 use hpsearch::pruners::{self, Case, PromotionAsk};
-use hpsearch::seed::SeedTree;
-use hpsearch::space::{Dimension, Distribution, Scale, Space};
-use hpsearch::study::{PolicySpec, Program, StudySpec};
-use hpsearch::time::Timestamp;
-use hpsearch::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
-use hpsearch::view::StudyView;
+use hpsearch::study::event::Event;
+use hpsearch::study::history::History;
+use hpsearch::study::metric::{Direction, Metrics};
+use hpsearch::study::params::Params;
+use hpsearch::study::seed::SeedTree;
+use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
+use hpsearch::study::spec::{PolicySpec, Program, StudySpec};
+use hpsearch::study::state::StudyView;
+use hpsearch::study::time::Timestamp;
+use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 
 const LENGTHS: [u64; 3] = [100, 1_000, 20_000];
 const END: u64 = 81;
@@ -39,26 +39,43 @@ fn space() -> Space {
 
 fn create(view: &mut StudyView, number: u64) {
     let mut params = Params::new();
-    PARAMETERS.iter().zip([0.618, 0.755, 0.569, 0.347, 0.819, 0.430]).for_each(|(name, by)| params.insert(*name, (number as f64 * by).fract()));
-    view.apply(Timestamp(0), &Event::TrialCreated { trial: TrialNumber(number), params, origin: Origin::Asked });
+    PARAMETERS
+        .iter()
+        .zip([0.618, 0.755, 0.569, 0.347, 0.819, 0.430])
+        .for_each(|(name, by)| params.insert(*name, (number as f64 * by).fract()));
+    view.apply(
+        Timestamp(0),
+        &Event::TrialCreated { trial: TrialNumber(number), params, origin: Origin::Asked },
+    );
 }
 
 fn report(view: &mut StudyView, number: u64, step: u64, value: f64) {
     let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
-    view.apply(Timestamp(0), &Event::Reported { trial: TrialNumber(number), attempt: AttemptNumber(0), step, metrics });
+    view.apply(
+        Timestamp(0),
+        &Event::Reported { trial: TrialNumber(number), attempt: AttemptNumber(0), step, metrics },
+    );
 }
 
 /// Trials of which two in three were stopped at each rung, one more that runs.
 fn study(length: u64) -> StudyView {
-    let mut view = StudyView::new(&StudySpec::new("s", "loss", Direction::Minimize, space(), Program::Inline));
+    let mut view =
+        StudyView::new(&StudySpec::new("s", "loss", Direction::Minimize, space(), Program::Inline));
     for number in 0..length {
         create(&mut view, number);
         let value = (number as f64 * 0.618_033_988_749).fract();
-        let last = [1, 3, 9, 27, END].into_iter().zip(0..).find(|(_, rung)| number % 3_u64.pow(rung + 1) != 0).map_or(END, |(step, _)| step);
+        let last = [1, 3, 9, 27, END]
+            .into_iter()
+            .zip(0..)
+            .find(|(_, rung)| number % 3_u64.pow(rung + 1) != 0)
+            .map_or(END, |(step, _)| step);
         (1..=last).for_each(|step| report(&mut view, number, step, value + 1.0 / step as f64));
         let state = if last == END { TrialState::Complete } else { TrialState::Pruned };
         let value = (last == END).then_some(value);
-        view.apply(Timestamp(0), &Event::TrialFinished { trial: TrialNumber(number), state, value, reason: None });
+        view.apply(
+            Timestamp(0),
+            &Event::TrialFinished { trial: TrialNumber(number), state, value, reason: None },
+        );
     }
     create(&mut view, length);
     view
@@ -76,7 +93,10 @@ fn judge(criterion: &mut Criterion) {
     ];
     for (name, spec) in specs {
         let mut group = criterion.benchmark_group(format!("judge/{name}"));
-        group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2)).sample_size(20);
+        group
+            .warm_up_time(Duration::from_millis(300))
+            .measurement_time(Duration::from_secs(2))
+            .sample_size(20);
         for length in LENGTHS {
             let (mut view, space, mut turn) = (study(length), space(), 0_u64);
             let pruner = (pruners::find(&spec.name).unwrap().build)(&spec, Some(END)).unwrap();
@@ -88,8 +108,14 @@ fn judge(criterion: &mut Criterion) {
                     turn += 1;
                     report(&mut view, length, step, 0.4 + (turn as f64 * 0.755).fract());
                     let history = History::new(&view);
-                    let verdict = pruner.judge(&Case { space: &space, history, trial: view.trial(trial).unwrap(), step });
-                    let promotion = pruner.promote(&PromotionAsk { history }, &mut SeedTree::new(0).stream("pruner"));
+                    let verdict = pruner.judge(&Case {
+                        space: &space,
+                        history,
+                        trial: view.trial(trial).unwrap(),
+                        step,
+                    });
+                    let promotion = pruner
+                        .promote(&PromotionAsk { history }, &mut SeedTree::new(0).stream("pruner"));
                     black_box((verdict, promotion))
                 });
             });

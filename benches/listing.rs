@@ -5,6 +5,7 @@
 //! the processor worked for it (the same where nobody else wants the processor).
 //! `cargo bench --bench listing -- PATH [TRIALS]` keeps the store at PATH, and asks the one that is there already.
 
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may fail loudly")]
 
 use std::hint::black_box;
@@ -13,20 +14,20 @@ use std::time::{Duration, Instant};
 
 use rand::RngExt as _;
 
-use hpsearch::device::{Device, Slot};
-use hpsearch::event::{AttemptEnd, Event};
-use hpsearch::metric::Direction;
-use hpsearch::params::{Params, Value};
-use hpsearch::query::{Filter, SortKey, TrialQuery};
 use hpsearch::samplers::conformance::dimension;
-use hpsearch::seed::{SeedTree, StreamRng};
-use hpsearch::space::{Distribution, Scale, Space};
 use hpsearch::storage::sqlite::{SqliteReader, SqliteStore};
 use hpsearch::storage::{Holder, OutcomeCursor, Storage, StorageReader, StudyId, Takeover};
-use hpsearch::study::{Program, StudySpec};
-use hpsearch::time::Timestamp;
-use hpsearch::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
-use hpsearch::verdict::{Reason, Verdict};
+use hpsearch::study::decision::{Reason, Verdict};
+use hpsearch::study::device::{Device, Slot};
+use hpsearch::study::event::{AttemptEnd, Event};
+use hpsearch::study::metric::Direction;
+use hpsearch::study::params::{Params, Value};
+use hpsearch::study::query::{Filter, SortKey, TrialQuery};
+use hpsearch::study::seed::{SeedTree, StreamRng};
+use hpsearch::study::space::{Distribution, Scale, Space};
+use hpsearch::study::spec::{Program, StudySpec};
+use hpsearch::study::time::Timestamp;
+use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 
 const TRIALS: u64 = 100_000;
 const STEPS: u64 = 10;
@@ -37,14 +38,22 @@ const PAGE: u64 = 60;
 
 fn main() {
     // cargo adds `--bench`.
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
-    let trials = arguments.get(1).map_or(TRIALS, |trials| trials.parse().expect("the second argument is a number of trials"));
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let trials = arguments.get(1).map_or(TRIALS, |trials| {
+        trials.parse().expect("the second argument is a number of trials")
+    });
     let directory = tempfile::tempdir().unwrap();
-    let path = arguments.first().map_or_else(|| directory.path().join("hpsearch.db"), PathBuf::from);
+    let path =
+        arguments.first().map_or_else(|| directory.path().join("hpsearch.db"), PathBuf::from);
     if !path.exists() {
         let began = Instant::now();
         write(&path, trials);
-        println!("{trials} trials written in {:.1} s: {:.0} MB", began.elapsed().as_secs_f64(), path.metadata().unwrap().len() as f64 / 1e6);
+        println!(
+            "{trials} trials written in {:.1} s: {:.0} MB",
+            began.elapsed().as_secs_f64(),
+            path.metadata().unwrap().len() as f64 / 1e6
+        );
     }
     ask(&path);
 }
@@ -54,10 +63,16 @@ fn spec() -> StudySpec {
         ("learning_rate", Distribution::float(1e-5, 1e-1, Scale::Log, None)),
         ("weight_decay", Distribution::float(0.0, 0.5, Scale::Linear, None)),
         ("model.num_layers", Distribution::int(1, 12, Scale::Linear, 1)),
-        ("per_device_train_batch_size", Distribution::choice([8i64, 16, 32, 64].map(Value::from).to_vec())),
+        (
+            "per_device_train_batch_size",
+            Distribution::choice([8i64, 16, 32, 64].map(Value::from).to_vec()),
+        ),
         ("optim", Distribution::choice(["adamw", "sgd", "lion"].map(Value::from).to_vec())),
     ];
-    let space = Space::new(axes.into_iter().map(|(name, axis)| dimension(name, axis.unwrap(), &[])).collect()).unwrap();
+    let space = Space::new(
+        axes.into_iter().map(|(name, axis)| dimension(name, axis.unwrap(), &[])).collect(),
+    )
+    .unwrap();
     StudySpec::new(NAME, "eval_loss", Direction::Minimize, space, Program::Inline)
 }
 
@@ -89,24 +104,52 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
     let attempt = AttemptNumber(0);
     let (floor, fate): (f64, f64) = (rng.random(), rng.random());
     let steps = if fate < 0.6 { STEPS } else { rng.random_range(1..=STEPS) };
-    events.push(Event::TrialCreated { trial, params, origin: Origin::Sampled("tpe-independent".to_owned()) });
+    events.push(Event::TrialCreated {
+        trial,
+        params,
+        origin: Origin::Sampled("tpe-independent".to_owned()),
+    });
     let slot = Slot { index: 0, device: Device::Cpu };
-    events.push(Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None, device_micros: 0 });
+    events.push(Event::AttemptStarted {
+        trial,
+        attempt,
+        slot,
+        resume: None,
+        until: None,
+        rows_at_once: None,
+        device_micros: 0,
+    });
     for step in 1..=steps {
         let value = floor + 1.0 / step as f64;
-        let metrics = [("eval_loss".to_owned(), value), ("eval_accuracy".to_owned(), 1.0 / (1.0 + value))].into_iter().collect();
+        let metrics =
+            [("eval_loss".to_owned(), value), ("eval_accuracy".to_owned(), 1.0 / (1.0 + value))]
+                .into_iter()
+                .collect();
         events.push(Event::Reported { trial, attempt, step, metrics });
     }
     let reason = format!("rank 9 of 12 at step {steps}; 4 go on");
     let (end, state, value, reason) = match fate {
-        ..0.6 => (AttemptEnd::Completed, TrialState::Complete, Some(floor + 1.0 / steps as f64), None),
+        ..0.6 => {
+            (AttemptEnd::Completed, TrialState::Complete, Some(floor + 1.0 / steps as f64), None)
+        }
         ..0.95 => {
-            events.push(Event::Decided { trial, step: steps, verdict: Verdict::Stop(Reason(reason.clone())) });
+            events.push(Event::Decided {
+                trial,
+                step: steps,
+                verdict: Verdict::Stop(Reason(reason.clone())),
+            });
             (AttemptEnd::Stopped, TrialState::Pruned, None, Some(reason))
         }
         _ => (AttemptEnd::Diverged, TrialState::Failed, None, Some("exit code 1".to_owned())),
     };
-    events.push(Event::AttemptEnded { trial, attempt, end, reason: None, device_micros: None, memory: None });
+    events.push(Event::AttemptEnded {
+        trial,
+        attempt,
+        end,
+        reason: None,
+        device_micros: None,
+        memory: None,
+    });
     events.push(Event::TrialFinished { trial, state, value, reason });
 }
 
@@ -136,8 +179,12 @@ fn ask(path: &Path) {
     ] {
         let (key, reverse) = SortKey::parse_with(sort, &spec, &metrics).unwrap();
         let filter_of = Filter::parse_with(filter, &spec, &metrics).unwrap();
-        let query = TrialQuery::all(key).reversed(reverse).filtered(filter_of.clone()).page(0, PAGE);
-        told(&format!("page by {sort}, {}", if filter.is_empty() { "all" } else { filter }), || reader.trials(study, &query).unwrap());
+        let query =
+            TrialQuery::all(key).reversed(reverse).filtered(filter_of.clone()).page(0, PAGE);
+        told(
+            &format!("page by {sort}, {}", if filter.is_empty() { "all" } else { filter }),
+            || reader.trials(study, &query).unwrap(),
+        );
         if !filter.is_empty() {
             told(&format!("count {filter}"), || reader.count(study, &filter_of).unwrap());
         }
@@ -150,8 +197,12 @@ fn ask(path: &Path) {
     let (_, cursor) = reader.outcomes(study, OutcomeCursor::default()).unwrap();
     told("outcomes, nothing changed", || reader.outcomes(study, cursor).unwrap());
     increments(path, study, cursor);
-    let best: Vec<TrialNumber> =
-        reader.trials(study, &TrialQuery::all(SortKey::Value).page(0, 1000)).unwrap().iter().map(|trial| trial.number).collect();
+    let best: Vec<TrialNumber> = reader
+        .trials(study, &TrialQuery::all(SortKey::Value).page(0, 1000))
+        .unwrap()
+        .iter()
+        .map(|trial| trial.number)
+        .collect();
     told("curves of 1,000 trials", || reader.curves(study, "eval_accuracy", &best).unwrap());
     told("names of metrics", || reader.metrics(study).unwrap());
 }
@@ -173,7 +224,9 @@ fn increments(path: &Path, study: StudyId, cursor: OutcomeCursor) {
         step: 11,
         metrics: std::iter::once(("eval_loss".to_owned(), 0.5)).collect(),
     };
-    store.append(&lease, Timestamp(0), &(0..20).map(|index| report(index * 997)).collect::<Vec<_>>()).unwrap();
+    store
+        .append(&lease, Timestamp(0), &(0..20).map(|index| report(index * 997)).collect::<Vec<_>>())
+        .unwrap();
     told("outcomes after 20 reports", || store.outcomes(study, cursor).unwrap());
 }
 
@@ -195,5 +248,10 @@ fn told<T>(question: &str, mut answer: impl FnMut() -> T) {
 /// What this thread had of a processor so far.
 fn processor_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    Duration::from_nanos(text.split_whitespace().next().and_then(|nanoseconds| nanoseconds.parse().ok()).unwrap_or(0))
+    Duration::from_nanos(
+        text.split_whitespace()
+            .next()
+            .and_then(|nanoseconds| nanoseconds.parse().ok())
+            .unwrap_or(0),
+    )
 }

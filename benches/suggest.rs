@@ -3,33 +3,39 @@
 //! Before each suggestion one trial gets another value, as one ends in a study: what samplers keep from one suggestion to the next has
 //! something to follow. `tpe, anew` is asked about trials of which nobody says what changed.
 
-#![expect(clippy::unwrap_used, reason = "axes and histories are constants here, and a benchmark may fail loudly")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "axes and histories are constants here, and a benchmark may fail loudly"
+)]
 
 use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
-use hpsearch::event::Event;
-use hpsearch::history::History;
-use hpsearch::metric::{Direction, Metrics};
-use hpsearch::params::Params;
 use hpsearch::samplers::conformance::dimension;
 use hpsearch::samplers::{self, Ask, Sampler};
-use hpsearch::seed::SeedTree;
-use hpsearch::space::{Distribution, Scale, Space};
-use hpsearch::study::{PolicySpec, Program, StudySpec};
-use hpsearch::time::Timestamp;
-use hpsearch::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
-use hpsearch::view::StudyView;
+use hpsearch::study::event::Event;
+use hpsearch::study::history::History;
+use hpsearch::study::metric::{Direction, Metrics};
+use hpsearch::study::params::Params;
+use hpsearch::study::seed::SeedTree;
+use hpsearch::study::space::{Distribution, Scale, Space};
+use hpsearch::study::spec::{PolicySpec, Program, StudySpec};
+use hpsearch::study::state::StudyView;
+use hpsearch::study::time::Timestamp;
+use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 
 const LENGTHS: [u64; 3] = [100, 1_000, 10_000];
 
 /// Ten parameters of every kind; in steps, so that points of any sampler are cells of the grid (13 million of them).
 fn space() -> Space {
-    let float = |low, high, step| Distribution::float(low, high, Scale::Linear, Some(step)).unwrap();
+    let float =
+        |low, high, step| Distribution::float(low, high, Scale::Linear, Some(step)).unwrap();
     let int = |low, high| Distribution::int(low, high, Scale::Linear, 1).unwrap();
-    let choice = |words: &[&str]| Distribution::choice(words.iter().map(|word| (*word).into()).collect()).unwrap();
+    let choice = |words: &[&str]| {
+        Distribution::choice(words.iter().map(|word| (*word).into()).collect()).unwrap()
+    };
     let axes = [
         float(0.0, 1.0, 0.2),
         float(-5.0, 5.0, 2.0),
@@ -42,7 +48,13 @@ fn space() -> Space {
         choice(&["sgd", "adamw", "lion", "adagrad"]),
         choice(&["constant", "linear", "cosine"]),
     ];
-    Space::new(axes.into_iter().enumerate().map(|(index, axis)| dimension(&format!("parameter_{index}"), axis, &[])).collect()).unwrap()
+    Space::new(
+        axes.into_iter()
+            .enumerate()
+            .map(|(index, axis)| dimension(&format!("parameter_{index}"), axis, &[]))
+            .collect(),
+    )
+    .unwrap()
 }
 
 /// The same with continuous axes, half of them logarithmic: what a study of a model has.
@@ -51,9 +63,18 @@ fn continuous_space() -> Space {
         0..4 => Distribution::float(1e-6, 1.0, Scale::Log, None).unwrap(),
         4..7 => Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(),
         7 | 8 => Distribution::int(1, 64, Scale::Log, 1).unwrap(),
-        _ => Distribution::choice(vec!["sgd".into(), "adamw".into(), "lion".into(), "adagrad".into()]).unwrap(),
+        _ => Distribution::choice(vec![
+            "sgd".into(),
+            "adamw".into(),
+            "lion".into(),
+            "adagrad".into(),
+        ])
+        .unwrap(),
     };
-    Space::new((0..10).map(|index| dimension(&format!("parameter_{index}"), axis(index), &[])).collect()).unwrap()
+    Space::new(
+        (0..10).map(|index| dimension(&format!("parameter_{index}"), axis(index), &[])).collect(),
+    )
+    .unwrap()
 }
 
 fn sampler(name: &str, space: &Space) -> Box<dyn Sampler> {
@@ -64,19 +85,34 @@ fn sampler(name: &str, space: &Space) -> Box<dyn Sampler> {
 fn study(space: &Space, length: u64) -> StudyView {
     let random = sampler("random", space);
     let (seeds, nothing) = (SeedTree::new(1), Params::new());
-    let mut view = StudyView::new(&StudySpec::new("bench", "loss", Direction::Minimize, space.clone(), Program::Inline));
+    let mut view = StudyView::new(&StudySpec::new(
+        "bench",
+        "loss",
+        Direction::Minimize,
+        space.clone(),
+        Program::Inline,
+    ));
     for number in 0..length {
         let history = History::of(&[], Direction::Minimize);
         let ask = ask(space, history, TrialNumber(number), &nothing, seeds);
-        let params = random.suggest(&ask, &mut seeds.stream(&format!("sampler/{number}"))).unwrap().unwrap();
+        let params =
+            random.suggest(&ask, &mut seeds.stream(&format!("sampler/{number}"))).unwrap().unwrap();
         let trial = TrialNumber(number);
         let is_pruned = number % 4 == 3;
         view.apply(Timestamp(0), &Event::TrialCreated { trial, params, origin: Origin::Asked });
         for step in 1..=if is_pruned { 3 } else { 10 } {
-            let metrics: Metrics = [("loss".to_owned(), value(number) + 1.0 / step as f64)].into_iter().collect();
-            view.apply(Timestamp(0), &Event::Reported { trial, attempt: AttemptNumber(0), step, metrics });
+            let metrics: Metrics =
+                [("loss".to_owned(), value(number) + 1.0 / step as f64)].into_iter().collect();
+            view.apply(
+                Timestamp(0),
+                &Event::Reported { trial, attempt: AttemptNumber(0), step, metrics },
+            );
         }
-        let (state, value) = if is_pruned { (TrialState::Pruned, None) } else { (TrialState::Complete, Some(value(number))) };
+        let (state, value) = if is_pruned {
+            (TrialState::Pruned, None)
+        } else {
+            (TrialState::Complete, Some(value(number)))
+        };
         view.apply(Timestamp(0), &Event::TrialFinished { trial, state, value, reason: None });
     }
     view
@@ -87,8 +123,24 @@ fn value(number: u64) -> f64 {
     (number as f64 * 0.618_033_988_749).fract()
 }
 
-fn ask<'a>(space: &'a Space, history: History<'a>, number: TrialNumber, fixed: &'a Params, seeds: SeedTree) -> Ask<'a> {
-    Ask { room: None, constraints: &[], earlier: &[], space, history, number, fixed, budget: None, seeds }
+fn ask<'a>(
+    space: &'a Space,
+    history: History<'a>,
+    number: TrialNumber,
+    fixed: &'a Params,
+    seeds: SeedTree,
+) -> Ask<'a> {
+    Ask {
+        room: None,
+        constraints: &[],
+        earlier: &[],
+        space,
+        history,
+        number,
+        fixed,
+        budget: None,
+        seeds,
+    }
 }
 
 fn suggest(criterion: &mut Criterion) {
@@ -104,7 +156,10 @@ fn suggest(criterion: &mut Criterion) {
         ("grid", space()),
     ] {
         let mut group = criterion.benchmark_group(format!("suggest/{name}"));
-        group.warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(3)).sample_size(30);
+        group
+            .warm_up_time(Duration::from_millis(500))
+            .measurement_time(Duration::from_secs(3))
+            .sample_size(30);
         let (name, is_anew) = (name.trim_end_matches(", anew"), name.ends_with(", anew"));
         let sampler = sampler(name, &space);
         let (seeds, nothing) = (SeedTree::new(2), Params::new());
@@ -115,11 +170,25 @@ fn suggest(criterion: &mut Criterion) {
                 bencher.iter(|| {
                     // The last trial that is complete: a multiple of four is.
                     let (trial, state) = (TrialNumber(length - 4), TrialState::Complete);
-                    view.apply(Timestamp(0), &Event::TrialFinished { trial, state, value: Some(value(told)), reason: None });
+                    view.apply(
+                        Timestamp(0),
+                        &Event::TrialFinished {
+                            trial,
+                            state,
+                            value: Some(value(told)),
+                            reason: None,
+                        },
+                    );
                     told += 1;
-                    let history = if is_anew { History::of(&view.trials, Direction::Minimize) } else { History::new(&view) };
+                    let history = if is_anew {
+                        History::of(&view.trials, Direction::Minimize)
+                    } else {
+                        History::new(&view)
+                    };
                     let ask = ask(&space, history, number, &nothing, seeds);
-                    sampler.suggest(black_box(&ask), &mut seeds.stream(&format!("sampler/{number}"))).unwrap()
+                    sampler
+                        .suggest(black_box(&ask), &mut seeds.stream(&format!("sampler/{number}")))
+                        .unwrap()
                 });
             });
         }

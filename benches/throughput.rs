@@ -4,7 +4,11 @@
 //! temporary file. Each case runs in a process of its own, so that its peak memory is its own.
 //! `cargo bench --bench throughput -- CASE [TRIALS]` runs one case in this process.
 
-#![expect(clippy::unwrap_used, reason = "axes and histories are constants here, and a benchmark may fail loudly")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "axes and histories are constants here, and a benchmark may fail loudly"
+)]
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -13,21 +17,21 @@ use std::time::Instant;
 
 use crossbeam_channel::Sender;
 
-use hpsearch::device::{Device, Slot};
 use hpsearch::engine::{Assignment, Input, Outcome};
-use hpsearch::event::AttemptEnd;
-use hpsearch::metric::{Direction, Metrics};
-use hpsearch::params::Params;
 use hpsearch::runner::inline::{GoOn, InlineLauncher, TrialEnd};
 use hpsearch::runner::launcher::{Job, LaunchError, Launcher};
 use hpsearch::runner::{self, Runner};
 use hpsearch::samplers::conformance::dimension;
-use hpsearch::space::{Distribution, Scale, Space};
 use hpsearch::storage::sqlite::SqliteStore;
 use hpsearch::storage::{Storage, StorageReader, StoredStudy};
-use hpsearch::study::{PolicySpec, Program, StudySpec};
-use hpsearch::trial::{AttemptNumber, TrialNumber};
-use hpsearch::verdict::Verdict;
+use hpsearch::study::decision::Verdict;
+use hpsearch::study::device::{Device, Slot};
+use hpsearch::study::event::AttemptEnd;
+use hpsearch::study::metric::{Direction, Metrics};
+use hpsearch::study::params::Params;
+use hpsearch::study::space::{Distribution, Scale, Space};
+use hpsearch::study::spec::{PolicySpec, Program, StudySpec};
+use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 
 const TRIALS: u64 = 10_000;
 const REPORTS: u64 = 10;
@@ -55,26 +59,53 @@ fn none() -> PolicySpec {
 }
 
 fn asha() -> PolicySpec {
-    PolicySpec::named("asha").with("min_resource", 1).with("max_resource", REPORTS).with("reduction_factor", 3)
+    PolicySpec::named("asha")
+        .with("min_resource", 1)
+        .with("max_resource", REPORTS)
+        .with("reduction_factor", 3)
 }
 
 const CASES: &[Case] = &[
     Case { name: "random,none", sampler: "random", pruner: none, workers: Workers::Scripted },
     Case { name: "random,asha", sampler: "random", pruner: asha, workers: Workers::Scripted },
-    Case { name: "random,none,threads", sampler: "random", pruner: none, workers: Workers::Threads },
+    Case {
+        name: "random,none,threads",
+        sampler: "random",
+        pruner: none,
+        workers: Workers::Threads,
+    },
 ];
 
 /// Run when named, not by default: they take minutes where a suggestion takes milliseconds.
 const MORE_CASES: &[Case] = &[
-    Case { name: "random,asha-promote", sampler: "random", pruner: || asha().with("mode", "promote"), workers: Workers::Scripted },
-    Case { name: "random,median", sampler: "random", pruner: || PolicySpec::named("median"), workers: Workers::Scripted },
-    Case { name: "tpe-independent,none", sampler: "tpe-independent", pruner: none, workers: Workers::Scripted },
+    Case {
+        name: "random,asha-promote",
+        sampler: "random",
+        pruner: || asha().with("mode", "promote"),
+        workers: Workers::Scripted,
+    },
+    Case {
+        name: "random,median",
+        sampler: "random",
+        pruner: || PolicySpec::named("median"),
+        workers: Workers::Scripted,
+    },
+    Case {
+        name: "tpe-independent,none",
+        sampler: "tpe-independent",
+        pruner: none,
+        workers: Workers::Scripted,
+    },
 ];
 
 fn main() -> ExitCode {
     // cargo adds `--bench`.
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
-    let trials = arguments.get(1).map_or(Ok(TRIALS), |trials| trials.parse()).expect("the second argument is a number of trials");
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let trials = arguments
+        .get(1)
+        .map_or(Ok(TRIALS), |trials| trials.parse())
+        .expect("the second argument is a number of trials");
     if let Some(name) = arguments.first() {
         let Some(case) = CASES.iter().chain(MORE_CASES).find(|case| case.name == name) else {
             let names: Vec<&str> = CASES.iter().chain(MORE_CASES).map(|case| case.name).collect();
@@ -87,17 +118,27 @@ fn main() -> ExitCode {
     println!("{trials} trials, 10 parameters, {REPORTS} reports each, {SLOTS} slots");
     println!(
         "{:<22} {:>9} {:>9} {:>9} {:>9} {:>15} {:>9} {:>9}",
-        "sampler,pruner", "seconds", "trials/s", "user s", "system s", "trials/CPU s", "peak MB", "store MB"
+        "sampler,pruner",
+        "seconds",
+        "trials/s",
+        "user s",
+        "system s",
+        "trials/CPU s",
+        "peak MB",
+        "store MB"
     );
     let own = std::env::current_exe().expect("this program has a path");
-    let failed = CASES.iter().any(|case| !Command::new(&own).arg(case.name).status().is_ok_and(|status| status.success()));
+    let failed = CASES.iter().any(|case| {
+        !Command::new(&own).arg(case.name).status().is_ok_and(|status| status.success())
+    });
     ExitCode::from(u8::from(failed))
 }
 
 fn run(case: &Case, trials: u64) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("hpsearch.db");
-    let mut spec = StudySpec::new("throughput", METRIC, Direction::Minimize, space(), Program::Inline);
+    let mut spec =
+        StudySpec::new("throughput", METRIC, Direction::Minimize, space(), Program::Inline);
     spec.budget.trials = Some(trials);
     spec.sampler = PolicySpec::named(case.sampler);
     spec.pruner = (case.pruner)();
@@ -120,9 +161,16 @@ fn run(case: &Case, trials: u64) {
     let peak = {
         let mut store = SqliteStore::open(&path).expect("a new store");
         let id = store.create_study(runner::now(), &spec).expect("a new study");
-        let study = StoredStudy { id, spec: spec.clone(), extension: Default::default(), created: runner::now(), directory: None };
+        let study = StoredStudy {
+            id,
+            spec: spec.clone(),
+            extension: Default::default(),
+            created: runner::now(),
+            directory: None,
+        };
         let slots = (0..SLOTS).map(|index| Slot { index, device: Device::Cpu }).collect();
-        let runner = Runner::start(&mut store, &study, slots, launcher, &path).expect("nobody else runs it");
+        let runner =
+            Runner::start(&mut store, &study, slots, launcher, &path).expect("nobody else runs it");
         let outcome = runner.run().expect("the run ends");
         assert!(matches!(outcome, Outcome::Finished(_)), "{outcome:?}");
         // Before the store is read back for the count.
@@ -146,14 +194,24 @@ fn space() -> Space {
         0..4 => Distribution::float(1e-6, 1.0, Scale::Log, None).unwrap(),
         4..7 => Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(),
         7 | 8 => Distribution::int(1, 64, Scale::Log, 1).unwrap(),
-        _ => Distribution::choice(vec!["sgd".into(), "adamw".into(), "lion".into(), "adagrad".into()]).unwrap(),
+        _ => Distribution::choice(vec![
+            "sgd".into(),
+            "adamw".into(),
+            "lion".into(),
+            "adagrad".into(),
+        ])
+        .unwrap(),
     };
-    Space::new((0..10).map(|index| dimension(&format!("parameter_{index}"), axis(index), &[])).collect()).unwrap()
+    Space::new(
+        (0..10).map(|index| dimension(&format!("parameter_{index}"), axis(index), &[])).collect(),
+    )
+    .unwrap()
 }
 
 /// What a point comes to in the end.
 fn floor_of(params: &Params) -> f64 {
-    let number = |name| params.get(name).and_then(|value| value.as_number()).expect("a numeric parameter");
+    let number =
+        |name| params.get(name).and_then(|value| value.as_number()).expect("a numeric parameter");
     (number("parameter_4") - 0.3).powi(2) + (number("parameter_0").log10() + 3.0).powi(2) * 0.05
 }
 
@@ -174,8 +232,11 @@ fn peak_memory() -> f64 {
 fn processor_time() -> (f64, f64) {
     // The fields after the program's name, which may hold anything; in ticks, which Linux shows as 1/100 s.
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(f64::NAN);
+    let fields: Vec<&str> =
+        stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |index: usize| {
+        fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(f64::NAN)
+    };
     (ticks(11) / 100.0, ticks(12) / 100.0)
 }
 
@@ -187,7 +248,11 @@ fn size(path: &Path) -> f64 {
 struct Scripted;
 
 impl Launcher for Scripted {
-    fn launch(&mut self, assignment: &Assignment, inputs: &Sender<Input>) -> Result<Box<dyn Job>, LaunchError> {
+    fn launch(
+        &mut self,
+        assignment: &Assignment,
+        inputs: &Sender<Input>,
+    ) -> Result<Box<dyn Job>, LaunchError> {
         let mut trial = ScriptedTrial {
             trial: assignment.trial,
             attempt: assignment.attempt,
@@ -214,8 +279,10 @@ impl ScriptedTrial {
             return self.end(AttemptEnd::Completed);
         }
         self.step += 1;
-        let metrics: Metrics = [(METRIC.to_owned(), value_at(self.floor, self.step))].into_iter().collect();
-        let report = Input::Report { trial: self.trial, attempt: self.attempt, step: self.step, metrics };
+        let metrics: Metrics =
+            [(METRIC.to_owned(), value_at(self.floor, self.step))].into_iter().collect();
+        let report =
+            Input::Report { trial: self.trial, attempt: self.attempt, step: self.step, metrics };
         self.inputs.send(report).expect("the runner waits for it");
     }
 

@@ -2,33 +2,42 @@
 //!
 //! Plain data: this module is compiled without the trainer too, so that a study is validated by a binary that cannot train.
 
+mod argument;
+mod class_weights;
+mod contradictions;
 mod data;
-mod lines;
+pub mod data_file;
+mod defaults;
 mod model;
 mod probe;
-mod refused;
+mod problem;
+mod resolve;
 mod rows;
-mod schedule;
-mod shape;
+mod scheduler;
 mod table;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod trainer_table;
 mod training;
-mod tuning;
+mod unsupported;
 
+pub(crate) use argument::nearest;
+pub use argument::{Argument, ArgumentDefault, ArgumentKind, table_schema};
+pub use class_weights::ClassWeights;
 pub use data::{Clean, DATA_ARGUMENTS, DataArguments};
-pub use lines::ARGUMENTS;
-pub use model::{Activation, DECODER_TYPES, ENCODER_TYPES, FromScratch, ModelArguments, Pooling, TokenizerArguments, TokenizerKind, TokenizerSource};
+pub use model::{
+    Activation, DECODER_TYPES, ENCODER_TYPES, FromScratch, ModelArguments, Pooling,
+    TokenizerArguments, TokenizerKind, TokenizerSource,
+};
 pub use probe::Probe;
-pub use refused::newer_name;
+pub use problem::{ArgumentProblem, Multiple};
 pub use rows::RowsAtOnce;
 #[cfg(feature = "train")]
-pub(crate) use schedule::LR_END;
-pub use schedule::{Ramp, Schedule, ScheduleArguments};
-#[cfg(feature = "train")]
-pub(crate) use table::nearest;
-pub use table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, check_key, check_values, table_schema};
+pub(crate) use scheduler::LR_END;
+pub use scheduler::{Ramp, SchedulerSettings, SchedulerType};
+pub use table::{check_key, check_values};
 pub use tasks::{TRAINER_TASKS, TaskKind, TrainerTask};
+pub use trainer_table::ARGUMENTS;
 pub use training::{EvalStrategy, LoggingStrategy, Optim, SamplingStrategy, TrainerArguments};
-pub use tuning::ClassWeights;
+pub use unsupported::newer_name;

@@ -11,12 +11,12 @@ mod start;
 use serde_json::{Value as Json, json};
 
 use crate::engine::{Effect, Engine, Input};
-use crate::event::AttemptEnd;
-use crate::metric::{Metrics, Number};
-use crate::time::Timestamp;
-use crate::trial::{Trial, TrialNumber, TrialState};
-use crate::verdict::Verdict;
-use crate::view::StudyView;
+use crate::study::decision::Verdict;
+use crate::study::event::AttemptEnd;
+use crate::study::metric::{Metrics, Number};
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 pub use line::{LONGEST_LINE, serve};
 use request::Request;
@@ -68,10 +68,14 @@ impl Session {
         match Request::read(line)? {
             Request::Init(init) => {
                 if self.study.is_some() {
-                    return Err(Refusal("`init` was said already: another study needs another `hpsearch ask-tell`".to_owned()));
+                    return Err(Refusal(
+                        "`init` was said already: another study needs another `hpsearch ask-tell`"
+                            .to_owned(),
+                    ));
                 }
                 let spec = start::study(*init)?;
-                let engine = Engine::on_demand(spec.clone(), StudyView::new(&spec)).map_err(|error| Refusal(error.to_string()))?;
+                let engine = Engine::on_demand(spec.clone(), StudyView::new(&spec))
+                    .map_err(|error| Refusal(error.to_string()))?;
                 self.study = Some(Study::begin(engine));
                 Ok(done())
             }
@@ -87,7 +91,9 @@ impl Session {
     }
 
     fn study(&mut self) -> Result<&mut Study, Refusal> {
-        let study = self.study.as_mut().ok_or_else(|| Refusal("there is no study yet: say {\"cmd\":\"init\",\"space\":[..]} first".to_owned()))?;
+        let study = self.study.as_mut().ok_or_else(|| {
+            Refusal("there is no study yet: say {\"cmd\":\"init\",\"space\":[..]} first".to_owned())
+        })?;
         study.now.0 += 1;
         Ok(study)
     }
@@ -105,7 +111,8 @@ fn refused(refusal: &Refusal) -> String {
 
 impl Study {
     fn begin(mut engine: Engine) -> Self {
-        engine.step(Timestamp(0), Input::Begin { pid: 0, host: String::new(), requests: Vec::new() });
+        engine
+            .step(Timestamp(0), Input::Begin { pid: 0, host: String::new(), requests: Vec::new() });
         Study { engine, now: Timestamp(0), over: None }
     }
 
@@ -115,12 +122,15 @@ impl Study {
             match effect {
                 Effect::Launch(assignment) if assignment.attempt.0 == 0 => {
                     let mut answer = json!({ "id": assignment.trial, "params": assignment.params });
-                    if let (Some(until), Some(object)) = (assignment.until, answer.as_object_mut()) {
+                    if let (Some(until), Some(object)) = (assignment.until, answer.as_object_mut())
+                    {
                         object.insert("until".to_owned(), until.into());
                     }
                     return Ok(answer);
                 }
-                Effect::Launch(assignment) => return Ok(json!({ "resume": assignment.trial, "until": assignment.until })),
+                Effect::Launch(assignment) => {
+                    return Ok(json!({ "resume": assignment.trial, "until": assignment.until }));
+                }
                 Effect::Finish(outcome) => self.over = Some(outcome.reason().to_owned()),
                 _ => {}
             }
@@ -138,17 +148,30 @@ impl Study {
         let attempt = match (trial.state, trial.last_attempt()) {
             (TrialState::Running, Some(attempt)) => attempt,
             (TrialState::Paused, _) => {
-                return Err(Refusal(format!("trial {number} is paused: it goes on when `ask` answers {{\"resume\":{number}}}")));
+                return Err(Refusal(format!(
+                    "trial {number} is paused: it goes on when `ask` answers {{\"resume\":{number}}}"
+                )));
             }
-            (state, _) => return Err(Refusal(format!("trial {number} is {}: it reports no more", state.as_str()))),
+            (state, _) => {
+                return Err(Refusal(format!(
+                    "trial {number} is {}: it reports no more",
+                    state.as_str()
+                )));
+            }
         };
         let metrics: Metrics = [(METRIC.to_owned(), value)].into_iter().collect();
-        let effects = self.engine.step(self.now, Input::Report { trial: number, attempt, step, metrics });
-        let verdict = effects.into_iter().find_map(|effect| if let Effect::Answer { verdict, .. } = effect { Some(verdict) } else { None });
+        let effects =
+            self.engine.step(self.now, Input::Report { trial: number, attempt, step, metrics });
+        let verdict = effects.into_iter().find_map(|effect| {
+            if let Effect::Answer { verdict, .. } = effect { Some(verdict) } else { None }
+        });
         let verdict = verdict.ok_or_else(|| Refusal(format!("trial {number} is not out")))?;
         if let Verdict::Pause(_) = &verdict {
             // Whoever is told to pause has paused: nobody says so afterwards.
-            self.engine.step(self.now, Input::Ended { trial: number, attempt, end: AttemptEnd::Paused, message: None });
+            self.engine.step(
+                self.now,
+                Input::Ended { trial: number, attempt, end: AttemptEnd::Paused, message: None },
+            );
         }
         let mut answer = json!({ "verdict": verdict.word() });
         if let (Some(reason), Some(object)) = (verdict.reason(), answer.as_object_mut()) {
@@ -157,15 +180,22 @@ impl Study {
         Ok(answer)
     }
 
-    fn tell(&mut self, number: TrialNumber, told: crate::engine::Told, metrics: Metrics) -> Result<Json, Refusal> {
-        if let Some((trial, attempt)) = self.engine.view().trial(number).and_then(|trial| Some((trial, trial.last_attempt()?)))
+    fn tell(
+        &mut self,
+        number: TrialNumber,
+        told: crate::engine::Told,
+        metrics: Metrics,
+    ) -> Result<Json, Refusal> {
+        if let Some((trial, attempt)) =
+            self.engine.view().trial(number).and_then(|trial| Some((trial, trial.last_attempt()?)))
             && trial.state == TrialState::Running
             && metrics.iter().next().is_some()
         {
             let step = trial.last().map_or(0, |(step, _)| step);
             self.engine.step(self.now, Input::Report { trial: number, attempt, step, metrics });
         }
-        let effects = self.engine.tell(self.now, number, told).map_err(|error| Refusal(error.to_string()))?;
+        let effects =
+            self.engine.tell(self.now, number, told).map_err(|error| Refusal(error.to_string()))?;
         for effect in effects {
             if let Effect::Finish(outcome) = effect {
                 self.over = Some(outcome.reason().to_owned());

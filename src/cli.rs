@@ -1,5 +1,10 @@
 //! The command line: what can be typed, and which verb does it; one file a verb.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a front: it reads the clock and the environment for the layers below"
+)]
+
 mod ask_tell;
 mod best;
 mod check;
@@ -19,9 +24,12 @@ mod explain;
 mod export;
 mod export_data;
 mod extend;
+mod failures;
+mod foreground;
 mod gc;
 mod generate;
 mod halving;
+mod held;
 mod importance;
 mod init;
 mod kill;
@@ -30,15 +38,18 @@ mod list;
 mod logs;
 mod ls;
 mod man;
+mod moments;
 mod named_study;
 mod not_built;
 mod note;
 mod output;
 mod output_file;
+mod overrides;
 mod pause;
 mod picture;
 mod plot;
 mod predict;
+mod progress;
 mod request;
 mod resume;
 mod retry;
@@ -72,6 +83,7 @@ use crate::config::shown::{drives_a_terminal, lines};
 
 pub use console::{Console, Talk, life};
 pub use exit::{Exit, Failure};
+use foreground::Foreground;
 
 /// Where the store is unless the command line or the environment says otherwise.
 const DEFAULT_STORE: &str = "runs/hpsearch.db";
@@ -95,6 +107,28 @@ Exit codes:
   3  no completed trial              7    verify found a difference
                                      130, 143  interrupted; run again to go on";
 
+/// What is shown to whoever types the program's name alone; it fits a terminal of 24 rows.
+const START: &str = "\
+hpsearch: hyperparameter search and experiment tracking in one binary
+
+A first study, from data or from a training script of your own:
+  hpsearch init reviews.csv                    write study.toml for your data
+  hpsearch init --command \"python train.py\"    write study.toml for a program
+  hpsearch check                               is study.toml right?
+  hpsearch run                                 search, with a live leaderboard
+  hpsearch best                                the best parameters so far
+
+All commands:
+  start  init check run watch
+  look   ls show trials best curves plot importance explain diff logs events
+  steer  stop pause resume kill enqueue retry extend continue note tag
+  models export train predict generate
+  store  export-data du gc verify doctor
+  more   ask-tell devices list schema completions man
+
+`hpsearch --help` describes them, `hpsearch run --help` one of them.
+";
+
 /// Hyperparameter search from one binary: describe a study in a TOML file, run it, watch it, take the best checkpoint.
 #[derive(Debug, Parser)]
 #[command(name = "hpsearch", bin_name = "hpsearch", version, after_help = EXAMPLES, max_term_width = 100, disable_help_subcommand = true)]
@@ -116,7 +150,7 @@ pub struct Common {
     /// Print results and errors only
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub quiet: bool,
-    /// Say more
+    /// Print more about what is done
     #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet", help_heading = "Global options")]
     pub verbose: u8,
     /// Show tables whole, wider than the terminal
@@ -146,7 +180,7 @@ pub enum Verb {
     Trials(trials::TrialsArguments),
     /// Show the best trial, its parameters as TOML
     Best(best::BestArguments),
-    /// Draw what trials reported over their course
+    /// Draw the learning curves of trials
     Curves(curves::CurvesArguments),
     /// Draw a study: its history, curves, parameters
     Plot(plot::PlotArguments),
@@ -156,9 +190,9 @@ pub enum Verb {
     Explain(explain::ExplainArguments),
     /// Compare two trials, or a changed study file with its study
     Diff(diff::DiffArguments),
-    /// Decide a study again, and show where its journal has something else
+    /// Replay the decisions of a study, and show the first that comes out differently
     Verify(verify::VerifyArguments),
-    /// Print what happened to a study, from its journal
+    /// Print what happened to a study, from its journal (event log)
     Events(events::EventsArguments),
     /// Print what a trial's program printed
     Logs(logs::LogsArguments),
@@ -166,7 +200,7 @@ pub enum Verb {
     Export(export::ExportArguments),
     /// Write the trials or their reports as CSV or JSON lines
     ExportData(export_data::ExportDataArguments),
-    /// Tell what the store and the trials' files take on the disk
+    /// Show the disk usage of the store and the trials' files
     Du(du::DuArguments),
     /// Remove files that no study needs
     Gc(gc::GcArguments),
@@ -174,15 +208,15 @@ pub enum Verb {
     Train(train::TrainArguments),
     /// Use an exported model on texts
     Predict(predict::PredictArguments),
-    /// Let an exported language model go on with a text
+    /// Generate text with an exported language model
     Generate(generate::GenerateArguments),
     /// Ask a running study to stop; it can be resumed
     Stop(stop::StopArguments),
     /// Kill one running trial; it counts as failed
     Kill(kill::KillArguments),
-    /// Let a study or some trials save and leave, until they are resumed
+    /// Pause a study or trials: they save a checkpoint and free their slots
     Pause(pause::PauseArguments),
-    /// Let a paused study or paused trials go on
+    /// Resume a paused study or paused trials
     Resume(resume::ResumeArguments),
     /// Run a configuration of your own next
     Enqueue(enqueue::EnqueueArguments),
@@ -190,14 +224,14 @@ pub enum Verb {
     Retry(retry::RetryArguments),
     /// Raise a study's budget
     Extend(extend::ExtendArguments),
-    /// Let a trial that has ended go on from its checkpoint
+    /// Train a finished trial further, from its checkpoint
     #[command(name = "continue")]
     ContinueTrial(continue_trial::ContinueArguments),
-    /// Write something down about a study or a trial, or show it
+    /// Write a note on a study or a trial, or show its notes
     Note(note::NoteArguments),
-    /// Give and take tags of trials and studies
+    /// Add or remove tags of trials and studies, or show them
     Tag(tag::TagArguments),
-    /// Search for a program that runs the trials itself: JSON lines in and out
+    /// Ask-and-tell interface for a program that runs the trials itself, in JSON lines
     AskTell(ask_tell::AskTellArguments),
     /// List the devices of this machine and which of them can be used
     Devices(devices::DevicesArguments),
@@ -208,7 +242,7 @@ pub enum Verb {
     /// Print the JSON Schema of the study file, for editors
     #[command(after_help = "Examples:\n  hpsearch schema > study.schema.json")]
     Schema,
-    /// Print what a shell needs to complete command lines
+    /// Print a script that completes command lines in a shell
     Completions(completions::CompletionsArguments),
     /// Show the manual, or install its pages
     Man(man::ManArguments),
@@ -241,20 +275,43 @@ pub fn main() -> ExitCode {
         return code;
     }
     completions::answer(CommandLine::command);
-    let mut command_line = match CommandLine::try_parse() {
+    let of_a_child = foreground::command_line(std::env::args_os());
+    let mut command_line = match of_a_child
+        .as_ref()
+        .map_or_else(CommandLine::try_parse, CommandLine::try_parse_from)
+    {
         Ok(command_line) => command_line,
         Err(error) => return refuse(&error),
     };
     if command_line.common.store.as_os_str().is_empty() {
         // An empty variable is none; an empty option is a mistake, as of a script whose own variable is empty.
         if std::env::args_os().any(|word| word == "--store" || word == "--store=") {
-            let failure = Failure::usage("`--store` names no file").help("write `--store PATH`, or leave it out");
+            let failure = Failure::usage("`--store` names no file")
+                .help("write `--store PATH`, or leave it out");
             let _ = write!(io::stderr(), "{failure}");
             return ExitCode::from(failure.exit().code());
         }
         command_line.common.store = DEFAULT_STORE.into();
     }
+    let foreground = match of_a_child.map(|_| Foreground::take()).transpose() {
+        Ok(foreground) => foreground,
+        Err(error) => {
+            let _ = writeln!(
+                io::stderr(),
+                "error: the terminal cannot be opened: {error}\nhelp: `hpsearch run --plain` needs none"
+            );
+            return ExitCode::from(Exit::Internal.code());
+        }
+    };
     let mut console = Console::new(&command_line.common);
+    if let Verb::Run(arguments) = &command_line.verb
+        && foreground.is_none()
+        && arguments.is_on_screen(&console)
+        && let Some(code) = foreground::wait_for_run()
+    {
+        return code;
+    }
+    console.foreground = foreground;
     if prints_long(&command_line.verb) {
         console.page();
     }
@@ -264,7 +321,15 @@ pub fn main() -> ExitCode {
         (Ok(exit), Ok(())) => exit,
         (Err(failure), _) | (_, Err(failure)) => {
             // Whoever closed standard error does not want to hear it.
-            let _ = write!(io::stderr(), "{failure}");
+            let said = failure.to_string();
+            // Errors from below know the commands to type next, and not which store the command line meant.
+            let store = console.store_option();
+            let note = if said.contains("`hpsearch ") && !said.contains(&store) {
+                format!("note: these commands take{store} here\n")
+            } else {
+                String::new()
+            };
+            let _ = write!(io::stderr(), "{said}{note}");
             failure.exit()
         }
     };
@@ -281,7 +346,9 @@ fn worker() -> Option<ExitCode> {
     let code = match words.split_first() {
         None => crate::worker::serve(),
         Some((first, command)) if first == "--exec" => crate::worker::exec(command),
-        Some((first, [run, group @ ..])) if first == "--watch" => crate::worker::watchdog::watch(run, group.first().map(AsRef::as_ref)),
+        Some((first, [run, group @ ..])) if first == "--watch" => {
+            crate::worker::watchdog::watch(run, group.first().map(AsRef::as_ref))
+        }
         Some(_) => return None,
     };
     Some(ExitCode::from(u8::try_from(code).unwrap_or(1)))
@@ -357,38 +424,82 @@ fn prints_long(verb: &Verb) -> bool {
 
 /// Help, the version, or what is wrong with the command line.
 fn refuse(error: &clap::Error) -> ExitCode {
-    if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(verb))) = (error.kind(), error.get(ContextKind::InvalidSubcommand))
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        && std::env::args_os().len() == 1
+    {
+        let _ = io::stderr().write_all(START.as_bytes());
+        return ExitCode::from(Exit::Usage.code());
+    }
+    if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(verb))) =
+        (error.kind(), error.get(ContextKind::InvalidSubcommand))
         && not_built::LATER.contains(&verb.as_str())
     {
         let _ = write!(io::stderr(), "{}", not_built::refusal(verb));
         return ExitCode::from(Exit::Usage.code());
     }
-    if let Some(said) = negative(error) {
+    let words = std::env::args_os().filter_map(|word| word.into_string().ok());
+    if let Some(said) = dashed(error, words).or_else(|| negative(error)) {
         let _ = write!(io::stderr(), "{said}");
         return ExitCode::from(Exit::Usage.code());
     }
     if error.kind() == ErrorKind::InvalidUtf8 {
-        let words: Vec<String> = std::env::args_os().skip(1).filter(|word| word.to_str().is_none()).map(|word| format!("{word:?}")).collect();
+        let words: Vec<String> = std::env::args_os()
+            .skip(1)
+            .filter(|word| word.to_str().is_none())
+            .map(|word| format!("{word:?}"))
+            .collect();
         let help = "names of files may hold any bytes; texts, names and numbers are UTF-8";
         let _ = write!(io::stderr(), "error: not UTF-8: {}\nhelp: {help}\n", words.join(", "));
         return ExitCode::from(Exit::Usage.code());
     }
     // A reader that has gone is no reason to fail. The words it quotes may drive a terminal, and its colours do.
-    let quotes_control = std::env::args_os().any(|word| word.to_string_lossy().chars().any(drives_a_terminal));
-    let _ = if quotes_control { write!(io::stderr(), "{}", lines(&error.render().to_string())) } else { error.print() };
+    let quotes_control =
+        std::env::args_os().any(|word| word.to_string_lossy().chars().any(drives_a_terminal));
+    let _ = if quotes_control {
+        write!(io::stderr(), "{}", lines(&error.render().to_string()))
+    } else {
+        error.print()
+    };
     ExitCode::from(if error.use_stderr() { Exit::Usage.code() } else { Exit::Done.code() })
+}
+
+/// What is said of a text that begins with a dash: clap takes its first letters for options, and its advice is about those.
+fn dashed(error: &clap::Error, words: impl Iterator<Item = String>) -> Option<String> {
+    let usage = error.get(ContextKind::Usage)?.to_string();
+    let positional = ["[TEXT]", "[PROMPT]"].into_iter().find(|name| usage.contains(name))?;
+    let mut words = words
+        .take_while(|word| word != "--")
+        .filter(|word| word.starts_with('-') && word.contains(char::is_whitespace));
+    let text = words.next().filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
+    let help = format!(
+        "write `--` before the texts, behind all options: {} -- {positional}",
+        usage.split_whitespace().skip(1).take(2).collect::<Vec<_>>().join(" ")
+    );
+    Some(format!(
+        "error: `{}` begins with `-`, as options do\nhelp: {help}\n\n{usage}\n\nFor more information, try '--help'.\n",
+        lines(&text)
+    ))
 }
 
 /// What is said of a negative number: clap takes it for an option, and its advice would lead nowhere.
 fn negative(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
-    if error.kind() != ErrorKind::UnknownArgument || !word.starts_with('-') || word.parse::<f64>().is_err() {
+    if error.kind() != ErrorKind::UnknownArgument
+        || !word.starts_with('-')
+        || word.parse::<f64>().is_err()
+    {
         return None;
     }
     let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
     let is_text = ["TEXT", "PROMPT"].iter().any(|text| usage.contains(text));
-    let help = if is_text { "give a number of at least 0; a text that begins with `-` comes after `--`" } else { "give a number of at least 0" };
-    Some(format!("error: `{word}` is negative, and no number here may be\nhelp: {help}\n\n{usage}\n\nFor more information, try '--help'.\n"))
+    let help = if is_text {
+        "give a number of at least 0; a text that begins with `-` comes after `--`"
+    } else {
+        "give a number of at least 0"
+    };
+    Some(format!(
+        "error: `{word}` is negative, and no number here may be\nhelp: {help}\n\n{usage}\n\nFor more information, try '--help'.\n"
+    ))
 }
 
 #[cfg(test)]
@@ -401,15 +512,33 @@ mod tests {
     }
 
     #[test]
+    fn the_start_screen_names_every_verb_and_fits_a_small_terminal() {
+        let listed: Vec<&str> =
+            START.split_once("All commands:").unwrap().1.split_whitespace().collect();
+        for verb in CommandLine::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
+            assert!(listed.contains(&verb.get_name()), "{}", verb.get_name());
+        }
+        // One row is the prompt's.
+        assert!(
+            START.lines().count() <= 23 && START.lines().all(|line| line.chars().count() <= 80)
+        );
+    }
+
+    #[test]
     fn every_verb_has_examples() {
         for verb in CommandLine::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
-            assert!(verb.get_after_help().is_some_and(|text| text.to_string().starts_with("Examples:")), "{}", verb.get_name());
+            assert!(
+                verb.get_after_help().is_some_and(|text| text.to_string().starts_with("Examples:")),
+                "{}",
+                verb.get_name()
+            );
         }
     }
 
     #[test]
     fn the_study_may_be_left_out_before_a_trials_number() {
-        let trial = |arguments: &[&str]| match CommandLine::try_parse_from(arguments).unwrap().verb {
+        let trial = |arguments: &[&str]| match CommandLine::try_parse_from(arguments).unwrap().verb
+        {
             Verb::Kill(arguments) => (arguments.study, arguments.trial),
             other => panic!("{other:?}"),
         };
@@ -419,7 +548,8 @@ mod tests {
 
     #[test]
     fn a_negative_number_is_said_to_be_one() {
-        let said = |arguments: &[&str]| negative(&CommandLine::try_parse_from(arguments).unwrap_err());
+        let said =
+            |arguments: &[&str]| negative(&CommandLine::try_parse_from(arguments).unwrap_err());
         for arguments in [
             &["hpsearch", "explain", "-1"][..],
             &["hpsearch", "extend", "--trials", "-3"],
@@ -427,10 +557,39 @@ mod tests {
             &["hpsearch", "generate", "m", "--temperature", "-0.5"],
         ] {
             let said = said(arguments).unwrap();
-            assert!(said.contains("is negative") && said.contains("\nUsage: hpsearch ") && !said.contains("as a value"), "{said}");
+            assert!(
+                said.contains("is negative")
+                    && said.contains("\nUsage: hpsearch ")
+                    && !said.contains("as a value"),
+                "{said}"
+            );
         }
-        assert!(said(&["hpsearch", "predict", "m", "-1", "star"]).unwrap().contains("comes after `--`"));
+        assert!(
+            said(&["hpsearch", "predict", "m", "-1", "star"]).unwrap().contains("comes after `--`")
+        );
         assert_eq!(said(&["hpsearch", "explain", "--no-such"]), None);
+    }
+
+    #[test]
+    fn a_text_that_begins_with_a_dash_is_said_to_come_after_two() {
+        let said = |arguments: &[&str]| {
+            dashed(
+                &CommandLine::try_parse_from(arguments).unwrap_err(),
+                arguments.iter().map(|word| (*word).to_owned()),
+            )
+        };
+        for text in ["- so so", "-5 stars", "-very bad", "--great, really"] {
+            for verb in ["predict", "generate"] {
+                let said = said(&["hpsearch", verb, "m", text]).unwrap();
+                assert!(
+                    said.starts_with(&format!("error: `{text}` begins with `-`"))
+                        && said.contains(&format!("hpsearch {verb} -- [")),
+                    "{said}"
+                );
+            }
+        }
+        assert_eq!(said(&["hpsearch", "predict", "m", "--jsn"]), None);
+        assert_eq!(said(&["hpsearch", "explain", "-x y"]), None);
     }
 
     #[test]

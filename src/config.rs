@@ -1,6 +1,7 @@
 //! The study file: `study.toml` to a resolved study, or everything that is wrong with it at once.
 
 mod command;
+pub mod command_line;
 mod constraint;
 mod diagnostic;
 mod difference;
@@ -27,15 +28,17 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 pub use diagnostic::{Diagnostic, Diagnostics, Look, Place, Severity, Source};
-pub use difference::{Change, ChangeClass, difference};
+pub use difference::{Change, ChangeClass, difference, difference_to_stored};
 pub use keys::{Contents, Key, KeyKind, TABLES, TableKeys};
 pub use moved::{Moved, moved};
 pub use policies::default_sampler;
 pub use schema::schema;
 pub(crate) use suggestion::{nearest, quoted};
+pub(crate) use trainer::{is_of_hub, of_hub};
 
 use crate::arguments::ARGUMENTS;
-use crate::study::{Program, StepClock, StudySpec};
+use crate::arguments::data_file::is_delimited;
+use crate::study::spec::{Program, StepClock, StudySpec};
 
 /// The duration `text` means (`90m`, `2h30m`, `1d`), or what is wrong with it.
 pub fn duration(text: &str) -> Result<std::time::Duration, &'static str> {
@@ -43,7 +46,8 @@ pub fn duration(text: &str) -> Result<std::time::Duration, &'static str> {
 }
 
 /// What a study's name is, for people who wrote another.
-pub const STUDY_NAME_RULE: &str = "a name has up to 100 letters, digits, `-`, `_` and `.`, and begins with a letter or digit";
+pub const STUDY_NAME_RULE: &str =
+    "a name has up to 100 letters, digits, `-`, `_` and `.`, and begins with a letter or digit";
 
 /// Whether `text` can be a study's name, by [`STUDY_NAME_RULE`].
 pub fn is_study_name(text: &str) -> bool {
@@ -52,7 +56,7 @@ pub fn is_study_name(text: &str) -> bool {
 }
 
 /// The values of a distribution in a few words: "a number from 0 to 1".
-pub fn described(distribution: &crate::space::Distribution) -> String {
+pub fn described(distribution: &crate::study::space::Distribution) -> String {
     space::describe(distribution)
 }
 
@@ -60,15 +64,27 @@ pub fn described(distribution: &crate::space::Distribution) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// It cannot be read.
-    #[error("cannot read the study file `{}`: {source}\nhelp: {}", path.display(), advice(source))]
+    #[error("{}\nhelp: {}", unreadable(path, source), advice(source))]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
+    /// It is data to learn from, as its ending says.
+    #[error("{}\nhelp: {}", data_file(path), make_a_study_of(path))]
+    DataFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is one configuration, as `hpsearch best` prints it.
+    #[error("{}\nhelp: {USE_OF_CONFIGURATION}", configuration(path))]
+    Configuration {
+        /// The file.
+        path: PathBuf,
+    },
     /// It is not text.
-    #[error("the study file `{}` is not UTF-8 text: byte {byte} of line {line} is not a character\nhelp: save it as UTF-8", path.display())]
+    #[error("{}\nhelp: {SAVE_AS_TEXT}", not_text(path, *line, *byte))]
     NotText {
         /// The file.
         path: PathBuf,
@@ -90,13 +106,101 @@ impl ConfigError {
             other => format!("error: {}\n", shown::lines(&other.to_string())),
         }
     }
+
+    /// The same as problems.
+    pub fn into_diagnostics(self) -> Diagnostics {
+        let of = |path: PathBuf, message: String, help: &str| {
+            let file = Source { name: path.display().to_string(), text: String::new() };
+            Diagnostics::new(
+                vec![file],
+                vec![
+                    Diagnostic::error(Some(Place { source: 0, start: 0, end: 0 }), message)
+                        .help(help),
+                ],
+            )
+        };
+        match self {
+            ConfigError::Invalid(diagnostics) => diagnostics,
+            ConfigError::Unreadable { path, source } => {
+                let message = unreadable(&path, &source);
+                of(path, message, advice(&source))
+            }
+            ConfigError::DataFile { path } => {
+                let help = make_a_study_of(&path);
+                let message = data_file(&path);
+                of(path, message, &help)
+            }
+            ConfigError::Configuration { path } => {
+                let message = configuration(&path);
+                of(path, message, USE_OF_CONFIGURATION)
+            }
+            ConfigError::NotText { path, line, byte } => {
+                let message = not_text(&path, line, byte);
+                of(path, message, SAVE_AS_TEXT)
+            }
+        }
+    }
+}
+
+fn data_file(path: &Path) -> String {
+    format!("`{}` is a data file, not a study file", path.display())
+}
+
+fn make_a_study_of(path: &Path) -> String {
+    format!("`hpsearch init {}` makes a study of it", path.display())
+}
+
+fn configuration(path: &Path) -> String {
+    format!(
+        "`{}` has the values of one configuration, as `hpsearch best` prints them, and is no study file",
+        path.display()
+    )
+}
+
+const USE_OF_CONFIGURATION: &str = "`hpsearch export STUDY -o DIR` writes DIR/best.toml, which `hpsearch train` takes; or put these lines under a first [[enqueue]] of the study file, and `hpsearch train study.toml`";
+
+/// Whether a text is what `hpsearch best` prints: values that stand in no table of a study file, nor belong into one.
+fn is_configuration(text: &str) -> bool {
+    fn is_plain(value: &toml::Value) -> bool {
+        match value {
+            toml::Value::Table(nested) => nested.values().all(is_plain),
+            toml::Value::Array(_) | toml::Value::Datetime(_) => false,
+            _ => true,
+        }
+    }
+    let Ok(table) = text.parse::<toml::Table>() else { return false };
+    let is_of_study_file = |key: &String| keys::find(key).is_some();
+    let is_printed = text.starts_with("# trial ");
+    let is_misplaced = |key: &String| !is_printed && keys::owners(key).next().is_some();
+    let has_scalar = table.values().any(|value| !value.is_table());
+    (is_printed || has_scalar)
+        && !table.is_empty()
+        && table.values().all(is_plain)
+        && !table.keys().any(|key| is_of_study_file(key) || is_misplaced(key))
+}
+
+const SAVE_AS_TEXT: &str = "save it as UTF-8";
+
+fn unreadable(path: &Path, error: &io::Error) -> String {
+    format!("cannot read the study file `{}`: {error}", path.display())
+}
+
+fn not_text(path: &Path, line: usize, byte: usize) -> String {
+    format!(
+        "the study file `{}` is not UTF-8 text: byte {byte} of line {line} is not a character",
+        path.display()
+    )
 }
 
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "`hpsearch run` without a file offers to write an example",
-        io::ErrorKind::InvalidInput => "give the path of a study file; `/dev/stdin` reads one from a pipe",
-        io::ErrorKind::IsADirectory => "give the study file itself, for example `hpsearch run studies/mine.toml`",
+        io::ErrorKind::InvalidInput => {
+            "give the path of a study file; `/dev/stdin` reads one from a pipe"
+        }
+        io::ErrorKind::IsADirectory => {
+            "give the study file itself, for example `hpsearch run studies/mine.toml`"
+        }
         _ => "check the file's permissions",
     }
 }
@@ -108,6 +212,22 @@ pub struct Checked {
     pub spec: StudySpec,
     /// Warnings only; possibly none.
     pub warnings: Diagnostics,
+    /// What forbids a study that is not stored yet; empty where nothing does.
+    pub refusals: Diagnostics,
+}
+
+impl Checked {
+    /// The study, as one that begins now.
+    ///
+    /// # Errors
+    /// What forbids it.
+    pub fn begins(&self) -> Result<(), ConfigError> {
+        if self.refusals.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigError::Invalid(self.refusals.clone()))
+        }
+    }
 }
 
 /// The study of the file at `path` with `overrides` (`table.key=value`) over it. Warnings are dropped: see [`load_with_warnings`].
@@ -117,33 +237,53 @@ pub fn load(path: &Path, overrides: &[String]) -> Result<StudySpec, ConfigError>
 
 /// The same with its warnings.
 pub fn load_with_warnings(path: &Path, overrides: &[String]) -> Result<Checked, ConfigError> {
-    let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
-    let bytes = file::read(path).map_err(unreadable)?;
+    let refused = |source| ConfigError::Unreadable { path: path.to_owned(), source };
+    let bytes = file::read(path).map_err(refused)?;
+    if is_delimited(path) || path.extension().is_some_and(|extension| extension == "jsonl") {
+        return Err(ConfigError::DataFile { path: path.to_owned() });
+    }
     let text = String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+        let line_start =
+            before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
         ConfigError::NotText { path: path.to_owned(), line, byte: before.len() - line_start + 1 }
     })?;
-    let base = std::path::absolute(path).map_err(unreadable)?;
+    if is_configuration(&text) {
+        return Err(ConfigError::Configuration { path: path.to_owned() });
+    }
+    let base = std::path::absolute(path).map_err(refused)?;
     let base = base.parent().unwrap_or(Path::new("/"));
     parse_with_warnings(&text, path, base, overrides).map_err(ConfigError::Invalid)
 }
 
 /// The study of `text`. `origin`: its name in messages, whose stem is the study's name when it has none; `base_dir`: the
 /// directory that its paths are relative to. Looks at the file system only to see whether named files are there.
-pub fn parse(text: &str, origin: &Path, base_dir: &Path, overrides: &[String]) -> Result<StudySpec, Diagnostics> {
+pub fn parse(
+    text: &str,
+    origin: &Path,
+    base_dir: &Path,
+    overrides: &[String],
+) -> Result<StudySpec, Diagnostics> {
     parse_with_warnings(text, origin, base_dir, overrides).map(|checked| checked.spec)
 }
 
 /// The same with its warnings.
-pub fn parse_with_warnings(text: &str, origin: &Path, base_dir: &Path, overrides: &[String]) -> Result<Checked, Diagnostics> {
+pub fn parse_with_warnings(
+    text: &str,
+    origin: &Path,
+    base_dir: &Path,
+    overrides: &[String],
+) -> Result<Checked, Diagnostics> {
     // Editors on Windows may begin a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut sources = vec![Source { name: origin.display().to_string(), text: text.to_owned() }];
     let mut problems = Vec::new();
     if base_dir.to_str().is_none() {
-        let message = format!("the name of the study file's directory is not UTF-8: `{}`", base_dir.display());
+        let message = format!(
+            "the name of the study file's directory is not UTF-8: `{}`",
+            base_dir.display()
+        );
         let problem =
             Diagnostic::error(None, message).help("a study keeps its paths as text: rename the directory, or reach it by a link with another name");
         return Err(Diagnostics::new(sources, vec![problem]));
@@ -157,15 +297,26 @@ pub fn parse_with_warnings(text: &str, origin: &Path, base_dir: &Path, overrides
         // What is not TOML has no meaning to complain about.
         return Err(Diagnostics::new(sources, problems));
     }
-    let stem = origin.file_stem().map_or_else(|| "study".to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let stem = origin
+        .file_stem()
+        .map_or_else(|| "study".to_owned(), |stem| stem.to_string_lossy().into_owned());
     let spec = resolve::resolve(&tree, &stem, base_dir, &mut problems);
     let failed = problems.iter().any(|problem| problem.severity == Severity::Error);
     match spec {
-        Some(spec) if !failed => Ok(Checked { spec, warnings: Diagnostics::new(sources, problems) }),
+        Some(spec) if !failed => {
+            let (warnings, refusals) =
+                problems.into_iter().partition(|problem| problem.severity == Severity::Warning);
+            Ok(Checked {
+                spec,
+                warnings: Diagnostics::new(sources.clone(), warnings),
+                refusals: Diagnostics::new(sources, refusals),
+            })
+        }
         _ => {
             if !failed {
                 problems.push(
-                    Diagnostic::error(None, "the study cannot be resolved").help("this is a mistake in hpsearch: please report it with the file"),
+                    Diagnostic::error(None, "the study cannot be resolved")
+                        .help("this is a mistake in hpsearch: please report it with the file"),
                 );
             }
             Err(Diagnostics::new(sources, problems))
@@ -179,13 +330,27 @@ pub fn full_trial(spec: &StudySpec) -> Option<u64> {
     let searched = |key: &str| spec.space.dimension(key).is_some();
     match spec.step {
         StepClock::Epoch => {
-            let stops_early = searched("max_steps") || arguments.get("max_steps").and_then(serde_json::Value::as_i64).is_some_and(|steps| steps > 0);
+            let stops_early = searched("max_steps")
+                || arguments
+                    .get("max_steps")
+                    .and_then(serde_json::Value::as_i64)
+                    .is_some_and(|steps| steps > 0);
             if stops_early || searched("num_train_epochs") || searched("epochs") {
                 return None;
             }
-            let default = || ARGUMENTS.iter().find(|argument| argument.name == "num_train_epochs").map(|argument| argument.default.value());
-            let epochs = arguments.get("num_train_epochs").cloned().or_else(default)?.as_f64()?.ceil();
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a checked positive number, saturating")]
+            let default = || {
+                ARGUMENTS
+                    .iter()
+                    .find(|argument| argument.name == "num_train_epochs")
+                    .map(|argument| argument.default.value())
+            };
+            let epochs =
+                arguments.get("num_train_epochs").cloned().or_else(default)?.as_f64()?.ceil();
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a checked positive number, saturating"
+            )]
             Some(epochs as u64)
         }
         StepClock::Step => arguments.get("max_steps")?.as_u64().filter(|steps| *steps > 0),

@@ -6,6 +6,7 @@
 mod ask;
 mod control;
 mod demand;
+mod first_failures;
 mod killed;
 pub mod memory;
 mod meter;
@@ -23,13 +24,14 @@ mod tell;
 pub mod verify;
 mod window;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use ask::seed_of;
 use demand::Filling;
 pub use demand::{TellError, Told};
+use first_failures::FirstFailures;
 pub use killed::end_of_killed_runner;
 use memory::Starved;
 use meter::Meter;
@@ -42,21 +44,23 @@ use refusals::Refusals;
 use window::Window;
 
 use crate::arguments::RowsAtOnce;
-use crate::checkpoint::Checkpoint;
-use crate::device::Slot;
-use crate::event::{AttemptEnd, Event, Request};
-use crate::lineage::Lineage;
-use crate::metric::Metrics;
-use crate::params::Params;
-use crate::policy::{PolicyError, UnknownPolicy};
 use crate::pruners::{self, Pruner};
 use crate::samplers::{self, Sampler};
-use crate::seed::SeedTree;
-use crate::study::{DeviceLimit, Milestones, StudySpec};
-use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
-use crate::verdict::Verdict;
-use crate::view::StudyView;
+use crate::study::checkpoint::Checkpoint;
+use crate::study::decision::Verdict;
+use crate::study::device::Slot;
+use crate::study::event::{AttemptEnd, Event, Request};
+use crate::study::history::Words;
+use crate::study::metric::Metrics;
+use crate::study::params::Params;
+use crate::study::provenance::Lineage;
+use crate::study::registry::{PolicyError, UnknownPolicy};
+use crate::study::remark::{Remark, RemarkKind, Reports};
+use crate::study::seed::SeedTree;
+use crate::study::spec::{DeviceLimit, Milestones, StudySpec};
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 
 /// How long a trial that was asked to leave may take before it is killed.
 pub const GRACE: Duration = Duration::from_secs(30);
@@ -95,6 +99,15 @@ pub enum Input {
         /// What was measured.
         metrics: Metrics,
     },
+    /// A trial said something that was not taken.
+    Remark {
+        /// Whose.
+        trial: TrialNumber,
+        /// Of which attempt.
+        attempt: AttemptNumber,
+        /// What.
+        remark: Remark,
+    },
     /// A trial saved a checkpoint.
     Checkpoint {
         /// Whose.
@@ -107,6 +120,8 @@ pub enum Input {
         path: PathBuf,
         /// What it takes on the disk, in bytes, where that was measured.
         bytes: Option<u64>,
+        /// The system's clock when a command registered it.
+        system: Option<Timestamp>,
     },
     /// An attempt's process is gone, or its job done.
     Ended {
@@ -175,9 +190,9 @@ pub struct Assignment {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The study is over, with at least one complete trial.
+    /// The study is over, and has a best trial.
     Finished(String),
-    /// The budget ended without a complete trial.
+    /// The budget ended without a trial that can be the best.
     NoValue(String),
     /// Too many trials failed.
     TooManyFailures(String),
@@ -221,6 +236,14 @@ pub enum Effect {
     },
     /// Ask an attempt to checkpoint and leave.
     Leave {
+        /// Whose.
+        trial: TrialNumber,
+        /// Which.
+        attempt: AttemptNumber,
+    },
+    /// Look at what an attempt's processes are doing and write it into its log: it takes too long, or says nothing, and is asked
+    /// to leave.
+    Examine {
         /// Whose.
         trial: TrialNumber,
         /// Which.
@@ -305,6 +328,10 @@ struct Busy {
     peak: u64,
     /// What it was expected to take at most when it began.
     expected: Option<u64>,
+    /// What it reported.
+    reports: Reports,
+    /// What was odd about it: how many times, and what was said last.
+    remarks: BTreeMap<RemarkKind, (u64, String)>,
 }
 
 /// What the run is doing.
@@ -324,6 +351,7 @@ pub struct Engine {
     sampler: Box<dyn Sampler>,
     pruner: Box<dyn Pruner>,
     milestones: Milestones,
+    words: Words,
     seeds: SeedTree,
     view: StudyView,
     /// What decisions may know, where that is not all there is.
@@ -349,9 +377,12 @@ pub struct Engine {
     failed_before: u64,
     /// Trials that failed since the last one that did not.
     failed_in_a_row: u64,
+    first_failures: FirstFailures,
     refusals: Refusals,
     /// The attempts that ran out of memory.
     starved: Starved,
+    /// The remarks that were made of trials, so that another attempt does not begin anew.
+    remarked: BTreeSet<(TrialNumber, RemarkKind)>,
     /// Requests to kill a trial whose process is not gone yet.
     killing: Vec<(i64, TrialNumber)>,
     /// Since when the study is paused with nothing running, and how long it was so before: time that does not count.
@@ -381,9 +412,21 @@ impl Engine {
         let pruner = (pruners::find(&spec.pruner.name)?.build)(&spec.pruner, budget)?;
         let milestones = pruner.milestones(budget);
         let window = spec.deterministic.then(|| Window::new(&spec));
-        let seen = view.trials.iter().rev().map(|trial| (trial.params.fingerprint(), trial.number)).collect();
-        let queue = view.trials.iter().filter(|trial| trial.state == TrialState::Queued).map(|trial| trial.number).collect();
-        let enqueued = view.trials.iter().filter(|trial| matches!(trial.origin, Origin::Enqueued(_))).count() as u64;
+        let seen = view
+            .trials
+            .iter()
+            .rev()
+            .map(|trial| (trial.params.fingerprint(), trial.number))
+            .collect();
+        let queue = view
+            .trials
+            .iter()
+            .filter(|trial| trial.state == TrialState::Queued)
+            .map(|trial| trial.number)
+            .collect();
+        let enqueued =
+            view.trials.iter().filter(|trial| matches!(trial.origin, Origin::Enqueued(_))).count()
+                as u64;
         Ok(Engine {
             seeds: SeedTree::new(spec.seed),
             busy: slots.iter().map(|_| None).collect(),
@@ -391,6 +434,7 @@ impl Engine {
             lineage: None,
             places: slots.iter().map(|_| Place::default()).collect(),
             packed: Packed::new(&spec, &slots),
+            words: Words::of(spec.step),
             spec,
             sampler,
             pruner,
@@ -399,15 +443,22 @@ impl Engine {
             queue,
             recovered: BTreeSet::new(),
             seen,
-            holding: view.trials.iter().filter(|trial| !trial.checkpoints.is_empty()).map(|trial| trial.number).collect(),
+            holding: view
+                .trials
+                .iter()
+                .filter(|trial| !trial.checkpoints.is_empty())
+                .map(|trial| trial.number)
+                .collect(),
             disk_exceeded: false,
             enqueued,
             exhausted: false,
             goal_reached: false,
             failed_before: view.counts.failed - view.race_counts.failed,
             failed_in_a_row: 0,
+            first_failures: FirstFailures::default(),
             refusals: Refusals::default(),
             starved: Starved::default(),
+            remarked: BTreeSet::new(),
             killing: Vec::new(),
             idle_since: None,
             idle: Duration::ZERO,
@@ -443,11 +494,17 @@ impl Engine {
     }
 
     /// The same with the journal that its state is the fold of. A study with `deterministic = true` needs it: what its
-    /// decisions may know is not what has happened. So does one with `trials_per_device = "auto"`, which goes on with as many as were good.
+    /// decisions may know is not what has happened. So does one with `trials_per_device = "auto"`, which goes on with as many as were good,
+    /// and one of which trials failed and none came to anything ([`Engine::needs_journal`]).
     #[must_use]
-    pub fn with_journal<'a>(mut self, journal: impl IntoIterator<Item = (Timestamp, &'a Event)>) -> Self {
-        if self.window.is_some() || self.spec.devices.packed {
-            for (at, event) in journal {
+    pub fn with_journal<'a>(
+        mut self,
+        journal: impl IntoIterator<Item = (Timestamp, &'a Event)>,
+    ) -> Self {
+        let is_shared = self.window.is_some() || self.spec.devices.packed;
+        for (at, event) in journal {
+            self.first_failures.note(&self.spec.program, event);
+            if is_shared {
                 self.packed.recall(at, event);
                 self.needs.apply(&self.spec, &self.view, event);
                 if let Some(window) = &mut self.window {
@@ -456,6 +513,12 @@ impl Engine {
             }
         }
         self
+    }
+
+    /// Whether a study needs its journal to go on, besides the state that it folds to.
+    pub fn needs_journal(spec: &StudySpec, view: &StudyView) -> bool {
+        let only_fails = view.counts.failed > 0 && view.counts.complete + view.counts.pruned == 0;
+        spec.deterministic || spec.devices.packed || only_fails
     }
 
     /// Takes one input; the effects are to be carried out in order, once their events are durable.
@@ -469,9 +532,16 @@ impl Engine {
                     self.emit(Event::AttemptLaunched { trial, attempt, pid, pid_started });
                 }
             }
-            Input::Report { trial, attempt, step, metrics } => self.report(trial, attempt, step, metrics),
-            Input::Checkpoint { trial, attempt, step, path, bytes } => self.checkpoint(trial, attempt, Checkpoint { step, path, bytes }),
-            Input::Ended { trial, attempt, end, message } => self.ended(trial, attempt, end, message),
+            Input::Report { trial, attempt, step, metrics } => {
+                self.report(trial, attempt, step, metrics)
+            }
+            Input::Remark { trial, attempt, remark } => self.remark(trial, attempt, &remark),
+            Input::Checkpoint { trial, attempt, step, path, bytes, system } => {
+                self.checkpoint(trial, attempt, Checkpoint { step, path, bytes }, system)
+            }
+            Input::Ended { trial, attempt, end, message } => {
+                self.ended(trial, attempt, end, message)
+            }
             Input::Request { id, request } => self.serve(id, &request),
             Input::Peak { trial, attempt, bytes } => self.note_peak(trial, attempt, bytes),
             Input::Load(loads) => self.note_load(&loads),
@@ -495,8 +565,17 @@ impl Engine {
 
     /// The next moment at which something happens by itself: send a [`Input::Tick`] then.
     pub fn deadline(&self) -> Option<Timestamp> {
-        let leaves = self.busy.iter().flatten().filter(|busy| !busy.kill_sent).filter_map(|busy| self.attempt_deadline(busy));
-        leaves.chain(self.time_deadline()).chain(self.device_deadline()).chain(self.refusal_deadline()).min()
+        let leaves = self
+            .busy
+            .iter()
+            .flatten()
+            .filter(|busy| !busy.kill_sent)
+            .filter_map(|busy| self.attempt_deadline(busy));
+        leaves
+            .chain(self.time_deadline())
+            .chain(self.device_deadline())
+            .chain(self.refusal_deadline())
+            .min()
     }
 
     /// The state so far.
@@ -533,20 +612,37 @@ impl Engine {
 
     /// Closes the attempts that a dead runner left open.
     fn recover(&mut self) {
-        let open: Vec<TrialNumber> = self.view.trials.iter().filter(|trial| trial.state == TrialState::Running).map(|trial| trial.number).collect();
+        let open: Vec<TrialNumber> = self
+            .view
+            .trials
+            .iter()
+            .filter(|trial| trial.state == TrialState::Running)
+            .map(|trial| trial.number)
+            .collect();
         for number in open {
             let Some(trial) = self.view.trial(number) else { continue };
             let Some(attempt) = trial.last_attempt() else { continue };
             let (until, last, continued) = (trial.until, trial.last(), trial.continued);
-            let verdict = last.and_then(|(step, _)| trial.decision_at(step)).map(|decision| decision.verdict.clone());
+            let verdict = last
+                .and_then(|(step, _)| trial.decision_at(step))
+                .map(|decision| decision.verdict.clone());
             // What its device was used for is told with the end of that runner.
             let reason = Some("the runner died".to_owned());
-            self.emit(Event::AttemptEnded { trial: number, attempt, end: AttemptEnd::Lost, reason, device_micros: Some(0), memory: None });
+            self.emit(Event::AttemptEnded {
+                trial: number,
+                attempt,
+                end: AttemptEnd::Lost,
+                reason,
+                device_micros: Some(0),
+                memory: None,
+            });
             // A pause counts if the attempt was to reach it; otherwise it is the one that this attempt was resumed from.
             let arrived = until.zip(last).is_some_and(|(until, (step, _))| until <= step);
             match (verdict, self.hold_of(number)) {
                 _ if continued.is_some() && arrived => self.complete(number),
-                (Some(Verdict::Stop(reason)), _) if continued.is_none() => self.finish_trial(number, TrialState::Pruned, None, Some(reason.0)),
+                (Some(Verdict::Stop(reason)), _) if continued.is_none() => {
+                    self.finish_trial(number, TrialState::Pruned, None, Some(reason.0))
+                }
                 (Some(Verdict::Pause(reason)), hold) if arrived && continued.is_none() => {
                     self.emit(Event::TrialPaused { trial: number, reason: reason.0, hold });
                 }
@@ -575,21 +671,28 @@ impl Engine {
         if self.spec.devices.packed {
             self.needs.apply(&self.spec, &self.view, event);
         }
+        self.first_failures.note(&self.spec.program, event);
         if let Event::TrialCreated { trial, params, origin } = event {
             self.seen.entry(params.fingerprint()).or_insert(*trial);
             self.enqueued += u64::from(matches!(origin, Origin::Enqueued(_)));
         }
         match event {
-            Event::TrialQueued { trial, .. } | Event::TrialContinued { trial, .. } | Event::TrialCreated { trial, .. } => {
+            Event::TrialQueued { trial, .. }
+            | Event::TrialContinued { trial, .. }
+            | Event::TrialCreated { trial, .. } => {
                 self.queue.insert(*trial);
             }
-            Event::AttemptStarted { trial, .. } | Event::TrialFinished { trial, .. } | Event::TrialPaused { trial, .. } => {
+            Event::AttemptStarted { trial, .. }
+            | Event::TrialFinished { trial, .. }
+            | Event::TrialPaused { trial, .. } => {
                 self.queue.remove(trial);
                 self.recovered.remove(trial);
             }
             Event::AttemptEnded { trial, end, .. } => self.starved.note(*trial, end),
             Event::CheckpointSaved { trial, .. } => drop(self.holding.insert(*trial)),
-            Event::CheckpointDropped { trial, .. } if self.view.trial(*trial).is_none_or(|trial| trial.checkpoints.is_empty()) => {
+            Event::CheckpointDropped { trial, .. }
+                if self.view.trial(*trial).is_none_or(|trial| trial.checkpoints.is_empty()) =>
+            {
                 self.holding.remove(trial);
             }
             _ => {}
@@ -602,6 +705,8 @@ impl Engine {
     }
 
     fn slot_of(&self, trial: TrialNumber, attempt: AttemptNumber) -> Option<usize> {
-        self.busy.iter().position(|busy| busy.as_ref().is_some_and(|busy| busy.trial == trial && busy.attempt == attempt))
+        self.busy.iter().position(|busy| {
+            busy.as_ref().is_some_and(|busy| busy.trial == trial && busy.attempt == attempt)
+        })
     }
 }

@@ -1,5 +1,10 @@
 //! Exporting: the best trial as a directory that is complete in itself, written all or nothing.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "drafts are named after the process that writes them"
+)]
+
 mod bundle;
 mod card;
 mod contents;
@@ -10,6 +15,7 @@ mod marker;
 pub mod recipe;
 mod target;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -19,9 +25,9 @@ pub use draft::{Draft, Purpose};
 pub use recipe::Recipe;
 pub use target::{Needed, Target};
 
-use crate::metric::Metrics;
-use crate::study::{Quantize, StudySpec};
-use crate::trial::Trial;
+use crate::study::metric::Metrics;
+use crate::study::spec::{Quantize, StudySpec};
+use crate::study::trial::{Trial, TrialNumber};
 
 /// What is exported.
 #[derive(Debug)]
@@ -34,7 +40,9 @@ pub struct Exported<'a> {
     pub checkpoint: Option<&'a Path>,
     /// Clock value of the trial's value.
     pub step: Option<u64>,
-    /// Metrics at that clock value, and on the test split if there is one.
+    /// Of which step the checkpoint is.
+    pub holds: Holds,
+    /// Metrics at the checkpoint's step, and on the test split if there is one.
     pub metrics: Metrics,
     /// How to train the same again.
     pub recipe: Recipe,
@@ -42,6 +50,74 @@ pub struct Exported<'a> {
     pub leaders: Vec<Trial>,
     /// What was lost where the weights are of fewer bits than they were trained in; then the checkpoint is the smaller one.
     pub quantized: Option<Quantized>,
+}
+
+/// Of which step an exported checkpoint is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Holds {
+    /// Of that of the trial's value. So it is where there is no checkpoint, too: what is exported then is the configuration.
+    Value,
+    /// Of another one, since there is none of that step.
+    Another {
+        /// Its step.
+        step: u64,
+        /// What the study's metric was then, if it was reported.
+        value: Option<f64>,
+    },
+    /// Nobody can tell: it was written to after it was registered.
+    Unknown {
+        /// The step that it was registered at.
+        registered: u64,
+    },
+}
+
+impl Holds {
+    /// The step of the checkpoint, as far as it is known; `of_value` is that of the trial's value.
+    pub fn step(self, of_value: Option<u64>) -> Option<u64> {
+        match self {
+            Holds::Value => of_value,
+            Holds::Another { step, .. } => Some(step),
+            Holds::Unknown { .. } => None,
+        }
+    }
+}
+
+impl Exported<'_> {
+    /// The step of the checkpoint, as far as it is known.
+    pub fn held_step(&self) -> Option<u64> {
+        self.holds.step(self.step)
+    }
+
+    /// The value that was reported for what the checkpoint holds.
+    pub fn held_value(&self) -> Option<f64> {
+        match self.holds {
+            Holds::Value => self.trial.value,
+            Holds::Another { value, .. } => value,
+            Holds::Unknown { .. } => None,
+        }
+    }
+}
+
+/// Whether a directory has the marker of an export.
+pub fn is_export(directory: &Path) -> bool {
+    directory.join(marker::MARKER).is_file()
+}
+
+/// Where a model that is trained again from a `best.toml` in `directory` goes, if nothing else is said: beside an export, which holds
+/// nothing but what was exported, else `trained` in that directory.
+pub fn default_beside(directory: &Path) -> PathBuf {
+    let beside = || {
+        let whole = std::fs::canonicalize(directory).ok().filter(|_| is_export(directory))?;
+        let mut name = OsString::from(whole.file_name()?);
+        name.push("-trained");
+        // As it was written, where that has a name.
+        Some(if directory.file_name().is_some() {
+            directory.with_file_name(name)
+        } else {
+            whole.with_file_name(name)
+        })
+    };
+    beside().unwrap_or_else(|| directory.join("trained"))
 }
 
 /// A model before its weights were written in fewer bits; [`Exported::metrics`] has what it came to afterwards.
@@ -89,15 +165,25 @@ pub enum Obstacle {
     Changed(Vec<PathBuf>),
     /// Its marker cannot be read.
     Marker,
+    /// It is an export with a checkpoint, of which these are files, and what is exported now has none.
+    HoldsModel(Vec<PathBuf>),
 }
 
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Obstacle::Holds(what, path) => write!(f, "it is or holds {what} (`{}`)", path.display()),
-            Obstacle::LiesIn(what, path) => write!(f, "it lies in {what} (`{}`), which hpsearch removes when it is no longer needed", path.display()),
+            Obstacle::Holds(what, path) => {
+                write!(f, "it is or holds {what} (`{}`)", path.display())
+            }
+            Obstacle::LiesIn(what, path) => write!(
+                f,
+                "it lies in {what} (`{}`), which hpsearch removes when it is no longer needed",
+                path.display()
+            ),
             Obstacle::NoDirectory => f.write_str("it is no directory"),
-            Obstacle::NoExport(names) => write!(f, "it is not an export of hpsearch: it holds {}", some(names)),
+            Obstacle::NoExport(names) => {
+                write!(f, "it is not an export of hpsearch: it holds {}", some(names))
+            }
             Obstacle::NoList(names) => {
                 write!(
                     f,
@@ -105,9 +191,20 @@ impl fmt::Display for Obstacle {
                     some(names)
                 )
             }
-            Obstacle::Unknown(names) => write!(f, "it holds {}, which no export wrote", some(names)),
+            Obstacle::Unknown(names) => {
+                write!(f, "it holds {}, which no export wrote", some(names))
+            }
             Obstacle::Changed(names) => write!(f, "{} changed since the export", some(names)),
-            Obstacle::Marker => write!(f, "its `{}` is damaged or of another version of hpsearch", marker::MARKER),
+            Obstacle::HoldsModel(names) => {
+                write!(
+                    f,
+                    "it is an export with a checkpoint ({}), and the trial that is exported now has none, so that a model would be lost",
+                    some(names)
+                )
+            }
+            Obstacle::Marker => {
+                write!(f, "its `{}` is damaged or of another version of hpsearch", marker::MARKER)
+            }
         }
     }
 }
@@ -115,7 +212,11 @@ impl fmt::Display for Obstacle {
 /// The first few of some names, and how many more there are.
 fn some(names: &[PathBuf]) -> String {
     const SHOWN: usize = 3;
-    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{}`", name.display().to_string().escape_debug())).collect();
+    let shown: Vec<String> = names
+        .iter()
+        .take(SHOWN)
+        .map(|name| format!("`{}`", name.display().to_string().escape_debug()))
+        .collect();
     match names.len().saturating_sub(SHOWN) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
@@ -141,8 +242,22 @@ pub enum ExportError {
         /// What stands in the way.
         why: Obstacle,
     },
+    /// The checkpoint is not where it was.
+    #[error(
+        "the checkpoint of step {step} of trial {trial} is not at `{}` any more: it was moved or deleted after it was registered; \
+         put it back there, or export another trial with `--trial N`",
+        path.display()
+    )]
+    Missing {
+        /// The trial.
+        trial: TrialNumber,
+        /// What the store says that it holds.
+        step: u64,
+        /// Where it should be.
+        path: PathBuf,
+    },
     /// A file could not be read or written.
-    #[error("cannot {doing} `{}`: check its permissions and the space left, or export to another directory", path.display())]
+    #[error("cannot {doing} `{}`: {}", path.display(), what_to_do(doing))]
     Io {
         /// What was being done.
         doing: &'static str,
@@ -153,13 +268,25 @@ pub enum ExportError {
         source: std::io::Error,
     },
     /// Something could not be put into words (TOML or JSON).
-    #[error("cannot write `{file}`: {why}; please report it, and `hpsearch export-data STUDY` takes the tables meanwhile")]
+    #[error(
+        "cannot write `{file}`: {why}; please report it, and `hpsearch export-data STUDY` takes the tables meanwhile"
+    )]
     Format {
         /// The file's name.
         file: &'static str,
         /// What is wrong.
         why: String,
     },
+}
+
+/// What to do about a file that cannot be read, or one that cannot be written.
+fn what_to_do(doing: &str) -> &'static str {
+    match doing {
+        "read" => {
+            "see that it is there and that you may read it, then run the command again, or export another trial with `--trial N`"
+        }
+        _ => "check its permissions and the space left, or export to another directory",
+    }
 }
 
 impl ExportError {

@@ -22,48 +22,29 @@
 //!
 //! # Layers
 //!
-//! A module uses the layers below it and a few friends of its own; `tests/it/layering.rs` holds the table and checks it.
-//! Layers 0 to 2 read no clock, roll no dice of their own and start no thread; of them only the store and the study file
-//! touch the disk.
+//! A module uses the layers below it and a few friends of its own; `tests/it/layering.rs` holds the table and checks it, and
+//! that files of a room use each other in one direction. Layers 0 to 2 read no clock, draw no numbers of their own and start no
+//! thread; of them only the store and the study file touch the disk.
 //!
 //! | layer | module | what it is for |
 //! |---|---|---|
-//! | 0 nouns | [`time`] | moments, as whole microseconds |
-//! | | [`seed`] | named random streams, derived from the study's seed |
-//! | | [`metric`] | values, NaN and infinities included, and their order |
-//! | | [`params`], [`space`] | a point; the set of points, some of their coordinates conditional |
-//! | | [`constraint`] | conditions on points, and on what trials measured |
-//! | | [`device`], [`checkpoint`] | where a trial runs; what it saved |
-//! | | [`study`], [`trial`] | a resolved study; one evaluation of a point |
-//! | | [`sample`], [`race`] | several runs of one configuration; the best ones run against each other at the end |
-//! | | [`configuration`] | trials of one configuration taken together, as samplers and pruners see them |
-//! | | [`lineage`] | where results come from: code, machine, program, data |
-//! | | [`verdict`] | continue, pause or stop, always with the reason and its numbers |
-//! | | [`event`], [`view`] | the journal; the state it folds to |
-//! | | [`history`] | the state as samplers and pruners see it: smaller is better |
-//! | | [`query`] | which trials are listed, and in what order: filters and sort keys |
-//! | 1 policies | [`policy`] | tables of samplers and pruners: names, options, "did you mean" |
-//! | | [`samplers`], [`pruners`] | who proposes points; who stops trials |
-//! | | [`arguments`] | the trainer's arguments and their checks, known to binaries that cannot train |
-//! | | [`outlook`], [`matrix`] | where trials would end, foretold from those that went on; the algebra for it and for processes |
-//! | | [`footprint`] | how much memory a trial takes, learned from those that ended |
-//! | | [`importance`] | which parameters matter: PED-ANOVA and fANOVA |
-//! | | [`config`] | `study.toml` to a resolved study, or everything that is wrong with it |
-//! | | [`forecast`] | how long a study will take, and what it will use |
-//! | | [`storage`] | the store: in memory or one SQLite file |
-//! | | [`warm_start`] | what a new study takes from earlier ones |
-//! | | [`paths`], [`wire`] | where trials' files lie; the lines that runner and child exchange |
-//! | 2 decisions | [`engine`] | the whole search as a state machine without a clock, files or processes |
-//! | 3 the world | [`ask_tell`] | a study whose trials another program runs, line by line |
-//! | | [`processes`] | process trees of Linux: who lives, and killing all of it |
-//! | | [`monitor`] | what the machine's devices are and do |
-//! | | [`runner`] | the one loop: waits, asks the engine, writes, then acts |
-//! | | [`reporters`], [`tui`] | lines and tables for people and programs; the live screens |
+//! | 0 | [`study`] | the nouns as plain data: specification, space, trials, decisions, events, and the state they fold to |
+//! | 1 | [`arguments`] | the trainer's arguments and their checks, known to binaries that cannot train |
+//! | | [`analysis`] | what results say: learning curves, memory, importance, the forecast of a study's time and cost |
+//! | | [`storage`] | the store: in memory or one SQLite file; where trials' files lie |
+//! | | [`samplers`], [`pruners`] | who proposes configurations; who stops trials |
+//! | | [`config`] | `study.toml` to a specification, or everything that is wrong with it |
+//! | 2 | [`engine`] | the whole search as a state machine without a clock, files or processes |
+//! | 3 | [`runner`] | the one loop: waits, asks the engine, writes, then acts; processes, devices, the protocol with children |
+//! | | [`report`] | lines and tables for people and programs |
 //! | | [`export`] | the best trial as a directory, written all or nothing |
-//! | 3' the child | [`worker`] | the process that carries out jobs and dies with its runner |
+//! | 3' | [`worker`] | the child process that carries out jobs and dies with its runner |
 //! | | [`trainer`] | the built-in trainer: the only home of burn and tokenizers; sees `arguments` and nothing else |
-//! | 4 the front | [`cli`] | one file a verb |
+//! | 4 | [`app`] | what is done to studies, without a console |
+//! | 5 | [`cli`] | one file a verb |
+//! | | [`tui`] | the live screens |
 //! | | [`library`] | [`Study`], for Rust programs |
+//! | | [`ask_tell`] | a study whose trials another program runs, line by line |
 //!
 //! # Seams
 //!
@@ -72,12 +53,12 @@
 //! conformance suite in both stores. [`Engine::step`](engine::Engine::step) turns one [`Input`](engine::Input) into
 //! [`Effect`](engine::Effect)s; the [simulator](engine::simulator) drives it under a virtual clock.
 //! [`Launcher`](runner::launcher::Launcher) and [`Job`](runner::launcher::Job) stand for whatever carries out a trial, processes
-//! or threads. [`Reporter`](reporters::Reporter) says what happened; [`Host`](trainer::Host) is all that the trainer knows of
+//! or threads. [`Reporter`](report::Reporter) says what happened; [`Host`](trainer::Host) is all that the trainer knows of
 //! the rest. Every sampler and pruner runs its kind's conformance suite by being in the table.
 //!
 //! # Data flow
 //!
-//! 1. [`config`] reads `study.toml` as a tree with places and resolves it to a [`StudySpec`](study::StudySpec), or tells all
+//! 1. [`config`] reads `study.toml` as a tree with places and resolves it to a [`StudySpec`](study::spec::StudySpec), or tells all
 //!    problems at once.
 //! 2. The store is opened and migrated, the study found by name. A changed file is shown as a difference, and taken, taken
 //!    with `--accept`, or refused without `--fork`.
@@ -90,7 +71,8 @@
 //! 5. The loop: wait for one input, drain the rest, step the engine for each, append the events of the turn in **one
 //!    transaction**, and only then launch, answer, kill, remove, print.
 //! 6. A child carries out the attempt: one long-lived worker a slot for the built-in trainer, one supervisor an attempt for a
-//!    command. It says `@hpsearch {..}` on stdout; every other line is its log. A report of the metric gets a verdict.
+//!    command. It says `@hpsearch {..}` on stdout; every other line is its log. A report of the metric gets a verdict;
+//!    what is not taken of a line is an event ([`Remarked`](study::event::Event::Remarked)), and said.
 //! 7. A checkpoint is written beside its place, synced, renamed, then told. The engine keeps the best of the study, what runs
 //!    and what is paused, and drops the others, and more where `max_disk` is short: one rule, which `du` reads too. Of what is
 //!    dropped only what lies in its own trial's directory is removed ([`runner::removal`]); paths are stored relative to the
@@ -106,7 +88,9 @@
 //! # Crashes and signals
 //!
 //! Nothing is visible before it is durable, so any process may be killed at any time: run the study again. The first SIGINT,
-//! SIGTERM or SIGHUP lets trials save and leave (30 s), the second kills them, the third aborts. Children have process groups of
+//! SIGTERM or SIGHUP lets trials save and leave (30 s), the second kills them, the third aborts. On a terminal `run` is the child of
+//! a process that only waits there and passes signals on, so that it can be detached: the run stays the process that it was
+//! (`cli/foreground.rs`). Children have process groups of
 //! their own and die with their parent; a supervisor adopts what its command leaves behind, and says how it ended on a socket
 //! that the command does not have; what a runner and its supervisors leave that are killed at once, a watchdog ends
 //! ([`worker::watchdog`]). A lease carries an epoch, and a write with an old one is refused. The store runs in WAL mode with `synchronous = NORMAL`: after a power loss it is sound, and may
@@ -116,13 +100,16 @@
 //! ([`engine::memory`]): that is no retry, and the search does not see it. So do `train`, `predict` and the test split at `export`.
 //! Checkpoints are written and read without lying in memory a second time.
 //!
+//! A program at fault ends its study after its first three failures, if they are alike (`engine/first_failures.rs`). What takes too long,
+//! or says nothing, is asked to leave, and killed after the same grace as everything else that was asked.
+//!
 //! What the machine refuses is no trial's fault: the trial stays queued, and after ten refusals in a row the run ends
 //! (`engine/refusals.rs`). A store that refuses (no space, a limit, a file that was moved away or replaced, its log and index
 //! included) ends the run: what runs may save and leave,
 //! nothing is answered that is not written, and the error says what to do. A run reads the system's clock once and counts on
 //! from there ([`runner::clock`]), and a study's time never goes back from one run to the next, so that budgets, stalls and
 //! orders do not depend on who sets the clock. Children are listened to as fast as their words are written, and no faster.
-//! Reporters write on threads of their own, so that a reader who does not read holds up nothing ([`reporters`]).
+//! Reporters write on threads of their own, so that a reader who does not read holds up nothing ([`report`]).
 //!
 //! # Determinism
 //!
@@ -131,7 +118,7 @@
 //! for bit; with several, proposals depend on the order in which trials report. With `deterministic = true` they do not: results
 //! become known to decisions one trial after the other, in the order in which trials began, and a trial begins when all but
 //! the last `slots - 1` before it are known; its verdicts know what was known when it began. The journal says when
-//! ([`ResultsKnown`](event::Event::ResultsKnown)), so that any number of slots goes on with it. The price is a slot that waits for
+//! ([`ResultsKnown`](study::event::Event::ResultsKnown)), so that any number of slots goes on with it. The price is a slot that waits for
 //! a straggler, and decisions that know `slots - 1` results less.
 //!
 //! [`engine::verify`] feeds a journal to an engine and decides everything in it again, with the specification of that time.
@@ -140,12 +127,12 @@
 //!
 //! With `trials_per_device = "auto"` the runner looks at devices and trials once a second and tells the engine
 //! ([`Input::Load`](engine::Input::Load)); [`engine::packing`] decides, without clock and devices of its own, and the journal has each
-//! change ([`Packed`](event::Event::Packed)), from which the next run goes on. It also has what each attempt took of memory, of which
-//! [`footprint`] learns what others will take: who has no room waits, and what fits no device is not proposed.
+//! change ([`Packed`](study::event::Event::Packed)), from which the next run goes on. It also has what each attempt took of memory, of which
+//! [`analysis::memory_model`] learns what others will take: who has no room waits, and what fits no device is not proposed.
 //!
 //! # Several runs of a configuration
 //!
-//! Every run is a trial; [`Origin`](trial::Origin) says whose configuration it repeats. [`configuration`] takes them together:
+//! Every run is a trial; [`Origin`](study::trial::Origin) says whose configuration it repeats. [`study::configuration`] takes them together:
 //! samplers see one point with the mean of its runs, pruners do not see runs that only measure (`replicates`, `race`). A race
 //! is a function of the state too ([`engine::race`]): rounds of one seed each, paired t tests, and only fresh runs count.
 //!
@@ -157,7 +144,7 @@
 //! # Where things are added
 //!
 //! A sampler or pruner: one file and one line of [`SAMPLERS`](samplers::SAMPLERS) or [`PRUNERS`](pruners::PRUNERS). A reporter:
-//! one file, one line of [`REPORTERS`](reporters::REPORTERS), and its flag in `cli`. A training argument: one line of
+//! one file, one line of [`REPORTERS`](report::REPORTERS), and its flag in `cli`. A training argument: one line of
 //! [`ARGUMENTS`](arguments::ARGUMENTS) and its field. A key of the study file: one line of [`TABLES`](config::TABLES), and the
 //! place in `config` that reads it. A task: one file with its `Task` and `Model`, one line of the trainer's `TASKS`, and its words in
 //! [`TRAINER_TASKS`](arguments::TRAINER_TASKS), which binaries that cannot train know too. An architecture of pretrained models: one entry of
@@ -168,62 +155,35 @@
 //! # Where the plan was left
 //!
 //! - No traits for objectives and exporters: there is one exporter, and the three kinds of objective are
-//!   [`Program`](study::Program) and the launchers. A trait comes with the second of its kind.
+//!   [`Program`](study::spec::Program) and the launchers. A trait comes with the second of its kind.
 //! - The engine's `Send` became [`Answer`](engine::Effect::Answer) and [`Leave`](engine::Effect::Leave), and it also removes
 //!   files and serves requests. A pruner also has `first_rung` and `conclude`: ladders of pauses need a first stop and an end.
 //! - Data is prepared before the lease is taken, and the test split measured at export: both are errands, not trials.
-//! - [`paths`], [`policy`], [`processes`] and [`wire`] are modules of their own, since runner, child and command line share them.
-//! - [`reporters::wording`] counts columns with ratatui, so that tables in pipes and on screens agree.
+//! - [`report::wording`] counts columns with ratatui, so that tables in pipes and on screens agree.
 //! - A command's checkpoint that the store does not know is left alone: what it holds, and of which step, only the command knows.
+//!   What it may write over is copied when it is announced (`runner/copies.rs`); the store lists the copy.
 //! - The winner of a race is measured on the test split by `run`, after the runner has left: an errand, as at export.
 //! - Cloning (PBT), several objectives and other machines are not built; the journal, the leases and the schema leave room
 //!   for them.
 
+pub mod analysis;
+pub mod app;
 pub mod arguments;
 pub mod ask_tell;
-pub mod checkpoint;
 pub mod cli;
 pub mod config;
-pub mod configuration;
-pub mod constraint;
-pub mod device;
 pub mod engine;
-pub mod event;
 pub mod export;
-pub mod footprint;
-pub mod forecast;
-pub mod history;
-pub mod importance;
 pub mod library;
-pub mod lineage;
-pub mod matrix;
-pub mod metric;
-pub mod monitor;
-pub mod outlook;
-pub mod params;
-pub mod paths;
-pub mod policy;
-pub mod processes;
 pub mod pruners;
-pub mod query;
-pub mod race;
-pub mod reporters;
+pub mod report;
 pub mod runner;
-pub mod sample;
 pub mod samplers;
-pub mod seed;
-pub mod space;
 pub mod storage;
 pub mod study;
-pub mod time;
 #[cfg(feature = "train")]
 pub mod trainer;
-pub mod trial;
 pub mod tui;
-pub mod verdict;
-pub mod view;
-pub mod warm_start;
-pub mod wire;
 pub mod worker;
 
 pub use engine::Told;

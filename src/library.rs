@@ -1,29 +1,34 @@
 //! The library's front door: a study with a Rust closure as its objective, or with trials that the program runs itself.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a front: it reads the clock and starts threads for the layers below"
+)]
+
 mod open;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::app::warm_start::{self, WarmStartError};
 use crate::config::ChangeClass;
-use crate::constraint::{self, Constraint, Expression, ExpressionError, Known};
-use crate::device::{Device, Slot};
 use crate::engine::{Outcome, TellError};
-use crate::metric::Direction;
-use crate::params::Value;
 use crate::pruners;
 use crate::runner::inline::{InlineLauncher, TrialContext, TrialEnd, TrialError};
 use crate::runner::{Runner, RunnerError};
 use crate::samplers;
-use crate::space::distribution::DistributionError;
-use crate::space::{Condition, Dimension, Distribution, Scale, Space, SpaceError};
 use crate::storage::memory::MemoryStore;
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Storage, StorageError, StoredStudy};
-use crate::study::{Extension, PolicySpec, Program, StudySpec};
-use crate::trial::{LARGEST_STEP, Trial};
-use crate::view::StudyView;
-use crate::warm_start::{self, WarmStartError};
+use crate::study::constraint::{self, Constraint, Expression, ExpressionError, Known};
+use crate::study::device::{Device, Slot};
+use crate::study::metric::Direction;
+use crate::study::params::Value;
+use crate::study::space::distribution::DistributionError;
+use crate::study::space::{Condition, Dimension, Distribution, Scale, Space, SpaceError};
+use crate::study::spec::{Extension, PolicySpec, Program, StudySpec};
+use crate::study::state::StudyView;
+use crate::study::trial::{LARGEST_STEP, Trial};
 
 pub use open::{AskedTrial, OpenStudy};
 
@@ -71,7 +76,9 @@ pub enum StudyError {
         class: ChangeClass,
     },
     /// A limit of the budget that no store can hold.
-    #[error("`budget.{key}` is larger than a store can hold, or no finite number: set a smaller one, or none for no limit")]
+    #[error(
+        "`budget.{key}` is larger than a store can hold, or no finite number: set a smaller one, or none for no limit"
+    )]
     Budget {
         /// Which.
         key: &'static str,
@@ -84,7 +91,7 @@ pub enum StudyError {
     },
     /// The sampler or pruner is not known.
     #[error(transparent)]
-    Policy(#[from] crate::policy::UnknownPolicy),
+    Policy(#[from] crate::study::registry::UnknownPolicy),
     /// The sampler cannot propose a point.
     #[error("{0}")]
     Sampler(String),
@@ -97,7 +104,11 @@ pub enum StudyError {
 }
 
 fn way_out(class: ChangeClass) -> &'static str {
-    if class == ChangeClass::NeedsFork { "choose another name" } else { "`accept_changes()` goes on with it, or choose another name" }
+    if class == ChangeClass::NeedsFork {
+        "choose another name"
+    } else {
+        "`accept_changes()` goes on with it, or choose another name"
+    }
 }
 
 /// A study built in Rust.
@@ -145,7 +156,15 @@ impl Study {
     fn new(name: &str, metric: &str, direction: Direction) -> Self {
         let mut spec = StudySpec::new(name, metric, direction, Space::default(), Program::Inline);
         spec.sampler = crate::config::default_sampler();
-        Study { spec, dimensions: Vec::new(), store: None, threads: 1, takes_over: false, accepts: false, problem: None }
+        Study {
+            spec,
+            dimensions: Vec::new(),
+            store: None,
+            threads: 1,
+            takes_over: false,
+            accepts: false,
+            problem: None,
+        }
     }
 
     /// Searches a real number from `low` to `high`.
@@ -197,7 +216,11 @@ impl Study {
     fn constraint(mut self, condition: &str, kind: fn(Expression) -> Constraint) -> Self {
         match Expression::parse(condition) {
             Ok(expression) => self.spec.constraints.push(kind(expression)),
-            Err(source) => self.problem = self.problem.or_else(|| Some(StudyError::Condition { condition: condition.to_owned(), source })),
+            Err(source) => {
+                self.problem = self.problem.or_else(|| {
+                    Some(StudyError::Condition { condition: condition.to_owned(), source })
+                })
+            }
         }
         self
     }
@@ -263,10 +286,23 @@ impl Study {
         self
     }
 
-    fn dimension(mut self, name: &str, distribution: Result<Distribution, DistributionError>) -> Self {
+    fn dimension(
+        mut self,
+        name: &str,
+        distribution: Result<Distribution, DistributionError>,
+    ) -> Self {
         match distribution {
-            Ok(distribution) => self.dimensions.push(Dimension { name: name.to_owned(), distribution, prior: None, when: None::<Condition> }),
-            Err(source) => self.problem = self.problem.or_else(|| Some(StudyError::Distribution { name: name.to_owned(), source })),
+            Ok(distribution) => self.dimensions.push(Dimension {
+                name: name.to_owned(),
+                distribution,
+                prior: None,
+                when: None::<Condition>,
+            }),
+            Err(source) => {
+                self.problem = self
+                    .problem
+                    .or_else(|| Some(StudyError::Distribution { name: name.to_owned(), source }))
+            }
         }
         self
     }
@@ -275,13 +311,18 @@ impl Study {
     ///
     /// # Errors
     /// The study makes no sense, the store cannot be used, or another process runs the study.
-    pub fn run(self, objective: impl Fn(&mut TrialContext) -> Result<TrialEnd, TrialError> + Send + Sync + 'static) -> Result<Finished, StudyError> {
+    pub fn run(
+        self,
+        objective: impl Fn(&mut TrialContext) -> Result<TrialEnd, TrialError> + Send + Sync + 'static,
+    ) -> Result<Finished, StudyError> {
         let (path, threads) = (self.store.clone(), self.threads);
         let (mut store, study) = self.stored()?;
-        let launcher = InlineLauncher::new(Arc::new(objective), study.spec.objective().metric.clone());
+        let launcher =
+            InlineLauncher::new(Arc::new(objective), study.spec.objective().metric.clone());
         let slots = (0..threads).map(|index| Slot { index, device: Device::Cpu }).collect();
         let path = path.as_deref().unwrap_or(Path::new("hpsearch.db"));
-        let outcome = Runner::start(store.as_mut(), &study, slots, Box::new(launcher), path)?.run()?;
+        let outcome =
+            Runner::start(store.as_mut(), &study, slots, Box::new(launcher), path)?.run()?;
         Ok(Finished { outcome, view: store.view(study.id)? })
     }
 
@@ -305,9 +346,18 @@ impl Study {
         }
         spec.space = Space::new(self.dimensions)?;
         for constraint in &spec.constraints {
-            let known = if matches!(constraint, Constraint::Limit(_)) { Known::Metrics } else { Known::Parameters(&spec.space) };
-            if let Some(source) = constraint::check(constraint.expression(), known).into_iter().next() {
-                return Err(StudyError::Condition { condition: constraint.expression().text().to_owned(), source });
+            let known = if matches!(constraint, Constraint::Limit(_)) {
+                Known::Metrics
+            } else {
+                Known::Parameters(&spec.space)
+            };
+            if let Some(source) =
+                constraint::check(constraint.expression(), known).into_iter().next()
+            {
+                return Err(StudyError::Condition {
+                    condition: constraint.expression().text().to_owned(),
+                    source,
+                });
             }
         }
         let mut store: Box<dyn Storage> = match &self.store {
@@ -327,23 +377,39 @@ impl Study {
 }
 
 /// The study as the store knows it, or a new one.
-fn known_or_new(store: &mut dyn Storage, spec: StudySpec, accepts: bool) -> Result<StoredStudy, StudyError> {
+fn known_or_new(
+    store: &mut dyn Storage,
+    spec: StudySpec,
+    accepts: bool,
+) -> Result<StoredStudy, StudyError> {
     let Some(known) = store.study(&spec.name)? else {
         let now = crate::runner::now();
         let id = store.create_study(now, &spec)?;
-        return Ok(StoredStudy { id, spec, extension: Extension::default(), created: now, directory: None });
+        return Ok(StoredStudy {
+            id,
+            spec,
+            extension: Extension::default(),
+            created: now,
+            directory: None,
+        });
     };
     // The program does not know of `hpsearch extend`.
     let mut spec = spec;
     spec.budget.extend(known.extension);
     let changes = crate::config::difference(&known.spec, &spec);
     // The first of those that ask for most.
-    let Some(change) = changes.iter().rev().max_by_key(|change| change.class) else { return Ok(known) };
+    let Some(change) = changes.iter().rev().max_by_key(|change| change.class) else {
+        return Ok(known);
+    };
     if change.class == ChangeClass::Free || change.class == ChangeClass::NeedsAccept && accepts {
         let lease = crate::runner::take_lease(store, &known)?;
         let updated = store.update_spec(&lease, crate::runner::now(), &spec);
         store.release(&lease)?;
         return updated.map(|()| StoredStudy { spec, ..known }).map_err(StudyError::from);
     }
-    Err(StudyError::Changed { name: spec.name, difference: change.to_string(), class: change.class })
+    Err(StudyError::Changed {
+        name: spec.name,
+        difference: change.to_string(),
+        class: change.class,
+    })
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 /// Trials of the built-in trainer run in processes of this program.
 #[cfg(feature = "train")]
 #[global_allocator]
-static HEAP: hpsearch::trainer::AlignedHeap = hpsearch::trainer::AlignedHeap;
+static ALLOCATOR: hpsearch::trainer::AlignedAllocator = hpsearch::trainer::AlignedAllocator;
 
 fn main() -> ExitCode {
     hpsearch::cli::main()

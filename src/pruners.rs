@@ -14,14 +14,14 @@ mod wilcoxon;
 
 use std::collections::BTreeMap;
 
-use crate::history::History;
-use crate::params::Params;
-use crate::policy::{Entry, PolicyError, PolicyProblem, Table, UnknownPolicy};
-use crate::seed::StreamRng;
-use crate::space::Space;
-use crate::study::{Milestones, PolicySpec};
-use crate::trial::{Trial, TrialNumber};
-use crate::verdict::{Reason, Verdict};
+use crate::study::decision::{Reason, Verdict};
+use crate::study::history::History;
+use crate::study::params::Params;
+use crate::study::registry::{Entry, PolicyError, PolicyProblem, Table, UnknownPolicy};
+use crate::study::seed::StreamRng;
+use crate::study::space::Space;
+use crate::study::spec::{Milestones, PolicySpec};
+use crate::study::trial::{Trial, TrialNumber};
 
 /// A report to be judged.
 #[derive(Clone, Copy, Debug)]
@@ -98,8 +98,17 @@ pub type BuildPruner = fn(&PolicySpec, Option<u64>) -> Result<Box<dyn Pruner>, P
 pub type PrunerEntry = Entry<BuildPruner>;
 
 /// All pruners.
-pub static PRUNERS: &[PrunerEntry] =
-    &[asha::ENTRY, curve::ENTRY, hyperband::ENTRY, median::ENTRY, none::ENTRY, patient::ENTRY, percentile::ENTRY, threshold::ENTRY, wilcoxon::ENTRY];
+pub static PRUNERS: &[PrunerEntry] = &[
+    asha::ENTRY,
+    curve::ENTRY,
+    hyperband::ENTRY,
+    median::ENTRY,
+    none::ENTRY,
+    patient::ENTRY,
+    percentile::ENTRY,
+    threshold::ENTRY,
+    wilcoxon::ENTRY,
+];
 
 /// Names of the study file whose pruners are not built yet.
 pub static NOT_YET: &[&str] = &["pbt"];
@@ -112,7 +121,10 @@ pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownPolicy> {
 }
 
 /// A written pruner as it is stored, its options checked; all problems at once.
-pub fn resolve(name: &str, options: BTreeMap<String, serde_json::Value>) -> Result<PolicySpec, Vec<PolicyProblem>> {
+pub fn resolve(
+    name: &str,
+    options: BTreeMap<String, serde_json::Value>,
+) -> Result<PolicySpec, Vec<PolicyProblem>> {
     TABLE.resolve(name, options)
 }
 

@@ -1,8 +1,14 @@
 //! The one loop that drives a study: waits for an input, asks the engine, writes, and only then acts.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the clock, threads and processes of a run are here"
+)]
+
 pub mod adoption;
 mod causes;
 pub mod clock;
+mod copies;
 pub mod desk;
 pub mod disk;
 pub mod errand;
@@ -10,11 +16,15 @@ pub mod inline;
 pub mod launcher;
 pub mod lease;
 pub mod leftovers;
+mod lines;
 mod listener;
 mod loads;
+pub mod monitor;
 mod outlet;
 pub mod ownership;
 pub mod process;
+pub mod processes;
+pub mod protocol;
 mod registration;
 pub mod removal;
 pub mod signals;
@@ -29,17 +39,18 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use crate::device::Slot;
-use crate::engine::{Effect, Engine, EngineError, FIRST_WAIT, GRACE, Input, Outcome, end_of_killed_runner};
-use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
-use crate::processes;
-use crate::reporters::wording;
-use crate::reporters::{Happening, Reporter};
+use crate::engine::{
+    Effect, Engine, EngineError, FIRST_WAIT, GRACE, Input, Outcome, end_of_killed_runner,
+};
+use crate::report::wording;
+use crate::report::{Happening, Reporter};
 use crate::storage::{Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId};
-use crate::study::{FailureCause, Program};
-use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, TrialNumber};
-use crate::view::StudyView;
+use crate::study::device::Slot;
+use crate::study::event::{Answer, AttemptEnd, Event, Request, Seq};
+use crate::study::spec::{FailureCause, Program};
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, TrialNumber};
 use clock::Clock;
 pub use clock::system_time as now;
 use launcher::{Job, LaunchError, Launcher};
@@ -115,7 +126,8 @@ fn clear_up_after(storage: &mut dyn Storage, lease: &Lease) -> Result<(), Storag
         let mut page = storage.events_before(lease.study, before, 1000)?;
         let Some((first, ..)) = page.first() else { break };
         before = *first;
-        let begun = page.iter().rposition(|(_, _, event)| matches!(event, Event::RunnerStarted { .. }));
+        let begun =
+            page.iter().rposition(|(_, _, event)| matches!(event, Event::RunnerStarted { .. }));
         pages.push(page.split_off(begun.unwrap_or(0)));
         if begun.is_some() {
             break;
@@ -137,7 +149,10 @@ fn last_moment(storage: &dyn Storage, study: StudyId) -> Result<Option<Timestamp
         let events = storage.events_before(study, before, 100)?;
         let Some((first, ..)) = events.first() else { return Ok(None) };
         before = *first;
-        let own = events.iter().rev().find(|(_, _, event)| !matches!(event, Event::Noted { .. } | Event::Tagged { .. }));
+        let own = events
+            .iter()
+            .rev()
+            .find(|(_, _, event)| !matches!(event, Event::Noted { .. } | Event::Tagged { .. }));
         if let Some((_, at, _)) = own {
             return Ok(Some(*at));
         }
@@ -151,11 +166,22 @@ pub fn clock_of(storage: &dyn Storage, study: StudyId) -> Result<Clock, StorageE
 
 /// What was asked of a study while nobody ran it. A request to stop that a dead runner did not live to serve was meant for
 /// that run: it is refused here.
-pub fn waiting_requests(storage: &mut dyn Storage, study: &StoredStudy, lease: &Lease) -> Result<Vec<StoredRequest>, StorageError> {
-    let (stale, requests): (Vec<StoredRequest>, Vec<StoredRequest>) =
-        storage.pending_requests(study.id)?.into_iter().partition(|stored| stored.request == Request::Stop);
-    let answer = Answer::Refused("the run it was meant for had ended: ask again if it still holds".to_owned());
-    let stale: Vec<Event> = stale.into_iter().map(|stored| Event::RequestServed { id: stored.id, answer: answer.clone() }).collect();
+pub fn waiting_requests(
+    storage: &mut dyn Storage,
+    study: &StoredStudy,
+    lease: &Lease,
+) -> Result<Vec<StoredRequest>, StorageError> {
+    let (stale, requests): (Vec<StoredRequest>, Vec<StoredRequest>) = storage
+        .pending_requests(study.id)?
+        .into_iter()
+        .partition(|stored| stored.request == Request::Stop);
+    let answer = Answer::Refused(
+        "the run it was meant for had ended: ask again if it still holds".to_owned(),
+    );
+    let stale: Vec<Event> = stale
+        .into_iter()
+        .map(|stored| Event::RequestServed { id: stored.id, answer: answer.clone() })
+        .collect();
     if !stale.is_empty() {
         let at = clock_of(storage, study.id)?.now();
         storage.append(lease, at, &stale)?;
@@ -204,19 +230,26 @@ impl<'a> Runner<'a> {
             adoption::settle(storage, &lease, study, &files, at)?;
         }
         let mut remover = Remover::new(ownership::own_homes(storage, study, store)?);
-        leftovers::clear_drafts(&crate::paths::data_cache(&study.spec, store));
+        leftovers::clear_drafts(&crate::storage::paths::data_cache(&study.spec, store));
         let view = storage.view(study.id)?;
         adoption::remove_dropped(storage, study.id, &view, &mut remover)?;
-        let needs_journal = study.spec.deterministic || study.spec.devices.packed;
-        let journal = if needs_journal { storage.events_after(study.id, Seq(0), u64::MAX)? } else { Vec::new() };
+        let journal = if Engine::needs_journal(&study.spec, &view) {
+            storage.events_after(study.id, Seq(0), u64::MAX)?
+        } else {
+            Vec::new()
+        };
         let (clock, grace) = (clock_of(storage, study.id)?, grace());
-        let engine = Engine::new(study.spec.clone(), view, slots)?.with_grace(grace).with_first_wait(first_wait());
+        let engine = Engine::new(study.spec.clone(), view, slots)?
+            .with_grace(grace)
+            .with_first_wait(first_wait());
         let engine = engine.with_journal(journal.iter().map(|(_, at, event)| (*at, event)));
         let attempts = match study.spec.program {
             Program::Trainer { .. } => storage.attempts(study.id, None)?,
             Program::Command { .. } | Program::Inline => Vec::new(),
         };
-        let engine = engine.with_ends(attempts.iter().filter_map(|attempt| Some((attempt.trial, attempt.end.as_ref()?))));
+        let engine = engine.with_ends(
+            attempts.iter().filter_map(|attempt| Some((attempt.trial, attempt.end.as_ref()?))),
+        );
         let (tx, rx) = unbounded();
         Ok(Runner {
             storage,
@@ -253,8 +286,15 @@ impl<'a> Runner<'a> {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn report_to(&mut self, reporter: Box<dyn Reporter>, out: Box<dyn Write + Send>) -> Result<(), RunnerError> {
-        let outlet = Outlet::new(reporter, out).map_err(|source| RunnerError::System { doing: "start the thread of a reporter", source })?;
+    pub fn report_to(
+        &mut self,
+        reporter: Box<dyn Reporter>,
+        out: Box<dyn Write + Send>,
+    ) -> Result<(), RunnerError> {
+        let outlet = Outlet::new(reporter, out).map_err(|source| RunnerError::System {
+            doing: "start the thread of a reporter",
+            source,
+        })?;
         self.reporters.push(outlet);
         Ok(())
     }
@@ -283,7 +323,9 @@ impl<'a> Runner<'a> {
             let at = self.clock.now();
             let until = outlet::patience();
             for outlet in std::mem::take(&mut self.reporters) {
-                outlet.end(until, |reporter, out| reporter.study_ended(out, at, outcome.reason(), view));
+                outlet.end(until, |reporter, out| {
+                    reporter.study_ended(out, at, outcome.reason(), view)
+                });
             }
         }
         // The lease of a process that is gone is taken over anyway: failing to give it back loses nothing.
@@ -293,8 +335,13 @@ impl<'a> Runner<'a> {
 
     fn run_loop(&mut self) -> Result<Outcome, RunnerError> {
         let (at, spec, view) = (self.clock.now(), self.engine.spec(), self.engine.view());
-        self.reporters.retain_mut(|outlet| outlet.say(|reporter, out| reporter.study_started(out, at, spec, view)));
-        let requests = std::mem::take(&mut self.waiting).into_iter().map(|stored| (stored.id, stored.request)).collect();
+        self.reporters.retain_mut(|outlet| {
+            outlet.say(|reporter, out| reporter.study_started(out, at, spec, view))
+        });
+        let requests = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .map(|stored| (stored.id, stored.request))
+            .collect();
         let begin = Input::Begin { pid: std::process::id(), host: processes::host(), requests };
         let mut inputs = vec![begin];
         loop {
@@ -312,15 +359,23 @@ impl<'a> Runner<'a> {
             if self.looked.elapsed() >= LOOK {
                 self.looked = Instant::now();
                 self.lease.keep(self.storage)?;
-                let requests = if self.storage.changed()? { self.storage.pending_requests(self.lease.study)? } else { Vec::new() };
+                let requests = if self.storage.changed()? {
+                    self.storage.pending_requests(self.lease.study)?
+                } else {
+                    Vec::new()
+                };
                 if !requests.is_empty() {
-                    return Ok(requests.into_iter().map(|stored| Input::Request { id: stored.id, request: stored.request }).collect());
+                    return Ok(requests
+                        .into_iter()
+                        .map(|stored| Input::Request { id: stored.id, request: stored.request })
+                        .collect());
                 }
             }
             if let Some(loads) = self.loads.as_mut().and_then(Loads::look) {
                 return Ok(vec![Input::Load(loads)]);
             }
-            let until_deadline = self.engine.deadline().map_or(LOOK, |deadline| deadline.since(self.clock.now()));
+            let until_deadline =
+                self.engine.deadline().map_or(LOOK, |deadline| deadline.since(self.clock.now()));
             if let Ok(first) = self.rx.recv_timeout(until_deadline.min(LOOK)) {
                 let mut inputs = vec![first];
                 inputs.extend(self.rx.try_iter().take(INPUTS_A_TURN));
@@ -336,9 +391,15 @@ impl<'a> Runner<'a> {
     fn turn(&mut self, inputs: Vec<Input>) -> Result<Option<Outcome>, RunnerError> {
         let at = self.clock.now();
         self.launcher.look_after();
-        let lost = inputs
-            .iter()
-            .any(|input| matches!(input, Input::Ended { end: AttemptEnd::Failed(_) | AttemptEnd::Interrupted | AttemptEnd::Refused, .. }));
+        let lost = inputs.iter().any(|input| {
+            matches!(
+                input,
+                Input::Ended {
+                    end: AttemptEnd::Failed(_) | AttemptEnd::Interrupted | AttemptEnd::Refused,
+                    ..
+                }
+            )
+        });
         if lost {
             self.launcher.sweep();
         }
@@ -346,7 +407,9 @@ impl<'a> Runner<'a> {
         for input in inputs {
             match &input {
                 Input::Ended { trial, attempt, .. } => drop(self.jobs.remove(&(*trial, *attempt))),
-                Input::Report { trial, attempt, .. } => drop(self.unanswered.insert((*trial, *attempt))),
+                Input::Report { trial, attempt, .. } => {
+                    self.unanswered.insert((*trial, *attempt));
+                }
                 _ => {}
             }
             effects.extend(self.engine.step(at, input));
@@ -357,11 +420,19 @@ impl<'a> Runner<'a> {
         }
         if !events.is_empty() {
             let last = self.storage.append(&self.lease, at, &events)?;
-            let (first, view) = (last.0 + 1 - i64::try_from(events.len()).unwrap_or(0), self.engine.view());
+            let (first, view) =
+                (last.0 + 1 - i64::try_from(events.len()).unwrap_or(0), self.engine.view());
             // A reporter whose stream is closed (`| head`) is let go; the study goes on.
             self.reporters.retain_mut(|outlet| {
-                let mut happenings = (first..).zip(&events).map(|(seq, event)| Happening { seq: Seq(seq), at, event, view });
-                happenings.all(|happening| outlet.tell(happening.seq, |reporter, out| reporter.event(out, &happening)))
+                let mut happenings = (first..).zip(&events).map(|(seq, event)| Happening {
+                    seq: Seq(seq),
+                    at,
+                    event,
+                    view,
+                });
+                happenings.all(|happening| {
+                    outlet.tell(happening.seq, |reporter, out| reporter.event(out, &happening))
+                })
             });
         }
         self.unanswered.clear();
@@ -389,15 +460,25 @@ impl<'a> Runner<'a> {
                             LaunchError::Impossible(_) => AttemptEnd::Failed(FailureCause::Program),
                         };
                         let message = Some(error.to_string());
-                        let _own_channel = self.tx.send(Input::Ended { trial: key.0, attempt: key.1, end, message });
+                        let _own_channel = self.tx.send(Input::Ended {
+                            trial: key.0,
+                            attempt: key.1,
+                            end,
+                            message,
+                        });
                     }
                 }
             }
-            Effect::Answer { trial, attempt, verdict } => self.with_job(trial, attempt, |job| job.answer(&verdict)),
+            Effect::Answer { trial, attempt, verdict } => {
+                self.with_job(trial, attempt, |job| job.answer(&verdict))
+            }
             Effect::Leave { trial, attempt } => self.with_job(trial, attempt, Job::leave),
+            Effect::Examine { trial, attempt } => self.with_job(trial, attempt, Job::examine),
             Effect::Kill { trial, attempt } => self.with_job(trial, attempt, Job::kill),
             Effect::Vacate { slot } => self.launcher.vacate(slot),
-            Effect::Remove { trial, path } => self.remover.remove(trial, &path, listed_in(self.engine.view())),
+            Effect::Remove { trial, path } => {
+                self.remover.remove(trial, &path, listed_in(self.engine.view()))
+            }
             Effect::Finish(outcome) => return Ok(Some(outcome)),
         }
         Ok(None)
@@ -411,7 +492,9 @@ impl<'a> Runner<'a> {
             return;
         }
         let count = self.jobs.len();
-        self.reporters.retain_mut(|outlet| outlet.say(|reporter, out| reporter.store_failed(out, &error.to_string(), count)));
+        self.reporters.retain_mut(|outlet| {
+            outlet.say(|reporter, out| reporter.store_failed(out, &error.to_string(), count))
+        });
         self.jobs.values_mut().for_each(|job| job.leave());
         for (trial, attempt) in std::mem::take(&mut self.unanswered) {
             self.with_job(trial, attempt, Job::give_up);
@@ -419,10 +502,15 @@ impl<'a> Runner<'a> {
         let until = Instant::now() + self.grace;
         while !self.jobs.is_empty() {
             self.launcher.look_after();
-            let next = self.rx.recv_timeout(until.saturating_duration_since(Instant::now()).min(LOOK));
+            let next =
+                self.rx.recv_timeout(until.saturating_duration_since(Instant::now()).min(LOOK));
             match next {
-                Ok(Input::Ended { trial, attempt, .. }) => drop(self.jobs.remove(&(trial, attempt))),
-                Ok(Input::Report { trial, attempt, .. }) => self.with_job(trial, attempt, Job::give_up),
+                Ok(Input::Ended { trial, attempt, .. }) => {
+                    drop(self.jobs.remove(&(trial, attempt)))
+                }
+                Ok(Input::Report { trial, attempt, .. }) => {
+                    self.with_job(trial, attempt, Job::give_up)
+                }
                 Ok(Input::Interrupt | Input::KillAll) => return,
                 Ok(_) => {}
                 Err(_) if Instant::now() >= until => return,
@@ -431,7 +519,12 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn with_job(&mut self, trial: TrialNumber, attempt: AttemptNumber, act: impl FnOnce(&mut (dyn Job + 'static))) {
+    fn with_job(
+        &mut self,
+        trial: TrialNumber,
+        attempt: AttemptNumber,
+        act: impl FnOnce(&mut (dyn Job + 'static)),
+    ) {
         if let Some(job) = self.jobs.get_mut(&(trial, attempt)) {
             act(job.as_mut());
         }
@@ -440,7 +533,9 @@ impl<'a> Runner<'a> {
 
 /// The checkpoints that trials have.
 fn listed_in(view: &StudyView) -> impl Iterator<Item = &Path> {
-    view.trials.iter().flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| checkpoint.path.as_path()))
+    view.trials
+        .iter()
+        .flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| checkpoint.path.as_path()))
 }
 
 /// How long trials that were asked to leave may take: [`GRACE`], or the seconds of `HPSEARCH_GRACE`, which is there for tests.
@@ -464,7 +559,9 @@ fn seconds_of(variable: &str) -> Option<Duration> {
 /// (a disk that is not mounted) is not run at all, see [`ownership::claim`].
 fn forget_lost_checkpoints(storage: &mut dyn Storage, lease: &Lease) -> Result<(), StorageError> {
     let trials = storage.view(lease.study)?.trials;
-    let checkpoints = trials.iter().flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.path.clone())));
+    let checkpoints = trials.iter().flat_map(|trial| {
+        trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.path.clone()))
+    });
     // What cannot be looked at may be there.
     let lost: Vec<Event> = checkpoints
         .filter(|(_, path)| matches!(path.try_exists(), Ok(false)))
@@ -479,8 +576,13 @@ fn forget_lost_checkpoints(storage: &mut dyn Storage, lease: &Lease) -> Result<(
 
 /// Kills what a dead runner of this study left behind: recorded processes that still are the same, and whoever carries
 /// this study's name and store in its environment.
-fn clear_leftovers(storage: &dyn Storage, study: &StoredStudy, store: &Path) -> Result<(), RunnerError> {
-    let open = storage.attempts(study.id, None)?.into_iter().filter(|attempt| attempt.end.is_none());
+fn clear_leftovers(
+    storage: &dyn Storage,
+    study: &StoredStudy,
+    store: &Path,
+) -> Result<(), RunnerError> {
+    let open =
+        storage.attempts(study.id, None)?.into_iter().filter(|attempt| attempt.end.is_none());
     for (pid, started) in open.filter_map(|attempt| attempt.process) {
         if processes::is_alive(pid, started) && !belongs_elsewhere(pid, store) {
             processes::descendants(pid).into_iter().for_each(processes::kill);
@@ -488,8 +590,14 @@ fn clear_leftovers(storage: &dyn Storage, study: &StoredStudy, store: &Path) -> 
         }
     }
     let mine = processes::descendants(std::process::id());
-    let marks = [format!("HPSEARCH_STORE={}", store.display()), format!("HPSEARCH_STUDY={}", study.spec.name)];
-    processes::with_environment(&marks).into_iter().filter(|pid| !mine.contains(pid)).for_each(processes::kill);
+    let marks = [
+        format!("HPSEARCH_STORE={}", store.display()),
+        format!("HPSEARCH_STUDY={}", study.spec.name),
+    ];
+    processes::with_environment(&marks)
+        .into_iter()
+        .filter(|pid| !mine.contains(pid))
+        .for_each(processes::kill);
     Ok(())
 }
 

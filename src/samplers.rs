@@ -24,15 +24,15 @@ use std::collections::BTreeMap;
 pub use earlier::{Taken, earlier};
 pub use untried::untried;
 
-use crate::constraint::{self, Constraint};
-use crate::footprint::{Footprint, smallest_sizes};
-use crate::history::History;
-use crate::params::Params;
-use crate::policy::{Entry, PolicyError, PolicyProblem, Table, UnknownPolicy};
-use crate::seed::{SeedTree, StreamRng};
-use crate::space::Space;
-use crate::study::{Earlier, PolicySpec, StudySpec};
-use crate::trial::{TrialNumber, TrialState};
+use crate::analysis::memory_model::{Footprint, smallest_sizes};
+use crate::study::constraint::{self, Constraint};
+use crate::study::history::History;
+use crate::study::params::Params;
+use crate::study::registry::{Entry, PolicyError, PolicyProblem, Table, UnknownPolicy};
+use crate::study::seed::{SeedTree, StreamRng};
+use crate::study::space::Space;
+use crate::study::spec::{Earlier, PolicySpec, StudySpec};
+use crate::study::trial::{TrialNumber, TrialState};
 
 /// What a sampler is asked.
 #[derive(Clone, Copy, Debug)]
@@ -103,21 +103,39 @@ impl<'a> Ask<'a> {
     /// Whether a point keeps what the study requires of parameters. Samplers that choose among candidates choose among those;
     /// [`propose`] draws again for the others.
     pub fn allows(&self, params: &Params) -> bool {
-        constraint::broken(self.constraints, params).is_none() && self.room.is_none_or(|room| room.takes(params))
+        constraint::broken(self.constraints, params).is_none()
+            && self.room.is_none_or(|room| room.takes(params))
     }
 
     /// Whether there are points that [`Ask::allows`] may refuse.
     pub fn is_restricted(&self) -> bool {
-        self.room.is_some() || self.constraints.iter().any(|constraint| matches!(constraint, Constraint::Require(_)))
+        self.room.is_some()
+            || self
+                .constraints
+                .iter()
+                .any(|constraint| matches!(constraint, Constraint::Require(_)))
     }
 
     /// How the study stands.
     pub fn situation(&self) -> Situation<'a> {
         let trials = self.history.trials();
-        let finished = trials.iter().filter(|trial| trial.state.is_finished() || trial.state == TrialState::Paused).count() as u64;
-        let stopped = trials.iter().filter(|trial| matches!(trial.state, TrialState::Pruned | TrialState::Paused)).count() as u64;
+        let finished = trials
+            .iter()
+            .filter(|trial| trial.state.is_finished() || trial.state == TrialState::Paused)
+            .count() as u64;
+        let stopped = trials
+            .iter()
+            .filter(|trial| matches!(trial.state, TrialState::Pruned | TrialState::Paused))
+            .count() as u64;
         let unfinished = trials.len() as u64 - finished;
-        Situation { space: self.space, number: self.number, finished, stopped, unfinished, budget: self.budget }
+        Situation {
+            space: self.space,
+            number: self.number,
+            finished,
+            stopped,
+            unfinished,
+            budget: self.budget,
+        }
     }
 }
 
@@ -153,7 +171,9 @@ pub enum SamplerError {
         why: String,
     },
     /// No point that was drawn keeps the constraints.
-    #[error("none of {draws} random points keeps the constraints: {rejected}; loosen a `[[constraint]]`, or narrow `[space]` to where they hold")]
+    #[error(
+        "none of {draws} random points keeps the constraints: {rejected}; loosen a `[[constraint]]`, or narrow `[space]` to where they hold"
+    )]
     Constraints {
         /// How many were drawn.
         draws: u32,
@@ -161,7 +181,9 @@ pub enum SamplerError {
         rejected: String,
     },
     /// Its arithmetic failed.
-    #[error("sampler `{sampler}` failed: {why}; another `name` in `[sampler]` goes on with the same trials")]
+    #[error(
+        "sampler `{sampler}` failed: {why}; another `type` in `[sampler]` goes on with the same trials"
+    )]
     Internal {
         /// Its name.
         sampler: &'static str,
@@ -197,7 +219,11 @@ const DRAWS_BY_CHANCE: u32 = 10_000;
 ///
 /// # Errors
 /// Those of the sampler; or of 10,000 random points none keeps the constraints, and which of them reject how many.
-pub fn propose(sampler: &dyn Sampler, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
+pub fn propose(
+    sampler: &dyn Sampler,
+    ask: &Ask<'_>,
+    rng: &mut StreamRng,
+) -> Result<Option<Params>, SamplerError> {
     if !ask.is_restricted() {
         return sampler.suggest(ask, rng);
     }
@@ -208,7 +234,9 @@ pub fn propose(sampler: &dyn Sampler, ask: &Ask<'_>, rng: &mut StreamRng) -> Res
         }
     }
     if ask.room.is_some() {
-        if let Some(point) = (0..DRAWS_FOR_MEMORY).map(|_| random::point(ask, rng)).find(|point| ask.allows(point)) {
+        if let Some(point) =
+            (0..DRAWS_FOR_MEMORY).map(|_| random::point(ask, rng)).find(|point| ask.allows(point))
+        {
             return Ok(Some(point));
         }
         // What was learned may be wrong, and somebody has to find out.
@@ -219,14 +247,16 @@ pub fn propose(sampler: &dyn Sampler, ask: &Ask<'_>, rng: &mut StreamRng) -> Res
 
 /// A random point that keeps the constraints.
 fn by_chance(ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Params, SamplerError> {
-    let mut rejected: Vec<(&Constraint, u32)> = ask.constraints.iter().map(|constraint| (constraint, 0)).collect();
+    let mut rejected: Vec<(&Constraint, u32)> =
+        ask.constraints.iter().map(|constraint| (constraint, 0)).collect();
     for _ in 0..DRAWS_BY_CHANCE {
         let point = random::point(ask, rng);
         if ask.allows(&point) {
             return Ok(point);
         }
         for (constraint, count) in &mut rejected {
-            *count += u32::from(constraint::broken(std::slice::from_ref(*constraint), &point).is_some());
+            *count +=
+                u32::from(constraint::broken(std::slice::from_ref(*constraint), &point).is_some());
         }
     }
     rejected.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -234,7 +264,8 @@ fn by_chance(ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Params, SamplerError>
         .into_iter()
         .filter(|(_, count)| *count > 0)
         .map(|(constraint, count)| {
-            let share = if count == DRAWS_BY_CHANCE { "every one".to_owned() } else { count.to_string() };
+            let share =
+                if count == DRAWS_BY_CHANCE { "every one".to_owned() } else { count.to_string() };
             format!("`{}` rejects {share}", constraint.expression().text())
         })
         .collect();
@@ -248,8 +279,16 @@ pub type BuildSampler = fn(&PolicySpec, &Space) -> Result<Box<dyn Sampler>, Poli
 pub type SamplerEntry = Entry<BuildSampler>;
 
 /// All samplers.
-pub static SAMPLERS: &[SamplerEntry] =
-    &[auto::ENTRY, cmaes::ENTRY, gp::ENTRY, grid::ENTRY, qmc::ENTRY, random::ENTRY, self::tpe::ENTRY, tpe_independent::ENTRY];
+pub static SAMPLERS: &[SamplerEntry] = &[
+    auto::ENTRY,
+    cmaes::ENTRY,
+    gp::ENTRY,
+    grid::ENTRY,
+    qmc::ENTRY,
+    random::ENTRY,
+    self::tpe::ENTRY,
+    tpe_independent::ENTRY,
+];
 
 /// Names of the study file whose samplers are not built yet.
 pub static NOT_YET: &[&str] = &["nsga2"];
@@ -267,7 +306,10 @@ pub fn choice(sampler: &PolicySpec, situation: &Situation<'_>) -> Option<Choice>
 }
 
 /// A written sampler as it is stored, its options checked; all problems at once.
-pub fn resolve(name: &str, options: BTreeMap<String, serde_json::Value>) -> Result<PolicySpec, Vec<PolicyProblem>> {
+pub fn resolve(
+    name: &str,
+    options: BTreeMap<String, serde_json::Value>,
+) -> Result<PolicySpec, Vec<PolicyProblem>> {
     TABLE.resolve(name, options)
 }
 

@@ -2,6 +2,7 @@
 
 pub mod conformance;
 pub mod memory;
+pub mod paths;
 pub mod sqlite;
 
 use std::collections::BTreeSet;
@@ -10,19 +11,20 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::Checkpoint;
-use crate::device::{Device, Slot};
-use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
-use crate::forecast::Used;
-use crate::lineage::Lineage;
-use crate::params::Params;
-use crate::paths::StudyFiles;
-use crate::query::{Filter, TrialQuery};
-use crate::race::Race;
-use crate::study::{Extension, StudySpec};
-use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, Note, Trial, TrialNumber, TrialState};
-use crate::view::{Counts, StudyView};
+use crate::storage::paths::StudyFiles;
+use crate::study::checkpoint::Checkpoint;
+use crate::study::device::{Device, Slot};
+use crate::study::event::{Answer, AttemptEnd, Event, Request, Seq};
+use crate::study::finalists::Race;
+use crate::study::params::Params;
+use crate::study::provenance::Lineage;
+use crate::study::query::{Filter, TrialQuery};
+use crate::study::remark::RemarkKind;
+use crate::study::spec::{Extension, StudySpec};
+use crate::study::state::{Counts, StudyView};
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, Note, Trial, TrialNumber, TrialState};
+use crate::study::usage::Used;
 
 /// A study's key in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,7 +141,13 @@ impl StudySummary {
 
     /// The study as [`StorageReader::study`] gives it.
     pub fn stored(self) -> StoredStudy {
-        StoredStudy { id: self.id, spec: self.spec, extension: self.extension, created: self.created, directory: self.directory }
+        StoredStudy {
+            id: self.id,
+            spec: self.spec,
+            extension: self.extension,
+            created: self.created,
+            directory: self.directory,
+        }
     }
 
     /// Trials of the search by state: those that a budget counts.
@@ -283,13 +291,17 @@ pub enum StorageError {
         study: StudyId,
     },
     /// A study with this name exists.
-    #[error("a study called `{name}` exists already: choose another name, or go on with that one by `hpsearch run`")]
+    #[error(
+        "a study called `{name}` exists already: choose another name, or go on with that one by `hpsearch run`"
+    )]
     Exists {
         /// The name.
         name: String,
     },
     /// A trial out of order: numbers are given one after the other.
-    #[error("trial {trial} cannot be created now: the next number is {expected}; run the command again, and report it if this comes back")]
+    #[error(
+        "trial {trial} cannot be created now: the next number is {expected}; run the command again, and report it if this comes back"
+    )]
     OutOfOrder {
         /// The number of the event.
         trial: TrialNumber,
@@ -333,13 +345,17 @@ pub enum StorageError {
         why: String,
     },
     /// The name of the store is not text.
-    #[error("the path of the store, `{path}`, is not UTF-8, and trials are told it as text; choose another one with `--store PATH`")]
+    #[error(
+        "the path of the store, `{path}`, is not UTF-8, and trials are told it as text; choose another one with `--store PATH`"
+    )]
     NotText {
         /// The file, as far as it can be shown.
         path: String,
     },
     /// The file was written by a newer hpsearch.
-    #[error("`{path}` has schema version {found}; this hpsearch knows up to {known}: use a newer hpsearch")]
+    #[error(
+        "`{path}` has schema version {found}; this hpsearch knows up to {known}: use a newer hpsearch"
+    )]
     Newer {
         /// The file.
         path: String,
@@ -349,7 +365,9 @@ pub enum StorageError {
         known: i64,
     },
     /// The file system cannot hold a store.
-    #[error("`{path}` is on a network file system ({kind}), where SQLite loses data; put the store on a local disk with `--store PATH`")]
+    #[error(
+        "`{path}` is on a network file system ({kind}), where SQLite loses data; put the store on a local disk with `--store PATH`"
+    )]
     NetworkFileSystem {
         /// The file.
         path: String,
@@ -357,7 +375,9 @@ pub enum StorageError {
         kind: String,
     },
     /// Something stored cannot be read back.
-    #[error("the store holds something unreadable in {place}: {why}; keep a copy of it, and see what `hpsearch doctor` says")]
+    #[error(
+        "the store holds something unreadable in {place}: {why}; keep a copy of it, and see what `hpsearch doctor` says"
+    )]
     Corrupt {
         /// Table and row.
         place: String,
@@ -365,7 +385,9 @@ pub enum StorageError {
         why: String,
     },
     /// There is no store yet.
-    #[error("there is no store at `{path}`: `hpsearch run study.toml` makes one, `--store PATH` names another")]
+    #[error(
+        "there is no store at `{path}`: `hpsearch run study.toml` makes one, `--store PATH` names another"
+    )]
     Missing {
         /// The file looked for.
         path: String,
@@ -456,7 +478,9 @@ pub enum StorageError {
         source: rusqlite::Error,
     },
     /// The file is damaged.
-    #[error("the store `{path}` is damaged (found while {doing}): keep a copy, then save what can be read with `sqlite3 '{path}' .recover`")]
+    #[error(
+        "the store `{path}` is damaged (found while {doing}): keep a copy, then save what can be read with `sqlite3 '{path}' .recover`"
+    )]
     Damaged {
         /// The file.
         path: String,
@@ -506,6 +530,49 @@ pub enum StorageError {
     },
 }
 
+/// Events of a journal that are read at once.
+const JOURNAL_PAGE: u64 = 2_000;
+
+/// What was remarked on the lines of a trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remarked {
+    /// Of which attempt.
+    pub attempt: AttemptNumber,
+    /// What it is about.
+    pub kind: RemarkKind,
+    /// One sentence.
+    pub text: String,
+    /// How many there were.
+    pub count: u64,
+}
+
+impl Remarked {
+    /// Of the event that says it.
+    pub fn of(event: Event) -> Option<Remarked> {
+        match event {
+            Event::Remarked { attempt, kind, text, count, .. } => {
+                Some(Remarked { attempt, kind, text, count })
+            }
+            _ => None,
+        }
+    }
+
+    /// One of each kind and attempt, the first in front: what is told at an attempt's end has their number.
+    pub fn taken_together(remarks: impl IntoIterator<Item = Remarked>) -> Vec<Remarked> {
+        let mut kept: Vec<Remarked> = Vec::new();
+        for remark in remarks {
+            match kept
+                .iter_mut()
+                .find(|known| (known.attempt, known.kind) == (remark.attempt, remark.kind))
+            {
+                Some(known) => *known = remark,
+                None => kept.push(remark),
+            }
+        }
+        kept
+    }
+}
+
 /// Reading. Every call sees one committed state.
 pub trait StorageReader: Send {
     /// The names of the directories that were taken for the files of a study's trials, the present one first.
@@ -529,14 +596,24 @@ pub trait StorageReader: Send {
     /// materialised.
     fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError>;
     /// The numbers of such a page: all that match, in the order asked for, cost little.
-    fn numbers(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<TrialNumber>, StorageError>;
+    fn numbers(&self, study: StudyId, query: &TrialQuery)
+    -> Result<Vec<TrialNumber>, StorageError>;
     /// How many trials pass a filter.
     fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError>;
     /// The outcomes of trials that were created or changed since the cursor, by number, and the cursor to ask with next:
     /// all of them at first, then few.
-    fn outcomes(&self, study: StudyId, after: OutcomeCursor) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError>;
+    fn outcomes(
+        &self,
+        study: StudyId,
+        after: OutcomeCursor,
+    ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError>;
     /// A metric's reports by some trials, in the order asked for; no points for a trial that reported none.
-    fn curves(&self, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, StorageError>;
+    fn curves(
+        &self,
+        study: StudyId,
+        metric: &str,
+        trials: &[TrialNumber],
+    ) -> Result<Vec<Curve>, StorageError>;
     /// The names of the parameters that the study's trials have, sorted: also those that the space no longer holds.
     fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError>;
     /// The names of the metrics that the study's trials reported, sorted.
@@ -544,13 +621,47 @@ pub trait StorageReader: Send {
     /// One trial.
     fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError>;
     /// Attempts of one trial, or of all, in order.
-    fn attempts(&self, study: StudyId, trial: Option<TrialNumber>) -> Result<Vec<Attempt>, StorageError>;
+    fn attempts(
+        &self,
+        study: StudyId,
+        trial: Option<TrialNumber>,
+    ) -> Result<Vec<Attempt>, StorageError>;
     /// All reports of one trial: metric, step and value, in that order.
-    fn reports(&self, study: StudyId, trial: TrialNumber) -> Result<Vec<(String, u64, f64)>, StorageError>;
+    fn reports(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+    ) -> Result<Vec<(String, u64, f64)>, StorageError>;
     /// The journal after `seq`, at most `limit` events.
-    fn events_after(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError>;
+    fn events_after(
+        &self,
+        study: StudyId,
+        seq: Seq,
+        limit: u64,
+    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError>;
     /// The last `limit` journal entries before a place, in order: a journal is read from its end without its beginning.
-    fn events_before(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError>;
+    fn events_before(
+        &self,
+        study: StudyId,
+        seq: Seq,
+        limit: u64,
+    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError>;
+    /// What was remarked on a trial's lines after a place of the journal, and the journal's last place.
+    fn remarks(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+        after: Seq,
+    ) -> Result<(Vec<Remarked>, Seq), StorageError> {
+        let (mut remarks, mut last) = (Vec::new(), after);
+        loop {
+            let events = self.events_after(study, last, JOURNAL_PAGE)?;
+            let Some((seq, ..)) = events.last() else { return Ok((remarks, last)) };
+            last = *seq;
+            let own = events.into_iter().filter(|(_, _, event)| event.trial() == Some(trial));
+            remarks.extend(own.filter_map(|(_, _, event)| Remarked::of(event)));
+        }
+    }
     /// What the study used so far: time of devices, and what forecasts are made of.
     fn used(&self, study: StudyId) -> Result<Used, StorageError>;
     /// The checkpoints that are there, by trial and step.
@@ -585,20 +696,41 @@ pub trait Storage: StorageReader {
     /// A new study.
     fn create_study(&mut self, now: Timestamp, spec: &StudySpec) -> Result<StudyId, StorageError>;
     /// Replaces the stored specification (after the differences were accepted).
-    fn update_spec(&mut self, lease: &Lease, now: Timestamp, spec: &StudySpec) -> Result<(), StorageError>;
+    fn update_spec(
+        &mut self,
+        lease: &Lease,
+        now: Timestamp,
+        spec: &StudySpec,
+    ) -> Result<(), StorageError>;
     /// Takes the right to write. `Busy` if someone holds it and `takeover` does not name that holder's epoch.
-    fn acquire(&mut self, study: StudyId, holder: &Holder, now: Timestamp, takeover: Takeover) -> Result<Lease, StorageError>;
+    fn acquire(
+        &mut self,
+        study: StudyId,
+        holder: &Holder,
+        now: Timestamp,
+        takeover: Takeover,
+    ) -> Result<Lease, StorageError>;
     /// Writes down what has changed about the holder of a lease; `Fenced` if it was taken over.
     fn renew(&mut self, lease: &Lease, holder: &Holder) -> Result<(), StorageError>;
     /// Gives the right back; nothing happens if it was taken over.
     fn release(&mut self, lease: &Lease) -> Result<(), StorageError>;
     /// Writes events, in order, to the journal and the tables in one transaction; `Fenced` if the lease was taken over.
-    fn append(&mut self, lease: &Lease, now: Timestamp, events: &[Event]) -> Result<Seq, StorageError>;
+    fn append(
+        &mut self,
+        lease: &Lease,
+        now: Timestamp,
+        events: &[Event],
+    ) -> Result<Seq, StorageError>;
     /// Keeps a text by its digest; nothing happens if it is kept already.
     fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError>;
     /// Asks something of whoever runs the study, or will. Notes and tags are written at once, with their events, and are
     /// never pending: nobody's lease is needed for them.
-    fn request(&mut self, study: StudyId, now: Timestamp, request: &Request) -> Result<i64, StorageError>;
+    fn request(
+        &mut self,
+        study: StudyId,
+        now: Timestamp,
+        request: &Request,
+    ) -> Result<i64, StorageError>;
     /// Requests not yet served, oldest first. [`Event::RequestServed`] serves one, in the transaction of what it leads to.
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError>;
     /// What came of a request; `None` while it waits, or if there is none of this key.

@@ -1,60 +1,75 @@
-//! The shared trainer: prepares text data, fine-tunes encoders and decoders or trains them from nothing with Burn, evaluates, predicts and generates.
+//! The built-in trainer: prepares text data, fine-tunes encoders and decoders or trains them from scratch with Burn, evaluates, predicts and
+//! generates.
 //!
-//! It runs inside a worker process, one job at a time, and knows nothing of studies, samplers or the store: whatever it needs from outside
-//! comes through [`Host`]. Everything random is keyed by (seed, name, counters), so a run that is interrupted at any optimiser step and
-//! resumed equals one that never was, bit for bit on the CPU.
+//! It runs in a worker process, one job at a time, and does not depend on studies, samplers or the store: [`Host`] is its interface to the
+//! process. All random numbers are keyed by (seed, name, counters), so a run that is interrupted at any optimiser step and resumed equals an
+//! uninterrupted one, bit for bit on the CPU.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "runs in a process of its own, and measures its pace"
+)]
 
 mod adapters;
+mod allocator;
+mod atomic_directory;
+mod backward_pass;
 mod batch;
 mod checkpoint;
-mod classification;
 mod corpus;
-mod course;
 mod decoder;
-mod descent;
 mod device;
-mod dice;
-mod durable;
 mod encoder;
 mod error;
 mod evaluation;
 mod families;
-mod features;
 mod findings;
+mod fine_tuning;
+mod floats;
+mod frozen_features;
 mod fused;
 mod generation;
 mod gradients;
-mod heap;
 #[cfg(feature = "hub")]
 mod hub;
 mod labelled;
 mod language_modeling;
 mod layers;
+mod learning_rate_schedule;
+mod lm_tokenizer;
+mod mapped_file;
 mod metrics;
+mod model_checks;
+mod model_directory;
 mod optimiser;
-mod pace;
 mod parameters;
 mod precision;
 mod prediction;
 mod preparation;
 mod prepared;
-mod pretrained;
+mod pretrained_weights;
 mod probe;
 mod profile;
+mod profile_steps;
+mod progress;
 mod quantization;
-mod schedule;
-mod scores;
-mod spelling;
+mod quantized_export;
+mod rng;
+mod rotary;
+mod sequence_classification;
+mod sources;
 mod splits;
 mod table_file;
 mod targets;
 mod task;
+mod tasks;
 mod tensor_file;
 #[cfg(test)]
 mod tests;
 mod tokenizer_file;
+mod trainer_state;
 mod training;
-mod tuning;
+mod training_plan;
 mod vocabulary;
 mod weights;
 
@@ -65,34 +80,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::arguments::{RowsAtOnce, TrainerArguments};
 
-pub use device::{available_devices, check_device, further_devices, keep_kernels, try_device};
-pub use error::{DataProblem, TrainerError};
+pub use crate::arguments::data_file::DataProblem;
+pub use allocator::{AlignedAllocator, release_free_memory, tune_allocator};
+pub use device::{available_devices, check_device, gpu_devices, set_kernel_cache, try_device};
+pub use error::TrainerError;
 pub use evaluation::evaluate;
 pub use findings::{Finding, Severity};
-pub use generation::{Generated, Sampling, generate};
-pub use heap::{AlignedHeap, give_memory_back, tune_allocator};
-pub use pace::Ticker;
+pub use generation::{GenerationConfig, GenerationSummary, generate};
+pub use model_checks::check_fine_tuning;
+pub use model_directory::{find_local, locate};
 pub use prediction::{Prediction, ScoredLabel, predict};
 pub use preparation::prepare;
 pub use prepared::{PreparedData, Split};
-pub use pretrained::{at_hand, locate};
 pub use probe::probe;
-pub use profile::{Profile, profile};
-pub use quantization::quantize;
-pub use tokenizer_file::panics_are_errors;
+pub use profile::Profile;
+pub use profile_steps::profile;
+pub use progress::ProgressCallback;
+pub use quantized_export::quantize;
+pub use tokenizer_file::panics_are_caught;
 pub use training::train;
-pub use tuning::fits;
 
-/// What a training run needs from the process it runs in.
+/// The interface of a training run to its process.
 pub trait Host {
-    /// Metrics at a clock value; waits for the verdict. Names: those of the task (`eval_loss` and others, see `TRAINER_TASKS`), `train_loss`,
+    /// Reports metrics at a study step, and waits for the verdict. Names: those of the task (`eval_loss` and others, see `TRAINER_TASKS`), `train_loss`,
     /// `learning_rate`, `epoch`, `steps_per_second`, `grad_norm` of the last step, `weight_norm` after it.
     ///
     /// # Errors
     /// The runner is gone; training ends.
-    fn report(&mut self, step: u64, metrics: &BTreeMap<String, f64>) -> Result<HostVerdict, HostError>;
+    fn report(
+        &mut self,
+        step: u64,
+        metrics: &BTreeMap<String, f64>,
+    ) -> Result<HostVerdict, HostError>;
 
-    /// A complete, fsynced checkpoint directory with the state at clock value `step`; called before the report of the same step.
+    /// Announces a complete, fsynced checkpoint directory with the state at study step `step`, before the report of the same step.
     ///
     /// # Errors
     /// The runner is gone; training ends.
@@ -101,30 +122,30 @@ pub trait Host {
     /// A line for the trial's log.
     fn log(&mut self, line: &str);
 
-    /// So many optimiser steps of so many are done.
+    /// Announces progress: `done` of `of` optimiser steps.
     fn at(&mut self, _done: u64, _of: u64) {}
 
-    /// Whether the runner asked this trial to leave: it writes a checkpoint before the next optimiser step and returns [`RunEnd::Interrupted`].
+    /// Whether the runner asked this trial to stop: it writes a checkpoint before the next optimiser step and returns [`RunEnd::Interrupted`].
     fn stop_requested(&self) -> bool;
 }
 
-/// What the runner says to a report.
+/// The runner's answer to a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HostVerdict {
-    /// Go on.
+    /// Continue training.
     Continue,
-    /// Leave; the trial may be resumed from the checkpoint just written.
+    /// Stop; the trial may be resumed from the checkpoint just written.
     Pause,
-    /// Leave for good.
+    /// Stop for good.
     Stop,
 }
 
-/// The runner cannot be reached any more.
+/// The connection to the runner is lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the runner is gone: {message}")]
 pub struct HostError {
-    /// What happened on the way to it.
+    /// The cause.
     pub message: String,
 }
 
@@ -138,18 +159,18 @@ pub enum RunEnd {
     Paused,
     /// A report was answered with stop.
     Stopped,
-    /// The runner asked the trial to leave.
+    /// The runner asked the trial to stop.
     Interrupted,
-    /// The loss or the gradient norm is not a finite number any more.
+    /// The loss or the gradient norm is not finite.
     Diverged {
-        /// The optimiser step that could not be made, counted from 1.
+        /// The optimiser step that failed, counted from 1.
         step: u64,
-        /// Which number, with its value: "the loss is NaN".
+        /// What is not finite: "the loss is NaN".
         what: String,
     },
 }
 
-/// The metric that the run is for.
+/// The objective of the study.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Objective {
     /// Its name in reports.
@@ -158,63 +179,63 @@ pub struct Objective {
     pub maximize: bool,
 }
 
-/// The unit of `step` in reports and milestones.
+/// The unit of study steps: of `step` in reports and milestones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Clock {
-    /// Passes over the training rows: 1, 2, ...
+pub enum StepUnit {
+    /// Epochs: 1, 2, ...
     Epoch,
     /// Optimiser steps.
     Step,
-    /// Training rows seen; a milestone counts as reached at the first optimiser step that reaches it.
+    /// Training rows seen; a milestone is reached at the first optimiser step at or past it.
     Samples,
 }
 
-/// Clock values where an evaluation and its report must happen, besides the last.
+/// Study steps with an evaluation and a report, besides the last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Milestones {
-    /// All multiples of this; 0 means none.
+    /// All multiples of this; 0: none.
     pub every: Option<u64>,
     /// These.
     pub at: Vec<u64>,
 }
 
-/// Where a training run begins.
+/// The start of a training run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start<'a> {
-    /// With fresh parameters.
+    /// From scratch, or from a pretrained model.
     Fresh,
-    /// From a checkpoint of the same run: arguments (but for the number of epochs or steps), seed and data must agree.
+    /// From a checkpoint of the same run: arguments (except for the number of epochs or steps), seed and data must match.
     Resume(&'a Path),
-    /// From another trial's checkpoint with this job's arguments, as population-based training does: only the model's shape and the data must agree.
+    /// From another trial's checkpoint with this job's arguments, as in population-based training: only the model's shape and the data must match.
     Clone(&'a Path),
 }
 
-/// One training run, or the part of one up to a pause.
+/// A training run, or the part of one up to a pause.
 #[derive(Debug, Clone)]
 pub struct Job<'a> {
-    /// What to train and how.
+    /// The arguments.
     pub arguments: &'a TrainerArguments,
-    /// What to train on.
+    /// The data.
     pub data: &'a PreparedData,
     /// The device's name: `cpu`, `ndarray`, `cuda:0`, `wgpu:0`.
     pub device: &'a str,
-    /// Seed of initial parameters, order of rows and dropout.
+    /// Seed of initialisation, order of rows and dropout.
     pub seed: u64,
-    /// What the study searches for; early stopping watches it.
+    /// The objective, which early stopping monitors.
     pub objective: Objective,
-    /// The unit of reports.
-    pub clock: Clock,
-    /// Where reports are due.
+    /// The unit of study steps.
+    pub step_unit: StepUnit,
+    /// When reports are due.
     pub milestones: Milestones,
     /// Checkpoints go to `directory/checkpoint-<optimiser step>/`.
     pub directory: &'a Path,
-    /// Most rows in memory at once, where it has no room for the batches that the arguments ask for: more micro-batches make the same step.
+    /// Most rows at once, if the batches of the arguments do not fit in memory: more micro-batches make the same step.
     pub rows_at_once: Option<RowsAtOnce>,
-    /// Where to begin.
+    /// Where to start from.
     pub start: Start<'a>,
-    /// Pause after reporting this clock value.
+    /// Pause after reporting this study step.
     pub until: Option<u64>,
-    /// The last clock value whose report the runner already has: a resumed run does not give it again.
+    /// The last study step that the runner has a report of: a resumed run does not repeat it.
     pub reported: Option<u64>,
 }

@@ -1,11 +1,14 @@
 //! The live screens: state -> what is wanted -> snapshot -> draw, fed by the store alone, the same for `run` and `watch`.
 
+#![expect(clippy::disallowed_methods, reason = "screens wait, and load on threads of their own")]
+
 pub mod chart;
 mod clipboard;
 mod columns;
 pub mod compare;
 mod detail;
 pub mod devices;
+mod events;
 mod form;
 mod header;
 mod journal;
@@ -24,6 +27,7 @@ mod screen;
 pub mod search;
 mod snapshot;
 mod state;
+mod studies;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -37,21 +41,23 @@ use jiff::tz::TimeZone;
 use ratatui::crossterm::event::{Event as TerminalEvent, KeyCode, KeyEventKind, poll, read};
 use ratatui::layout::Rect;
 
-use crate::event::Request;
-use crate::reporters::wording::{HolderLife, StudyState};
+use crate::report::wording::{HolderLife, StudyState};
 use crate::storage::{HeldLease, StorageError, StorageReader, StudyId};
-use crate::time::Timestamp;
+use crate::study::event::Request;
+use crate::study::time::Timestamp;
 use loader::{Loader, News};
 pub use look::{Look, Palette};
 use preferences::Preferences;
 use snapshot::{Source, Wanted};
 use state::{Command, Course, State};
+pub use studies::choose_study;
+pub use terminal::Before;
 use terminal::{Alarm, Held, Woken};
 
 /// Who runs the study that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TuiMode {
-    /// This process (`hpsearch run`): leaving means stopping.
+    /// This process (`hpsearch run`): leaving means stopping, or detaching.
     Embedded,
     /// Another one, or none (`hpsearch watch`).
     Watching,
@@ -62,6 +68,10 @@ pub enum TuiMode {
 pub enum TuiExit {
     /// The person left, or the end had come.
     Left,
+    /// The run shall go on without its terminal.
+    Detached,
+    /// The run was over, and more was asked of the study here: it shall be run again.
+    RunAgain,
     /// A second Ctrl-C: the running trials shall be killed now.
     KillNow,
     /// The terminal was closed, or a panic took it away: nobody can stop the study from here any more.
@@ -77,10 +87,21 @@ pub enum RunnerEnd {
     Interrupted,
 }
 
+/// Whether a run can go on without its terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detach {
+    /// It can.
+    Possible,
+    /// It cannot: the shell waits for this very process.
+    Impossible,
+}
+
 /// What the screens need besides the store's reading side.
 pub struct Surroundings<'a> {
     /// Who runs the study.
     pub mode: TuiMode,
+    /// Whether an embedded run can be detached.
+    pub detach: Detach,
     /// What the terminal can show.
     pub look: Look,
     /// The store's path: trials' logs lie beside it.
@@ -120,16 +141,33 @@ const FAREWELL_OF_ONE: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_millis(15);
 
 /// Shows `study` until it is left; the terminal is restored on every way out, panics included.
-pub fn run_tui(reader: Box<dyn StorageReader>, study: StudyId, surroundings: &mut Surroundings<'_>) -> Result<TuiExit, TuiError> {
-    let mut source = Source::new(reader, study, surroundings.store.clone(), surroundings.life, surroundings.look);
+pub fn run_tui(
+    reader: Box<dyn StorageReader>,
+    study: StudyId,
+    surroundings: &mut Surroundings<'_>,
+) -> Result<TuiExit, TuiError> {
+    let mut source = Source::new(
+        reader,
+        study,
+        surroundings.store.clone(),
+        surroundings.life,
+        surroundings.look,
+    );
     // Read once before the terminal is taken: an unreadable store is a plain error message.
     let wanted = Arc::new(Wanted::first_page());
     let snapshot = source.load(&wanted)?;
-    let preferences = Preferences::from_environment(|name| std::env::var(name).ok(), &surroundings.store, &snapshot.summary.spec.name);
+    let preferences = Preferences::from_environment(
+        |name| std::env::var(name).ok(),
+        &surroundings.store,
+        &snapshot.summary.spec.name,
+    );
     let mut state = State::new(surroundings.mode, snapshot, preferences.load());
     state.zone = TimeZone::system();
+    state.detach = surroundings.detach;
     let alarm = Alarm::new(surroundings.mode).map_err(TuiError::Terminal)?;
-    let loader = Loader::start(source, Arc::clone(&wanted), alarm.waker().map_err(TuiError::Terminal)?).map_err(TuiError::Terminal)?;
+    let loader =
+        Loader::start(source, Arc::clone(&wanted), alarm.waker().map_err(TuiError::Terminal)?)
+            .map_err(TuiError::Terminal)?;
     let held = Held::take().map_err(TuiError::Terminal)?;
     Screens { held, alarm, loader, wanted, state, preferences, drawn: None }.run(surroundings)
 }
@@ -157,7 +195,8 @@ impl Screens {
         loop {
             if let Some(exit) = self.told_to_leave() {
                 // The loader's panic is known by the terminal first, which it gave back, and a little later by its silence.
-                let patience = if surroundings.mode == TuiMode::Watching { FAREWELL } else { FAREWELL_OF_ONE };
+                let patience =
+                    if surroundings.mode == TuiMode::Watching { FAREWELL } else { FAREWELL_OF_ONE };
                 let is_loaders = !self.held.is_held() && self.loader.ends_within(patience);
                 return if is_loaders { Err(TuiError::Loader) } else { Ok(exit) };
             }
@@ -171,7 +210,9 @@ impl Screens {
                 _ => frame = Frame::Stale,
             }
             let waits = self.want()?;
-            if self.hear()? == Frame::Stale || self.drawn.is_none_or(|drawn| self.has_clock() && drawn.elapsed() >= TICK) {
+            if self.hear()? == Frame::Stale
+                || self.drawn.is_none_or(|drawn| self.has_clock() && drawn.elapsed() >= TICK)
+            {
                 frame = Frame::Stale;
             } else if waits && frame == Frame::Stale {
                 // What the key asked for is a moment away; the frame can wait that long.
@@ -202,13 +243,18 @@ impl Screens {
 
     /// What the end of the study, if it has come, means for the screens.
     fn end(&mut self, surroundings: &Surroundings<'_>) -> Command {
+        if self.state.is_to_run_again() {
+            return Command::Leave(TuiExit::RunAgain);
+        }
         let ended = match surroundings.mode {
             TuiMode::Embedded => (surroundings.ended)(),
             TuiMode::Watching => self.state.seen.summary.finished.clone().map(RunnerEnd::Finished),
         };
         match (ended, &self.state.course) {
             (Some(RunnerEnd::Interrupted), _) => Command::Leave(TuiExit::Left),
-            (Some(RunnerEnd::Finished(reason)), Course::Open | Course::Stopping) => self.state.over(reason),
+            (Some(RunnerEnd::Finished(reason)), Course::Open | Course::Stopping) => {
+                self.state.over(reason)
+            }
             (None, Course::Over(_)) if surroundings.mode == TuiMode::Watching => {
                 // Its budget was raised, and it goes on.
                 self.state.course = Course::Open;
@@ -252,13 +298,17 @@ impl Screens {
     fn patience(&self, mode: TuiMode) -> Option<Duration> {
         match mode {
             TuiMode::Embedded => Some(ENDING),
-            TuiMode::Watching => self.has_clock().then(|| self.drawn.map_or(Duration::ZERO, |drawn| TICK.saturating_sub(drawn.elapsed()))),
+            TuiMode::Watching => self.has_clock().then(|| {
+                self.drawn.map_or(Duration::ZERO, |drawn| TICK.saturating_sub(drawn.elapsed()))
+            }),
         }
     }
 
     fn draw(&mut self, look: Look) -> Result<(), TuiError> {
         let state = &mut self.state;
-        self.held.draw(|frame| screen::draw(frame, state, now(), look)).map_err(TuiError::Terminal)?;
+        self.held
+            .draw(|frame| screen::draw(frame, state, now(), look))
+            .map_err(TuiError::Terminal)?;
         self.drawn = Some(Instant::now());
         Ok(())
     }
@@ -288,7 +338,11 @@ impl Screens {
         Ok(done)
     }
 
-    fn carry_out(&mut self, command: Command, surroundings: &mut Surroundings<'_>) -> Result<(), TuiError> {
+    fn carry_out(
+        &mut self,
+        command: Command,
+        surroundings: &mut Surroundings<'_>,
+    ) -> Result<(), TuiError> {
         match command {
             Command::Ask(request) => {
                 // Notes and tags are done at once, and need no answer.
@@ -299,15 +353,19 @@ impl Screens {
                     Err(error) => self.state.notice = Some(format!("not asked: {error}")),
                 }
             }
-            Command::Copy(text) => self.held.send(&clipboard::sequence(&text)).map_err(TuiError::Terminal)?,
+            Command::Copy(text) => {
+                self.held.send(&clipboard::sequence(&text)).map_err(TuiError::Terminal)?
+            }
             Command::Keep => {
                 if let Err(error) = self.preferences.keep(&self.state.choices) {
-                    self.state.notice = Some(format!("the choice holds for this session only: {error}"));
+                    self.state.notice =
+                        Some(format!("the choice holds for this session only: {error}"));
                 }
             }
             Command::Suspend => {
                 // The whole group, as the terminal itself would: `cargo run` waits for us. Our handler sees it, too.
-                let _ours_at_least = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
+                let _ours_at_least =
+                    rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
             }
             Command::Refresh => self.held.clear().map_err(TuiError::Terminal)?,
             Command::Ignore | Command::Redraw | Command::Leave(_) => {}

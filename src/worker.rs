@@ -1,9 +1,11 @@
-//! The child side: one process that carries out jobs for a runner and dies with it.
+//! The child side: a process that runs jobs for a runner and ends with it.
 
-mod answers;
+#![expect(clippy::disallowed_methods, reason = "a process of its own")]
+
 #[cfg(feature = "train")]
 mod builtin;
 mod command;
+mod verdict_queue;
 pub mod watchdog;
 
 use std::io::{BufRead, Write};
@@ -11,14 +13,14 @@ use std::os::fd::AsFd as _;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use crate::processes::ControlGroup;
-use crate::wire::{Down, EndWord, Job, RUN_GROUP, Up};
+use crate::runner::processes::ControlGroup;
+use crate::runner::protocol::{Down, EndWord, Job, RUN_GROUP, Up};
 
 /// What arrives on a worker's stdin.
 enum Incoming {
     /// A message to the worker itself.
     Down(Down),
-    /// An answer to a report, as it was written.
+    /// The verdict on a report, as a line.
     Verdict(String),
     /// The runner closed the pipe, or died.
     RunnerGone,
@@ -29,8 +31,13 @@ pub fn serve() -> i32 {
     // Started as `/proc/self/exe`, it would be called `exe` in lists of processes.
     let _only_a_name = std::fs::write("/proc/self/comm", "hpsearch");
     let (tx, rx) = unbounded();
-    if let Err(error) = std::thread::Builder::new().name("stdin".to_owned()).spawn(move || read_stdin(&tx)) {
-        let end = Up::End { end: EndWord::Refused, message: Some(format!("cannot start a thread of a worker: {error}")) };
+    if let Err(error) =
+        std::thread::Builder::new().name("stdin".to_owned()).spawn(move || read_stdin(&tx))
+    {
+        let end = Up::End {
+            end: EndWord::Refused,
+            message: Some(format!("cannot start a thread of a worker: {error}")),
+        };
         say(&end);
         say_aside(&end);
         return 0;
@@ -45,7 +52,8 @@ pub fn serve() -> i32 {
                 }
                 job => carry_out(&job, &rx),
             },
-            Ok(Incoming::Down(Down::Leave | Down::Kill) | Incoming::Verdict(_)) => {}
+            Ok(Incoming::Down(Down::Leave | Down::Examine | Down::Kill) | Incoming::Verdict(_)) => {
+            }
             Ok(Incoming::RunnerGone) | Err(_) => return 0,
         }
     }
@@ -55,7 +63,9 @@ pub fn serve() -> i32 {
 pub fn exec(words: &[std::ffi::OsString]) -> i32 {
     use std::os::unix::process::CommandExt;
     let Some((program, arguments)) = words.split_first() else { return 2 };
-    if rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).is_err() {
+    if rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .is_err()
+    {
         return 1;
     }
     if let Some(group) = std::env::var_os(RUN_GROUP) {
@@ -63,11 +73,16 @@ pub fn exec(words: &[std::ffi::OsString]) -> i32 {
         let _not_possible_any_more = ControlGroup::at(std::path::Path::new(&group)).join();
     }
     let error = std::process::Command::new(program).args(arguments).env_remove(RUN_GROUP).exec();
-    let what = if error.kind() == std::io::ErrorKind::NotFound { "there is no such program".to_owned() } else { error.to_string() };
-    let message = format!("cannot start `{}`: {what}; check `run` in [command]", program.to_string_lossy());
+    let what = if error.kind() == std::io::ErrorKind::NotFound {
+        "there is no such program".to_owned()
+    } else {
+        error.to_string()
+    };
+    let message =
+        format!("cannot start `{}`: {what}; check `run` in [command]", program.to_string_lossy());
     let end = if command::is_refused(&error) { EndWord::Refused } else { EndWord::Failed };
     say(&Up::End { end, message: Some(message) });
-    command::NOTHING_TO_START
+    command::COMMAND_NOT_FOUND
 }
 
 #[cfg(feature = "train")]
@@ -77,7 +92,9 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) {
 
 #[cfg(not(feature = "train"))]
 fn carry_out(_: &Job, _: &Receiver<Incoming>) {
-    let message = "this hpsearch was built without the `train` feature: build it with default features".to_owned();
+    let message =
+        "this hpsearch was built without the `train` feature: build it with default features"
+            .to_owned();
     say(&Up::End { end: EndWord::Failed, message: Some(message) });
 }
 
@@ -85,7 +102,9 @@ fn carry_out(_: &Job, _: &Receiver<Incoming>) {
 fn say(message: &Up) {
     let mut stdout = std::io::stdout().lock();
     // If the runner is gone, so will this process be, as soon as its stdin says so.
-    let _runner_gone = stdout.write_all(format!("{}\n", message.to_line()).as_bytes()).and_then(|()| stdout.flush());
+    let _runner_gone = stdout
+        .write_all(format!("{}\n", message.to_line()).as_bytes())
+        .and_then(|()| stdout.flush());
 }
 
 /// Says how an attempt ended on a way that its command does not have, and so cannot speak on: the socket that is this
@@ -93,13 +112,15 @@ fn say(message: &Up) {
 fn say_aside(message: &Up) {
     let aside = std::io::stdin().as_fd().try_clone_to_owned().map(std::fs::File::from);
     // If the runner is gone, so will this process be.
-    let _runner_gone = aside.and_then(|mut aside| aside.write_all(format!("{}\n", message.to_line()).as_bytes()));
+    let _runner_gone =
+        aside.and_then(|mut aside| aside.write_all(format!("{}\n", message.to_line()).as_bytes()));
 }
 
 fn read_stdin(incoming: &Sender<Incoming>) {
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
-        let is_down = serde_json::from_str::<serde_json::Value>(&line).is_ok_and(|json| json.get("hpsearch").is_some());
+        let is_down = serde_json::from_str::<serde_json::Value>(&line)
+            .is_ok_and(|json| json.get("hpsearch").is_some());
         let message = match (is_down, serde_json::from_str::<Down>(&line)) {
             (true, Ok(down)) => Incoming::Down(down),
             (true, Err(_)) => continue,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The coefficients of `gelu` in src/trainer/fused/curve.rs: polynomials in t = x^2, `P` and `R` over `Q`, lowest power first.
+"""The coefficients of `gelu` in src/trainer/fused/activation.rs: polynomials in t = x^2, `P` and `R` over `Q`, lowest power first.
 
     python3 -m venv .venv && .venv/bin/pip install numpy scipy
     .venv/bin/python benches/operations/gelu.py

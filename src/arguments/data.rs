@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, merge};
+use super::argument::{Argument, ArgumentDefault, ArgumentKind};
+use super::problem::ArgumentProblem;
+use super::table::merge;
 use super::tasks::TaskKind;
 
 /// Which rows a study trains, validates and tests on.
@@ -24,8 +26,14 @@ pub struct DataArguments {
     pub text: String,
     /// The column of labels.
     pub label: String,
+    /// What separates the cells of a row in csv and tsv files; without it a comma, in tsv files a tab.
+    #[serde(default)]
+    pub separator: Option<String>,
+    /// The columns of csv and tsv files without a header.
+    #[serde(default)]
+    pub column_names: Option<Vec<String>>,
     /// What stands between the labels of a text that may have several.
-    #[serde(default = "separator")]
+    #[serde(default = "label_separator")]
     pub label_separator: String,
     /// Share of the training file held out for validation, when there is no validation file.
     pub validation_split: Option<f64>,
@@ -55,7 +63,12 @@ pub struct Clean {
 
 const SPLIT: ArgumentKind = ArgumentKind::Float { low: Excluded(0.0), high: Excluded(1.0) };
 
-const fn line(name: &'static str, kind: ArgumentKind, default: ArgumentDefault, doc: &'static str) -> Argument {
+const fn line(
+    name: &'static str,
+    kind: ArgumentKind,
+    default: ArgumentDefault,
+    doc: &'static str,
+) -> Argument {
     Argument { name, aliases: &[], kind, default, doc, only: None }
 }
 
@@ -63,15 +76,58 @@ use ArgumentDefault::{Absent, Flag, Int, Required, Text};
 
 /// Every key of `[data]`.
 pub static DATA_ARGUMENTS: &[Argument] = &[
-    line("train", ArgumentKind::Text, Required, "file of training rows: .csv, .tsv or .jsonl; to model language also .txt"),
-    line("validation", ArgumentKind::Text, Absent, "file of validation rows; without it they are cut from train"),
+    line(
+        "train",
+        ArgumentKind::Text,
+        Required,
+        "file of training rows: .csv, .tsv or .jsonl; to model language also .txt",
+    ),
+    line(
+        "validation",
+        ArgumentKind::Text,
+        Absent,
+        "file of validation rows; without it they are cut from train",
+    ),
     line("test", ArgumentKind::Text, Absent, "file of test rows"),
     line("text", ArgumentKind::Text, Text("text"), "column of texts"),
     line("label", ArgumentKind::Text, Text("label"), "column of labels"),
-    line("label_separator", ArgumentKind::Text, Text(SEPARATOR), "what stands between the labels of a text that may have several"),
-    line("validation_split", SPLIT, Absent, "share of train held out for validation (0.1 when there is no validation file)"),
+    Argument {
+        aliases: &["sep", "delimiter"],
+        ..line(
+            "separator",
+            ArgumentKind::Text,
+            Absent,
+            "what separates the cells of a row in csv and tsv files (a comma, in tsv files a tab)",
+        )
+    },
+    Argument {
+        aliases: &["names"],
+        ..line(
+            "column_names",
+            ArgumentKind::Columns,
+            Absent,
+            "the columns of csv and tsv files without a header, in their order",
+        )
+    },
+    line(
+        "label_separator",
+        ArgumentKind::Text,
+        Text(SEPARATOR),
+        "what stands between the labels of a text that may have several",
+    ),
+    line(
+        "validation_split",
+        SPLIT,
+        Absent,
+        "share of train held out for validation (0.1 when there is no validation file)",
+    ),
     line("test_split", SPLIT, Absent, "share of train held out for testing"),
-    line("stratify", ArgumentKind::Flag, Flag(true), "whether held-out rows keep the proportions of the labels"),
+    line(
+        "stratify",
+        ArgumentKind::Flag,
+        Flag(true),
+        "whether held-out rows keep the proportions of the labels",
+    ),
     line("seed", ArgumentKind::Int { low: 0, high: i64::MAX }, Int(0), "seed of the splits"),
     line(
         "max_length",
@@ -80,13 +136,23 @@ pub static DATA_ARGUMENTS: &[Argument] = &[
         "longest row in tokens, special tokens included; to model language the tokens of a window",
     ),
     line("clean.drop_empty", ArgumentKind::Flag, Flag(true), "leave out rows with an empty text"),
-    line("clean.deduplicate", ArgumentKind::Flag, Flag(false), "leave out rows that repeat an earlier one of the same file"),
-    line("clean.normalize", ArgumentKind::Flag, Flag(false), "Unicode NFKC, and runs of white space as one space"),
+    line(
+        "clean.deduplicate",
+        ArgumentKind::Flag,
+        Flag(false),
+        "leave out rows that repeat an earlier one of the same file",
+    ),
+    line(
+        "clean.normalize",
+        ArgumentKind::Flag,
+        Flag(false),
+        "Unicode NFKC, and runs of white space as one space",
+    ),
 ];
 
 const SEPARATOR: &str = ",";
 
-fn separator() -> String {
+fn label_separator() -> String {
     SEPARATOR.to_owned()
 }
 
@@ -114,9 +180,23 @@ impl DataArguments {
                     return Ok(arguments);
                 }
             }
-            Err(error) => problems.push(ArgumentProblem::new("train", format!("the argument table and the arguments disagree: {error}"))),
+            Err(error) => problems.push(ArgumentProblem::new(
+                "train",
+                format!("the argument table and the arguments disagree: {error}"),
+            )),
         }
         Err(problems)
+    }
+
+    /// [`separator`](Self::separator) as the byte that it is.
+    #[must_use]
+    pub fn separator_byte(&self) -> Option<u8> {
+        match self.separator.as_deref()?.as_bytes() {
+            // As shells hand it on.
+            b"\\t" => Some(b'\t'),
+            [byte] if byte.is_ascii() && !b"\"\r\n\0".contains(byte) => Some(*byte),
+            _ => None,
+        }
     }
 
     /// The same arguments with relative file names made relative to `directory`.
@@ -133,43 +213,73 @@ impl DataArguments {
     pub fn misfits(values: &BTreeMap<String, Value>, task: TaskKind) -> Vec<ArgumentProblem> {
         let name = task.line().name;
         match task {
-            TaskKind::TextClassification | TaskKind::MultiLabelClassification | TaskKind::TextRegression => ["train", "validation", "test"]
+            TaskKind::TextClassification
+            | TaskKind::MultiLabelClassification
+            | TaskKind::TextRegression => ["train", "validation", "test"]
                 .into_iter()
-                .filter(|key| values.get(*key).and_then(Value::as_str).is_some_and(|file| Path::new(file).extension().is_some_and(|e| e == "txt")))
-                .map(|key| {
-                    ArgumentProblem::new(key, format!("a .txt file has no labels, which `{name}` needs"))
-                        .with_help("give a .csv, .tsv or .jsonl file, or set `task = \"language-modeling\"`")
+                .filter(|key| {
+                    values
+                        .get(*key)
+                        .and_then(Value::as_str)
+                        .is_some_and(|file| Path::new(file).extension().is_some_and(|e| e == "txt"))
                 })
+                .map(|key| {
+                    ArgumentProblem::new(
+                        key,
+                        format!("a .txt file has no labels, which `{name}` needs"),
+                    )
+                    .with_help(
+                        "give a .csv, .tsv or .jsonl file, or set `task = \"language-modeling\"`",
+                    )
+                })
+                .chain(missing_label(values))
                 .collect(),
             TaskKind::LanguageModeling => ["label", "stratify"]
                 .into_iter()
                 .filter(|key| values.contains_key(*key))
-                .map(|key| ArgumentProblem::new(key, format!("`{name}` has no labels")).with_help("leave it out"))
+                .map(|key| {
+                    ArgumentProblem::new(key, format!("`{name}` has no labels"))
+                        .with_help("leave it out")
+                })
                 .collect(),
         }
     }
 
     fn contradictions(&self) -> Vec<ArgumentProblem> {
         let mut problems = Vec::new();
-        let files = [("train", Some(&self.train)), ("validation", self.validation.as_ref()), ("test", self.test.as_ref())];
+        let files = [
+            ("train", Some(&self.train)),
+            ("validation", self.validation.as_ref()),
+            ("test", self.test.as_ref()),
+        ];
         for (key, file) in files {
             let Some(file) = file else { continue };
             let extension = file.extension().and_then(|extension| extension.to_str());
             if !matches!(extension, Some("csv" | "tsv" | "jsonl" | "txt")) {
                 problems.push(
-                    ArgumentProblem::new(key, format!("`{}` is not a .csv, .tsv, .jsonl or .txt file", file.display()))
-                        .with_help("the ending says the format"),
+                    ArgumentProblem::new(
+                        key,
+                        format!("`{}` is not a .csv, .tsv, .jsonl or .txt file", file.display()),
+                    )
+                    .with_help("the ending says the format"),
                 );
             }
         }
-        let pairs =
-            [("validation_split", self.validation_split, "validation", &self.validation), ("test_split", self.test_split, "test", &self.test)];
+        problems.extend(self.layout_problems());
+        let pairs = [
+            ("validation_split", self.validation_split, "validation", &self.validation),
+            ("test_split", self.test_split, "test", &self.test),
+        ];
         for (split, share, file, path) in pairs {
             if share.is_some() && path.is_some() {
                 problems.push(ArgumentProblem::new(split, format!("`{split}` and `{file}` both say where those rows come from: give one of them")));
             }
         }
-        let validation = self.validation_split.unwrap_or(if self.validation.is_none() { DEFAULT_VALIDATION_SPLIT } else { 0.0 });
+        let validation = self.validation_split.unwrap_or(if self.validation.is_none() {
+            DEFAULT_VALIDATION_SPLIT
+        } else {
+            0.0
+        });
         let held_out = validation + self.test_split.unwrap_or(0.0);
         if held_out >= 1.0 {
             problems.push(ArgumentProblem::new(
@@ -178,8 +288,71 @@ impl DataArguments {
             ));
         }
         if self.text == self.label {
-            problems.push(ArgumentProblem::new("label", format!("`text` and `label` are the same column `{}`", self.text)));
+            problems.push(ArgumentProblem::new(
+                "label",
+                format!("`text` and `label` are the same column `{}`", self.text),
+            ));
         }
         problems
     }
+
+    /// What is wrong with how cells are separated and what columns are called.
+    fn layout_problems(&self) -> Vec<ArgumentProblem> {
+        let mut problems = Vec::new();
+        let files = [Some(&self.train), self.validation.as_ref(), self.test.as_ref()];
+        let is_table = |file: &&PathBuf| {
+            file.extension().is_some_and(|extension| extension == "csv" || extension == "tsv")
+        };
+        let has_table = files.into_iter().flatten().any(|file| is_table(&file));
+        let given = [
+            ("separator", self.separator.is_some()),
+            ("column_names", self.column_names.is_some()),
+        ];
+        for (key, _) in given.into_iter().filter(|(_, is_given)| *is_given && !has_table) {
+            let problem = ArgumentProblem::new(
+                key,
+                format!("`{key}` is for .csv and .tsv files, and there is none here"),
+            );
+            problems.push(problem.with_help("leave it out"));
+        }
+        if let Some(separator) = self.separator.as_ref().filter(|_| self.separator_byte().is_none())
+        {
+            let problem = ArgumentProblem::new(
+                "separator",
+                format!(
+                    "`separator` must be one ASCII character, not {}",
+                    Value::from(separator.as_str())
+                ),
+            );
+            problems
+                .push(problem.with_help("write for example \";\", \"|\" or, for a tab, \"\\t\""));
+        }
+        if let Some(names) = self.column_names.as_ref().filter(|names| !names.contains(&self.text))
+        {
+            problems.push(not_named("text", &self.text, names.iter().map(String::as_str)));
+        }
+        problems
+    }
+}
+
+/// That the label column is none of the columns that are named.
+fn missing_label(values: &BTreeMap<String, Value>) -> Option<ArgumentProblem> {
+    let names: Vec<&str> = values
+        .get("column_names")?
+        .as_array()?
+        .iter()
+        .filter_map(Value::as_str)
+        .map(str::trim)
+        .collect();
+    let label = values.get("label").map_or(Some("label"), Value::as_str)?;
+    (!names.contains(&label)).then(|| not_named("label", label, names.into_iter()))
+}
+
+fn not_named<'a>(key: &str, column: &str, names: impl Iterator<Item = &'a str>) -> ArgumentProblem {
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    let problem = ArgumentProblem::new(
+        key,
+        format!("`{key}` is the column `{column}`, which is not among `column_names`"),
+    );
+    problem.with_help(format!("set `{key}` to one of {}", names.join(", ")))
 }

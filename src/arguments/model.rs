@@ -1,17 +1,17 @@
-//! The arguments of a model and its tokenizer: a directory to start from, or a shape to make one of from nothing.
+//! The arguments of a model and its tokenizer: a pretrained one, or the shape of one trained from scratch.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The model and its tokenizer: taken from a directory, or made from nothing in this shape.
+/// The model and its tokenizer: pretrained, or trained from scratch in this shape.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelArguments {
-    /// The directory of a model to start from; then it says the shape and the tokenizer, and what says them here is `None`.
+    /// The pretrained model to start from; it defines the shape and the tokenizer, and the fields for them here are `None`.
     #[serde(default)]
     pub pretrained: Option<String>,
-    /// The architecture of a model made from nothing, one of [`ENCODER_TYPES`] or [`DECODER_TYPES`]; `None`: the task's first.
+    /// The architecture of a model trained from scratch, one of [`ENCODER_TYPES`] or [`DECODER_TYPES`]; `None`: the task's default.
     #[serde(default)]
     pub model_type: Option<String>,
     /// Width of the model; a multiple of `num_heads`.
@@ -20,28 +20,28 @@ pub struct ModelArguments {
     pub num_layers: Option<usize>,
     /// Attention heads per layer.
     pub num_heads: Option<usize>,
-    /// Heads of keys and values, each shared by as many heads of queries; `None`: `num_heads`.
+    /// Key-value heads, each shared by an equal number of query heads; `None`: `num_heads`.
     #[serde(default)]
     pub num_kv_heads: Option<usize>,
     /// Width of the feed-forward part; `None`: twice `hidden_size` in a ModernBERT, four times in others.
     pub intermediate_size: Option<usize>,
-    /// Share of activations dropped after embeddings, attention and feed-forward, in [0, 1); `None`: what the model's directory says.
+    /// Dropout after embeddings, attention and feed-forward, in [0, 1); `None`: that of the pretrained model.
     pub dropout: Option<f64>,
-    /// Share of attention probabilities dropped, in [0, 1); `None`: what the model's directory says.
+    /// Dropout of attention probabilities, in [0, 1); `None`: that of the pretrained model.
     pub attention_dropout: Option<f64>,
-    /// Share of a text's vector dropped before the labels' map, in [0, 1); `None`: what the model's directory says, or `dropout`.
+    /// Dropout before the classifier, in [0, 1); `None`: that of the pretrained model, or `dropout`.
     #[serde(default)]
     pub classifier_dropout: Option<f64>,
-    /// The feed-forward part's nonlinearity.
+    /// The activation of the feed-forward part.
     pub activation: Option<Activation>,
-    /// How token vectors become one text vector; only of ModernBERT and the trainer's own architecture.
+    /// How token vectors become one text vector; only for ModernBERT and the trainer's own architecture.
     pub pooling: Option<Pooling>,
-    /// Whether the output reuses the token embeddings; only of language models.
+    /// Whether the output reuses the token embeddings; only for language models.
     #[serde(default)]
     pub tie_word_embeddings: Option<bool>,
     /// The kind of tokenizer trained on the training texts.
     pub tokenizer: Option<TokenizerKind>,
-    /// Most entries the tokenizer may have, special tokens included.
+    /// Largest vocabulary, special tokens included.
     pub vocab_size: Option<usize>,
     /// Whether texts are lowercased first.
     pub lowercase: Option<bool>,
@@ -49,7 +49,7 @@ pub struct ModelArguments {
     pub max_length: Option<usize>,
 }
 
-/// The shape of a model made from nothing, with every default filled in.
+/// The shape of a model trained from scratch, with every default filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FromScratch {
     /// Width of the model.
@@ -58,11 +58,11 @@ pub struct FromScratch {
     pub num_layers: usize,
     /// Attention heads per layer.
     pub num_heads: usize,
-    /// Heads of keys and values.
+    /// Key-value heads.
     pub num_kv_heads: usize,
     /// Width of the feed-forward part.
     pub intermediate_size: usize,
-    /// The feed-forward part's nonlinearity.
+    /// The activation of the feed-forward part.
     pub activation: Activation,
     /// How token vectors become one text vector.
     pub pooling: Pooling,
@@ -70,23 +70,35 @@ pub struct FromScratch {
 
 /// Architectures of encoders that can be trained, the default first. As the default, ModernBERT (with the mean of a text's tokens, and no dropout in
 /// attention) finds .73, .81, .81, .79 and .80 in the quickstart with seeds 0 to 4, where the trainer's own finds .78, .80, .81, .82 and .81.
-pub const ENCODER_TYPES: [&str; 5] = ["hpsearch-encoder", MODERN_BERT, "bert", "roberta", "distilbert"];
+pub const ENCODER_TYPES: [&str; 5] =
+    ["hpsearch-encoder", MODERN_BERT, "bert", "roberta", "distilbert"];
 
-/// The architecture whose heads are rotated and whose feed-forward part has a gate.
+/// The encoder with rotary embeddings and a gated feed-forward part.
 pub(super) const MODERN_BERT: &str = "modernbert";
 
 /// Architectures of decoders that can be trained, the default first.
 pub const DECODER_TYPES: [&str; 5] = ["gpt2", "llama", "qwen2", "mistral", "qwen3"];
 
-/// Arguments of the model that mean something beside `model`, the directory of one.
-pub(super) const BESIDE_PRETRAINED: [&str; 5] =
-    ["model.pretrained", "model.dropout", "model.attention_dropout", "model.classifier_dropout", "model.max_length"];
+/// Architectures whose feed-forward part has a gate, and whose keys and values may have fewer heads.
+pub(super) const GATED_TYPES: [&str; 4] = ["llama", "qwen2", "mistral", "qwen3"];
 
-/// Dropout of a model made from nothing.
+/// Architectures that can classify by the mean of a text's tokens.
+pub(super) const MEAN_POOLING_TYPES: [&str; 2] = [ENCODER_TYPES[0], MODERN_BERT];
+
+/// Arguments of the model that apply to a pretrained one, too.
+pub(super) const BESIDE_PRETRAINED: [&str; 5] = [
+    "model.pretrained",
+    "model.dropout",
+    "model.attention_dropout",
+    "model.classifier_dropout",
+    "model.max_length",
+];
+
+/// Dropout of a model trained from scratch.
 pub(super) const DROPOUT: f64 = 0.1;
 
 impl ModelArguments {
-    /// The shape of a model made from nothing.
+    /// The shape of a model trained from scratch.
     #[must_use]
     pub fn from_scratch(&self) -> FromScratch {
         let hidden_size = self.hidden_size.unwrap_or(128);
@@ -96,27 +108,29 @@ impl ModelArguments {
             num_heads,
             num_layers: self.num_layers.unwrap_or(2),
             num_kv_heads: self.num_kv_heads.unwrap_or(num_heads),
-            // A gate makes a third map: half as wide, all of them cost less than the two without one.
-            intermediate_size: self.intermediate_size.unwrap_or(if self.model_type.as_deref() == Some(MODERN_BERT) { 2 } else { 4 } * hidden_size),
+            // A gate is a third projection: at half the width, the three cost less than the two without a gate.
+            intermediate_size: self.intermediate_size.unwrap_or(
+                if self.model_type.as_deref() == Some(MODERN_BERT) { 2 } else { 4 } * hidden_size,
+            ),
             activation: self.activation.unwrap_or(Activation::Gelu),
             pooling: self.pooling.unwrap_or(Pooling::Mean),
         }
     }
 
-    /// Share of activations dropped in a model made from nothing.
+    /// Dropout of a model trained from scratch.
     #[must_use]
     pub fn dropout(&self) -> f64 {
         self.dropout.unwrap_or(DROPOUT)
     }
 
-    /// Share of attention probabilities dropped in a model made from nothing.
+    /// Attention dropout of a model trained from scratch.
     #[must_use]
     pub fn attention_dropout(&self) -> f64 {
         self.attention_dropout.unwrap_or(DROPOUT)
     }
 }
 
-/// A nonlinearity.
+/// An activation function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activation {
@@ -130,7 +144,7 @@ pub enum Activation {
     Silu,
 }
 
-/// How the vectors of a text's tokens become one.
+/// How the vectors of a text's tokens are pooled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pooling {
@@ -140,13 +154,13 @@ pub enum Pooling {
     Mean,
 }
 
-/// How texts are cut into tokens.
+/// How texts are tokenised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TokenizerKind {
     /// BERT's subwords.
     WordPiece,
-    /// Byte-pair encoding: of letters within words to classify, of bytes as in GPT-2 to model language.
+    /// Byte-pair encoding: of characters within words to classify, of bytes as in GPT-2 to model language.
     Bpe,
     /// Whole words and punctuation marks.
     Word,
@@ -157,7 +171,7 @@ pub enum TokenizerKind {
 }
 
 impl TokenizerKind {
-    /// The word in `model.tokenizer`.
+    /// Its name in `model.tokenizer`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -170,26 +184,26 @@ impl TokenizerKind {
     }
 }
 
-/// Entries of a tokenizer that knows every byte and the end of a text.
+/// Vocabulary of all bytes and the end-of-text token.
 pub(super) const BYTE_ENTRIES: usize = 257;
 
-/// Where the tokenizer comes from; the prepared data depends on it: trials that agree here share one cache entry.
+/// Where the tokenizer comes from. Prepared data depends on it: trials with the same source share a cache entry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TokenizerSource {
     /// It is trained on the training texts.
     Trained(TokenizerArguments),
-    /// It lies in the directory of a pretrained model.
+    /// It comes with a pretrained model.
     Pretrained(PathBuf),
 }
 
-/// What a tokenizer that is trained on the training texts shall be.
+/// The tokenizer to train on the training texts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenizerArguments {
-    /// How texts are cut.
+    /// The kind of tokenizer.
     pub kind: TokenizerKind,
-    /// Most entries, special tokens included.
+    /// Largest vocabulary, special tokens included.
     pub vocab_size: usize,
     /// Whether texts are lowercased first.
     pub lowercase: bool,

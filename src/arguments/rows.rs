@@ -1,4 +1,4 @@
-//! How many rows the built-in trainer holds in memory at once, and how often that can be halved after it ran out of memory.
+//! The batch sizes that fit in memory, and how often they can be halved after running out of memory.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,29 @@ use serde_json::Value;
 
 use super::training::TrainerArguments;
 
-/// Rows that training and evaluation handle at once, at least one. Fewer of them make the same optimiser steps, of the same rows in
-/// the same order, out of more micro-batches: what is learnt differs by rounding, and by the masks of dropout, which are drawn for
-/// each micro-batch.
+/// Rows that training and evaluation process at once, at least one. Fewer rows make the same optimiser steps, of the same rows in
+/// the same order, out of more micro-batches: the result differs by rounding, and by dropout masks, which are drawn for each micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RowsAtOnce {
-    /// Of a micro-batch in training.
+    /// Rows of a micro-batch in training.
     pub train: usize,
-    /// Of a batch in evaluation.
+    /// Rows of a batch in evaluation.
     pub eval: usize,
 }
 
 impl RowsAtOnce {
-    /// What a trial's arguments say, its parameters among them; `None` where rows are not to be halved
-    /// (`auto_find_batch_size = false`), and where the arguments are wrong, which is reported elsewhere.
+    /// Those of a trial's arguments, its parameters included; `None` with `auto_find_batch_size = false`, and where the arguments
+    /// are invalid, which is reported elsewhere.
     #[must_use]
     pub fn that_may_be_halved(values: &BTreeMap<String, Value>) -> Option<Self> {
-        let arguments = TrainerArguments::resolve(values).ok().filter(|arguments| arguments.auto_find_batch_size)?;
-        Some(RowsAtOnce { train: arguments.per_device_train_batch_size, eval: arguments.per_device_eval_batch_size })
+        let arguments = TrainerArguments::resolve(values)
+            .ok()
+            .filter(|arguments| arguments.auto_find_batch_size)?;
+        Some(RowsAtOnce {
+            train: arguments.per_device_train_batch_size,
+            eval: arguments.per_device_eval_batch_size,
+        })
     }
 
     /// Halved so many times, rounded down, but never below one row.
@@ -69,7 +73,10 @@ mod tests {
     #[test]
     fn arguments_say_how_many_rows_there_are_and_whether_they_may_be_halved() {
         assert_eq!(rows(json!({})), Some(RowsAtOnce { train: 8, eval: 64 }));
-        assert_eq!(rows(json!({"batch_size": 12, "per_device_eval_batch_size": 3})), Some(RowsAtOnce { train: 12, eval: 3 }));
+        assert_eq!(
+            rows(json!({"batch_size": 12, "per_device_eval_batch_size": 3})),
+            Some(RowsAtOnce { train: 12, eval: 3 })
+        );
         assert_eq!(rows(json!({"auto_find_batch_size": true})), rows(json!({})));
         assert_eq!(rows(json!({"auto_find_batch_size": false})), None);
         assert_eq!(rows(json!({"batch_size": -1})), None);

@@ -1,13 +1,13 @@
-//! What a training run can learn to do.
+//! The tasks of the built-in trainer.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::model::TokenizerKind;
+use super::model::{DECODER_TYPES, ENCODER_TYPES, TokenizerKind};
 
-/// What a training run learns to do; its words are the names in [`TRAINER_TASKS`].
+/// A task, serialised as its name in [`TRAINER_TASKS`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskKind {
     /// One label per text.
@@ -26,13 +26,23 @@ pub enum TaskKind {
 }
 
 impl TaskKind {
-    /// The task that arguments name; the default where they name none, or none there is (which is reported elsewhere).
+    /// The task that arguments name; the default where they name none, or an unknown one (which is reported elsewhere).
     #[must_use]
     pub fn of(values: &BTreeMap<String, Value>) -> Self {
-        values.get("task").and_then(|task| serde_json::from_value(task.clone()).ok()).unwrap_or_default()
+        values.get("task").map(Self::named).unwrap_or_default()
     }
 
-    /// Whether its models are encoders that read a text and say one thing about it.
+    /// The task of this name; the default where there is none.
+    pub(super) fn named(name: &Value) -> Self {
+        Self::deserialize(name).unwrap_or_default()
+    }
+
+    /// The architectures that can be trained from scratch for it, the default first.
+    pub(super) fn model_types(self) -> &'static [&'static str] {
+        if self.is_of_encoders() { &ENCODER_TYPES } else { &DECODER_TYPES }
+    }
+
+    /// Whether its models are encoders with a classification or regression head.
     #[must_use]
     pub fn is_of_encoders(self) -> bool {
         self != Self::LanguageModeling
@@ -41,30 +51,34 @@ impl TaskKind {
     /// Its line of [`TRAINER_TASKS`].
     #[must_use]
     pub fn line(self) -> &'static TrainerTask {
-        TRAINER_TASKS.iter().find(|task| task.kind == self).expect("a test holds the kinds and the table together")
+        TRAINER_TASKS
+            .iter()
+            .find(|task| task.kind == self)
+            .expect("a test holds the kinds and the table together")
     }
 }
 
 /// One line of `hpsearch list tasks`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrainerTask {
-    /// What the resolved arguments say.
+    /// Its kind in the resolved arguments.
     pub kind: TaskKind,
-    /// The word in `[trainer] task`.
+    /// Its name in `[trainer] task`.
     pub name: &'static str,
     /// What it is, in one sentence.
     pub doc: &'static str,
     /// The metrics it reports besides `train_loss`, `learning_rate`, `epoch`, `steps_per_second`, `grad_norm` and `weight_norm`.
     pub metrics: &'static [&'static str],
-    /// The tokenizers it takes, the default first.
+    /// The tokenizers that it accepts, the default first.
     pub tokenizers: &'static [TokenizerKind],
-    /// Whether texts are lowercased when nothing says it.
+    /// Whether texts are lowercased by default.
     pub lowercase: bool,
 }
 
-const ENCODER_TOKENIZERS: &[TokenizerKind] = &[TokenizerKind::WordPiece, TokenizerKind::Bpe, TokenizerKind::Word];
+const ENCODER_TOKENIZERS: &[TokenizerKind] =
+    &[TokenizerKind::WordPiece, TokenizerKind::Bpe, TokenizerKind::Word];
 
-/// The tasks the shared trainer knows.
+/// All tasks.
 pub const TRAINER_TASKS: &[TrainerTask] = &[
     TrainerTask {
         kind: TaskKind::TextClassification,
@@ -100,7 +114,7 @@ pub const TRAINER_TASKS: &[TrainerTask] = &[
     },
 ];
 
-/// The words for `[trainer] task`.
+/// The values of `[trainer] task`.
 pub(super) const TASK_NAMES: [&str; TRAINER_TASKS.len()] = {
     let mut names = [""; TRAINER_TASKS.len()];
     let mut task = 0;

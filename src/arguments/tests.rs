@@ -25,7 +25,8 @@ fn nothing_given_resolves_to_the_documented_defaults() {
 
 #[test]
 fn resolved_arguments_survive_being_stored() {
-    let arguments = TrainerArguments::resolve(&map(json!({"learning_rate": 0.1, "eval_steps": 7}))).unwrap();
+    let arguments =
+        TrainerArguments::resolve(&map(json!({"learning_rate": 0.1, "eval_steps": 7}))).unwrap();
     let stored = serde_json::to_string(&arguments).unwrap();
     assert_eq!(serde_json::from_str::<TrainerArguments>(&stored).unwrap(), arguments);
 }
@@ -40,26 +41,37 @@ fn all_problems_are_reported_at_once() {
     let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
     assert_eq!(
         keys,
-        ["fp16_full_eval", "learning_rte", "model.dropout", "num_train_epochs", "optim", "output_dir", "weight_decay", "model.hidden_size"]
+        [
+            "fp16_full_eval",
+            "learning_rte",
+            "model.dropout",
+            "num_train_epochs",
+            "optim",
+            "output_dir",
+            "weight_decay",
+            "model.hidden_size"
+        ]
     );
-    let message = |key: &str| problems.iter().find(|problem| problem.key == key).unwrap().to_string();
+    let message =
+        |key: &str| problems.iter().find(|problem| problem.key == key).unwrap().to_string();
     assert!(message("learning_rte").contains("did you mean `learning_rate`?"));
     assert!(message("output_dir").contains("[checkpoints] dir"));
     assert_eq!(
         message("fp16_full_eval"),
-        "`fp16_full_eval` is not supported (leave it out: evaluations are made with single floats, as checkpoints and exports are)"
+        "`fp16_full_eval` is not supported (leave it out: evaluations run in f32, and checkpoints and exports are f32)"
     );
     assert!(message("optim").contains("did you mean `adamw`"));
     assert!(message("model.hidden_size").contains("not divisible"));
     assert_eq!(
         message("model.dropout"),
-        "`model.dropout` must be a number at least 0 and below 1, not `1.0` (share of activations dropped; when not given 0.1, or what a pretrained model says)"
+        "`model.dropout` must be a number at least 0 and below 1, not `1.0` (dropout; when not given 0.1, or that of the pretrained model)"
     );
 }
 
 #[test]
 fn whole_floats_are_integers_and_others_are_refused() {
-    let arguments = TrainerArguments::resolve(&map(json!({"per_device_train_batch_size": 16.0}))).unwrap();
+    let arguments =
+        TrainerArguments::resolve(&map(json!({"per_device_train_batch_size": 16.0}))).unwrap();
     assert_eq!(arguments.per_device_train_batch_size, 16);
     assert!(TrainerArguments::resolve(&map(json!({"per_device_train_batch_size": 16.5}))).is_err());
     assert!(TrainerArguments::resolve(&map(json!({"per_device_train_batch_size": true}))).is_err());
@@ -73,7 +85,9 @@ fn aliases_and_nested_tables_mean_the_dotted_name() {
     .unwrap();
     assert_eq!((arguments.model.num_layers, arguments.model.hidden_size), (Some(3), Some(64)));
     assert_eq!(arguments.optim, Optim::AdamW);
-    let twice = TrainerArguments::resolve(&map(json!({"num_hidden_layers": 3, "model.num_layers": 2}))).unwrap_err();
+    let twice =
+        TrainerArguments::resolve(&map(json!({"num_hidden_layers": 3, "model.num_layers": 2})))
+            .unwrap_err();
     assert!(twice[0].message.contains("same argument"));
 }
 
@@ -81,34 +95,69 @@ fn aliases_and_nested_tables_mean_the_dotted_name() {
 fn defaults_of_the_model_follow_the_task() {
     let of = |task: &str| TrainerArguments::resolve(&map(json!({"task": task}))).unwrap().model;
     let (classifier, language) = (of("text-classification"), of("language-modeling"));
-    assert_eq!((classifier.tokenizer, classifier.lowercase, classifier.pooling), (Some(TokenizerKind::WordPiece), Some(true), Some(Pooling::Mean)));
-    assert_eq!((language.tokenizer, language.lowercase, language.pooling), (Some(TokenizerKind::Bpe), Some(false), None));
+    assert_eq!(
+        (classifier.tokenizer, classifier.lowercase, classifier.pooling),
+        (Some(TokenizerKind::WordPiece), Some(true), Some(Pooling::Mean))
+    );
+    assert_eq!(
+        (language.tokenizer, language.lowercase, language.pooling),
+        (Some(TokenizerKind::Bpe), Some(false), None)
+    );
     assert_eq!((classifier.tie_word_embeddings, language.tie_word_embeddings), (None, Some(true)));
-    assert_eq!(TaskKind::of(&map(json!({"task": "language-modeling"}))), TaskKind::LanguageModeling);
+    assert_eq!(
+        TaskKind::of(&map(json!({"task": "language-modeling"}))),
+        TaskKind::LanguageModeling
+    );
     assert_eq!(TaskKind::of(&map(json!({"task": "tasks"}))), TaskKind::TextClassification);
 }
 
 #[test]
 fn arguments_of_another_task_are_refused() {
-    let refused = |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err()[0].to_string();
+    let refused =
+        |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err()[0].to_string();
     assert_eq!(
         refused(json!({"task": "language-modeling", "model.pooling": "cls"})),
         "`model.pooling` belongs to the task `text-classification`, and this is `language-modeling` (leave it out)"
     );
-    assert!(refused(json!({"tie_word_embeddings": true})).contains("belongs to the task `language-modeling`"));
-    assert!(refused(json!({"model.tokenizer": "chars"})).contains("it takes \"wordpiece\", \"bpe\", \"word\""));
+    assert!(
+        refused(json!({"tie_word_embeddings": true}))
+            .contains("belongs to the task `language-modeling`")
+    );
+    assert!(
+        refused(json!({"model.tokenizer": "chars"}))
+            .contains("it takes \"wordpiece\", \"bpe\", \"word\"")
+    );
     assert!(refused(json!({"task": "language-modeling", "model.tokenizer": "bytes", "model.vocab_size": 100})).contains("at least 257"));
-    let data =
-        |values: Value, task: TaskKind| DataArguments::misfits(&map(values), task).iter().map(|problem| problem.key.clone()).collect::<Vec<_>>();
-    assert_eq!(data(json!({"train": "a.txt", "label": "x"}), TaskKind::TextClassification), ["train"]);
-    assert_eq!(data(json!({"train": "a.txt", "label": "x", "stratify": true}), TaskKind::LanguageModeling), ["label", "stratify"]);
+    let data = |values: Value, task: TaskKind| {
+        DataArguments::misfits(&map(values), task)
+            .iter()
+            .map(|problem| problem.key.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        data(json!({"train": "a.txt", "label": "x"}), TaskKind::TextClassification),
+        ["train"]
+    );
+    assert_eq!(
+        data(json!({"train": "a.txt", "label": "x", "stratify": true}), TaskKind::LanguageModeling),
+        ["label", "stratify"]
+    );
 }
 
 #[test]
 fn a_course_that_ends_above_nothing_says_where() {
-    let keys = |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err().iter().map(|problem| problem.key.clone()).collect::<Vec<_>>();
+    let keys = |values: Value| {
+        TrainerArguments::resolve(&map(values))
+            .unwrap_err()
+            .iter()
+            .map(|problem| problem.key.clone())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(keys(json!({"lr_scheduler_type": "cosine_with_min_lr"})), ["lr_scheduler_type"]);
-    assert_eq!(keys(json!({"lr_scheduler_kwargs": {"min_lr": 1e-5}})), ["lr_scheduler_kwargs.min_lr"]);
+    assert_eq!(
+        keys(json!({"lr_scheduler_kwargs": {"min_lr": 1e-5}})),
+        ["lr_scheduler_kwargs.min_lr"]
+    );
     let both = json!({"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr": 1e-5, "min_lr_rate": 0.1}});
     assert_eq!(keys(both), ["lr_scheduler_kwargs.min_lr_rate"]);
 }
@@ -134,7 +183,8 @@ fn a_dimension_is_checked_before_any_value_is_drawn() {
 fn a_missing_validation_file_means_a_tenth_is_held_out() {
     let arguments = DataArguments::resolve(&map(json!({"train": "a.csv"}))).unwrap();
     assert_eq!(arguments.validation_split, Some(0.1));
-    let arguments = DataArguments::resolve(&map(json!({"train": "a.csv", "validation": "b.csv"}))).unwrap();
+    let arguments =
+        DataArguments::resolve(&map(json!({"train": "a.csv", "validation": "b.csv"}))).unwrap();
     assert_eq!(arguments.validation_split, None);
 }
 
@@ -151,16 +201,28 @@ fn all_data_problems_are_reported_at_once() {
 #[test]
 fn the_schema_nests_dotted_names() {
     let schema = table_schema(ARGUMENTS);
-    assert_eq!(schema["properties"]["model"]["properties"]["dropout"]["exclusiveMaximum"], json!(1.0));
+    assert_eq!(
+        schema["properties"]["model"]["properties"]["dropout"]["exclusiveMaximum"],
+        json!(1.0)
+    );
     assert_eq!(schema["properties"]["learning_rate"]["default"], json!(1e-3));
 }
 
 #[test]
 fn names_that_transformers_gave_up_are_taken_and_newer_ones_known() {
-    for old in ["evaluation_strategy", "warmup_ratio", "per_gpu_train_batch_size", "per_gpu_eval_batch_size"] {
+    for old in [
+        "evaluation_strategy",
+        "warmup_ratio",
+        "per_gpu_train_batch_size",
+        "per_gpu_eval_batch_size",
+    ] {
         assert!(newer_name(old).is_some() && check_key(old).is_ok(), "{old}");
     }
-    assert!(ARGUMENTS.iter().all(|argument| newer_name(argument.name).is_none() || argument.name == "warmup_ratio"));
+    assert!(
+        ARGUMENTS
+            .iter()
+            .all(|argument| newer_name(argument.name).is_none() || argument.name == "warmup_ratio")
+    );
 }
 
 #[test]
@@ -174,47 +236,95 @@ fn a_course_takes_its_own_settings_and_no_others() {
     };
     assert!(keys("cosine_with_restarts", json!({"num_cycles": 3})).is_empty());
     assert!(keys("reduce_lr_on_plateau", json!({"patience": 0, "min_lr": 0})).is_empty());
-    assert_eq!(keys("linear", json!({"num_cycles": 3, "power": 2})), ["lr_scheduler_kwargs.num_cycles", "lr_scheduler_kwargs.power"]);
+    assert_eq!(
+        keys("linear", json!({"num_cycles": 3, "power": 2})),
+        ["lr_scheduler_kwargs.num_cycles", "lr_scheduler_kwargs.power"]
+    );
     assert_eq!(keys("warmup_stable_decay", json!({})), ["lr_scheduler_type"]);
     assert_eq!(keys("polynomial", json!({"lr_end": 1})), ["lr_scheduler_kwargs.lr_end"]);
-    let unasked = json!({"lr_scheduler_type": "reduce_lr_on_plateau", "early_stopping_patience": 2});
-    let problems = TrainerArguments::resolve(&serde_json::from_value(unasked).unwrap()).unwrap_err();
-    assert_eq!(problems.iter().map(|problem| problem.key.as_str()).collect::<Vec<_>>(), ["eval_strategy", "early_stopping_patience"]);
+    let unasked =
+        json!({"lr_scheduler_type": "reduce_lr_on_plateau", "early_stopping_patience": 2});
+    let problems =
+        TrainerArguments::resolve(&serde_json::from_value(unasked).unwrap()).unwrap_err();
+    assert_eq!(
+        problems.iter().map(|problem| problem.key.as_str()).collect::<Vec<_>>(),
+        ["eval_strategy", "early_stopping_patience"]
+    );
 }
 
 #[test]
 fn a_pretrained_model_says_its_own_shape_and_tokenizer() {
-    let arguments = TrainerArguments::resolve(&map(json!({"model": "/models/minilm", "model.dropout": 0.0}))).unwrap();
+    let arguments =
+        TrainerArguments::resolve(&map(json!({"model": "/models/minilm", "model.dropout": 0.0})))
+            .unwrap();
     assert_eq!(arguments.tokenizer(), TokenizerSource::Pretrained("/models/minilm".into()));
-    assert_eq!((arguments.learning_rate, arguments.model.dropout, arguments.model.attention_dropout), (5e-5, Some(0.0), None));
-    assert_eq!((arguments.model.hidden_size, arguments.model.vocab_size, arguments.model.activation), (None, None, None));
+    assert_eq!(
+        (arguments.learning_rate, arguments.model.dropout, arguments.model.attention_dropout),
+        (5e-5, Some(0.0), None)
+    );
+    assert_eq!(
+        (arguments.model.hidden_size, arguments.model.vocab_size, arguments.model.activation),
+        (None, None, None)
+    );
     let stored = serde_json::to_value(&arguments).unwrap();
     assert_eq!(serde_json::from_value::<TrainerArguments>(stored).unwrap(), arguments);
 
     let problems =
         TrainerArguments::resolve(&map(json!({"model_name_or_path": "/models/minilm", "hidden_act": "relu", "model.tokenizer": "bpe"}))).unwrap_err();
-    assert_eq!(problems.iter().map(|problem| problem.key.as_str()).collect::<Vec<_>>(), ["hidden_act", "model.tokenizer"]);
-    assert!(problems[0].to_string().contains("is what a pretrained `model` says itself"), "{}", problems[0]);
+    assert_eq!(
+        problems.iter().map(|problem| problem.key.as_str()).collect::<Vec<_>>(),
+        ["hidden_act", "model.tokenizer"]
+    );
+    assert!(
+        problems[0].to_string().contains("is what a pretrained `model` says itself"),
+        "{}",
+        problems[0]
+    );
 }
 
 #[test]
 fn a_model_of_another_kind_than_the_task_needs_is_refused_with_those_that_fit() {
-    let problem = |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err()[0].to_string();
-    assert!(problem(json!({"model.model_type": "gpt2"})).contains("it takes \"hpsearch-encoder\", \"modernbert\", \"bert\""));
-    assert!(problem(json!({"model.model_type": "bert", "model.pooling": "mean"})).contains("by their first token"));
-    assert!(problem(json!({"task": "text-regression", "label_smoothing_factor": 0.1})).contains("means nothing to `text-regression`"));
+    let problem =
+        |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err()[0].to_string();
+    assert!(
+        problem(json!({"model.model_type": "gpt2"}))
+            .contains("it takes \"hpsearch-encoder\", \"modernbert\", \"bert\"")
+    );
+    assert!(
+        problem(json!({"model.model_type": "bert", "model.pooling": "mean"}))
+            .contains("by their first token")
+    );
+    assert!(
+        problem(json!({"task": "text-regression", "label_smoothing_factor": 0.1}))
+            .contains("means nothing to `text-regression`")
+    );
 }
 
 #[test]
 fn names_and_weights_are_lists_or_texts_with_commas_so_that_they_can_be_searched() {
     let resolved = |values: Value| TrainerArguments::resolve(&map(values)).unwrap();
     let one = resolved(json!({"freeze": "embeddings, layers.0-3", "class_weights": "1, 2.5"}));
-    assert_eq!(one, resolved(json!({"freeze": ["embeddings", "layers.0-3"], "class_weight": [1, 2.5]})));
+    assert_eq!(
+        one,
+        resolved(json!({"freeze": ["embeddings", "layers.0-3"], "class_weight": [1, 2.5]}))
+    );
     assert_eq!(one.class_weights, Some(ClassWeights::Given(vec![1.0, 2.5])));
-    let none = resolved(json!({"freeze": "", "class_weights": "none", "lora_r": 0, "lora_target_modules": []}));
-    assert_eq!((none.freeze.len(), none.class_weights, none.lora_target_modules.len()), (0, None, 0));
-    assert_eq!(resolved(json!({"class_weights": "balanced"})).class_weights, Some(ClassWeights::Balanced));
-    assert_eq!(check_values("class_weights", &[json!("balancd"), json!([1, 0]), json!([]), json!(3)]).len(), 4);
+    let none = resolved(
+        json!({"freeze": "", "class_weights": "none", "lora_r": 0, "lora_target_modules": []}),
+    );
+    assert_eq!(
+        (none.freeze.len(), none.class_weights, none.lora_target_modules.len()),
+        (0, None, 0)
+    );
+    assert_eq!(
+        resolved(json!({"class_weights": "balanced"})).class_weights,
+        Some(ClassWeights::Balanced)
+    );
+    assert_eq!(
+        check_values("class_weights", &[json!("balancd"), json!([1, 0]), json!([]), json!(3)])
+            .len(),
+        4
+    );
     assert_eq!(check_values("freeze", &[json!(3), json!([1])]).len(), 2);
     assert!(check_values("lora_r", &[json!(0), json!(8)]).is_empty());
 }
@@ -226,29 +336,64 @@ fn how_a_model_is_tuned_survives_being_stored_and_given_again() {
         "gradient_checkpointing": true, "layer_decay": 0.9, "cache_frozen_features": false
     })))
     .unwrap();
-    assert_eq!((arguments.max_tokens_per_batch, arguments.per_device_train_batch_size), (Some(4096), 4096));
+    assert_eq!(
+        (arguments.max_tokens_per_batch, arguments.per_device_train_batch_size),
+        (Some(4096), 4096)
+    );
     let stored = serde_json::to_value(&arguments).unwrap();
     assert_eq!(serde_json::from_value::<TrainerArguments>(stored.clone()).unwrap(), arguments);
     let given: BTreeMap<String, Value> = serde_json::from_value(stored).unwrap();
-    let given = given.into_iter().filter(|(name, value)| !value.is_null() && name != "model" && name != "lr_scheduler_kwargs").collect();
+    let given = given
+        .into_iter()
+        .filter(|(name, value)| {
+            !value.is_null() && name != "model" && name != "lr_scheduler_kwargs"
+        })
+        .collect();
     assert_eq!(TrainerArguments::resolve(&given).unwrap(), arguments);
     // Stored before there was any of it.
-    let mut older = serde_json::to_value(TrainerArguments::resolve(&BTreeMap::new()).unwrap()).unwrap();
-    let newer =
-        ["freeze", "freeze_layers", "layerwise_lr_decay", "lora_r", "lora_alpha", "class_weights", "max_tokens_per_batch", "cache_frozen_features"];
+    let mut older =
+        serde_json::to_value(TrainerArguments::resolve(&BTreeMap::new()).unwrap()).unwrap();
+    let newer = [
+        "freeze",
+        "freeze_layers",
+        "layerwise_lr_decay",
+        "lora_r",
+        "lora_alpha",
+        "class_weights",
+        "max_tokens_per_batch",
+        "cache_frozen_features",
+    ];
     older.as_object_mut().unwrap().retain(|name, _| !newer.contains(&name.as_str()));
-    assert_eq!(serde_json::from_value::<TrainerArguments>(older).unwrap(), TrainerArguments::resolve(&BTreeMap::new()).unwrap());
+    assert_eq!(
+        serde_json::from_value::<TrainerArguments>(older).unwrap(),
+        TrainerArguments::resolve(&BTreeMap::new()).unwrap()
+    );
 }
 
 #[test]
 fn what_says_nothing_beside_the_rest_is_refused() {
-    let keys = |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err().iter().map(|problem| problem.key.clone()).collect::<Vec<_>>();
+    let keys = |values: Value| {
+        TrainerArguments::resolve(&map(values))
+            .unwrap_err()
+            .iter()
+            .map(|problem| problem.key.clone())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(keys(json!({"lora_alpha": 16, "use_rslora": true})), ["lora_alpha", "use_rslora"]);
     assert_eq!(keys(json!({"bf16": true, "fp16": true})), ["fp16"]);
-    assert_eq!(keys(json!({"task": "text-regression", "class_weights": "balanced"})), ["class_weights"]);
-    assert_eq!(keys(json!({"max_tokens_per_batch": 512, "dataloader_drop_last": true})), ["dataloader_drop_last"]);
+    assert_eq!(
+        keys(json!({"task": "text-regression", "class_weights": "balanced"})),
+        ["class_weights"]
+    );
+    assert_eq!(
+        keys(json!({"max_tokens_per_batch": 512, "dataloader_drop_last": true})),
+        ["dataloader_drop_last"]
+    );
     let reason = |key: &str| check_key(key).unwrap_err().to_string();
-    assert_eq!(reason("torch_compile"), "`torch_compile` means nothing here (leave it out: operations are fused already)");
+    assert_eq!(
+        reason("torch_compile"),
+        "`torch_compile` means nothing here (leave it out: operations are fused already)"
+    );
     assert!(reason("use_peft").contains("`lora_r` above 0"));
 }
 
@@ -278,13 +423,20 @@ const FIELDS: &str = "output_dir per_device_train_batch_size num_train_epochs ma
 fn every_training_argument_of_transformers_is_taken_or_refused_with_what_to_do() {
     for field in FIELDS.split_whitespace() {
         if let Err(problem) = check_key(field) {
-            assert!(!problem.message.contains("unknown argument") && problem.help.is_some(), "{problem}");
+            assert!(
+                !problem.message.contains("unknown argument") && problem.help.is_some(),
+                "{problem}"
+            );
         }
     }
     for key in ["lr_scheduler_kwargs.power", "activation_checkpointing"] {
         assert_eq!(check_key(key).map(|_| ()), Ok(()));
     }
-    assert!(TrainerArguments::resolve(&map(json!({"activation_checkpointing": true}))).unwrap().gradient_checkpointing);
+    assert!(
+        TrainerArguments::resolve(&map(json!({"activation_checkpointing": true})))
+            .unwrap()
+            .gradient_checkpointing
+    );
 }
 
 /// `transformers.training_args.OptimizerNames` of 5.23.
@@ -302,6 +454,6 @@ fn every_optimiser_of_transformers_is_taken_or_refused_with_what_to_do() {
         }
     }
     let help = |name: &str| check_values("optim", &[json!(name)]).remove(0).help.unwrap();
-    assert_eq!(help("paged_adamw_8bit"), "`adamw` is the same rule, with its state in single floats");
+    assert_eq!(help("paged_adamw_8bit"), "`adamw` is the same rule, with its state in f32");
     assert_eq!(help("lion_32bit"), "it is not built; `adamw` is transformers' default, too");
 }

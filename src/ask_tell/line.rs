@@ -20,10 +20,15 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> 
     while !session.has_quit() {
         let answer = match read_line(&mut input, &mut line)? {
             Read::End => break,
-            Read::TooLong => refused(&Refusal(format!("the line is longer than {LONGEST_LINE} bytes"))),
+            Read::TooLong => {
+                refused(&Refusal(format!("the line is longer than {LONGEST_LINE} bytes")))
+            }
             Read::Line => match std::str::from_utf8(&line) {
                 Ok(text) => session.answer(text),
-                Err(error) => refused(&Refusal(format!("the line is not UTF-8 text: byte {} is not a character", error.valid_up_to() + 1))),
+                Err(error) => refused(&Refusal(format!(
+                    "the line is not UTF-8 text: byte {} is not a character",
+                    error.valid_up_to() + 1
+                ))),
             },
         };
         output.write_all(answer.as_bytes())?;

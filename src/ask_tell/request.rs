@@ -5,9 +5,9 @@ use serde_json::{Map, Value as Json};
 use super::{METRIC, Refusal};
 use crate::config::{nearest, quoted};
 use crate::engine::Told;
-use crate::metric::{Metrics, Number};
-use crate::trial::TrialNumber;
-use crate::wire::quote_non_finite;
+use crate::runner::protocol::quote_non_finite;
+use crate::study::metric::{Metrics, Number};
+use crate::study::trial::TrialNumber;
 
 /// Every command, for "did you mean".
 const COMMANDS: [&str; 6] = ["init", "ask", "report", "tell", "best", "quit"];
@@ -33,23 +33,44 @@ impl Request {
     /// Reads a line. Python's bare `NaN`, `Infinity` and `-Infinity` are numbers.
     pub fn read(line: &str) -> Result<Request, Refusal> {
         if line.trim().is_empty() {
-            return Err(Refusal("the line is empty: send one JSON object a line, such as {\"cmd\":\"ask\"}".to_owned()));
+            return Err(Refusal(
+                "the line is empty: send one JSON object a line, such as {\"cmd\":\"ask\"}"
+                    .to_owned(),
+            ));
         }
         let quoted_line = quote_non_finite(line);
-        let has_bare_words = matches!(quoted_line, std::borrow::Cow::Owned(_)) && quoted_line != line;
-        let json: Json = serde_json::from_str(&quoted_line).map_err(|error| Refusal(format!("the line is not JSON: {error}")))?;
+        let has_bare_words =
+            matches!(quoted_line, std::borrow::Cow::Owned(_)) && quoted_line != line;
+        let json: Json = serde_json::from_str(&quoted_line)
+            .map_err(|error| Refusal(format!("the line is not JSON: {error}")))?;
         let Json::Object(object) = json else {
-            return Err(Refusal(format!("the line is {}, not an object such as {{\"cmd\":\"ask\"}}", kind(&json))));
+            return Err(Refusal(format!(
+                "the line is {}, not an object such as {{\"cmd\":\"ask\"}}",
+                kind(&json)
+            )));
         };
         let mut fields = Fields { command: "a request", object, has_bare_words };
         let command = match fields.take("cmd") {
             Some(Json::String(command)) => command,
-            Some(other) => return Err(Refusal(format!("`cmd` is {}: it must be one of {}", kind(&other), quoted(COMMANDS)))),
-            None => return Err(Refusal(format!("`cmd` is missing: it is one of {}", quoted(COMMANDS)))),
+            Some(other) => {
+                return Err(Refusal(format!(
+                    "`cmd` is {}: it must be one of {}",
+                    kind(&other),
+                    quoted(COMMANDS)
+                )));
+            }
+            None => {
+                return Err(Refusal(format!(
+                    "`cmd` is missing: it is one of {}",
+                    quoted(COMMANDS)
+                )));
+            }
         };
         let Some(known) = COMMANDS.into_iter().find(|known| *known == command) else {
-            let help =
-                nearest(&command, COMMANDS).map_or_else(|| format!("there are {}", quoted(COMMANDS)), |near| format!("did you mean `{near}`?"));
+            let help = nearest(&command, COMMANDS).map_or_else(
+                || format!("there are {}", quoted(COMMANDS)),
+                |near| format!("did you mean `{near}`?"),
+            );
             return Err(Refusal(format!("there is no command `{}`: {help}", short(&command))));
         };
         fields.command = known;
@@ -66,8 +87,12 @@ impl Request {
 
 fn report(mut fields: Fields) -> Result<Request, Refusal> {
     let trial = fields.id()?;
-    let step = fields.whole("step")?.ok_or_else(|| Refusal("`step` is missing: say how far the trial is, as a whole number".to_owned()))?;
-    let value = fields.value()?.ok_or_else(|| Refusal("`value` is missing: say a number (NaN is one)".to_owned()))?;
+    let step = fields.whole("step")?.ok_or_else(|| {
+        Refusal("`step` is missing: say how far the trial is, as a whole number".to_owned())
+    })?;
+    let value = fields
+        .value()?
+        .ok_or_else(|| Refusal("`value` is missing: say a number (NaN is one)".to_owned()))?;
     fields.end(&["id", "step", "value"])?;
     Ok(Request::Report { trial, step, value })
 }
@@ -81,23 +106,42 @@ fn tell(mut fields: Fields) -> Result<Request, Refusal> {
     let metrics = metrics(&mut fields)?;
     fields.end(&["id", "value", "values", "metrics", "state", "reason"])?;
     let value = match (value, values) {
-        (Some(_), Some(_)) => return Err(Refusal("`value` and `values` say the same: send one of them".to_owned())),
+        (Some(_), Some(_)) => {
+            return Err(Refusal("`value` and `values` say the same: send one of them".to_owned()));
+        }
         (value, values) => value.or(values),
     };
     let told = match (state.as_ref(), value) {
         (None, Some(value)) => Told::Value(value),
-        (None, None) => return Err(Refusal("say how the trial ended: `value` is a number, or `state` is `failed` or `pruned`".to_owned())),
+        (None, None) => {
+            return Err(Refusal(
+                "say how the trial ended: `value` is a number, or `state` is `failed` or `pruned`"
+                    .to_owned(),
+            ));
+        }
         (Some(Json::String(state)), value) => match (state.as_str(), value) {
             ("complete", Some(value)) => Told::Value(value),
             ("complete", None) => return Err(Refusal("a complete trial has a `value`".to_owned())),
             ("failed", None) => Told::Failed(reason.unwrap_or_else(|| "told as failed".to_owned())),
             ("pruned", None) => Told::Pruned,
             ("failed" | "pruned", Some(_)) => {
-                return Err(Refusal(format!("a {state} trial has no `value`: `report` it with its step before, or leave it out")));
+                return Err(Refusal(format!(
+                    "a {state} trial has no `value`: `report` it with its step before, or leave it out"
+                )));
             }
-            _ => return Err(Refusal(format!("`state` is `{}`: it must be `complete`, `failed` or `pruned`", short(state)))),
+            _ => {
+                return Err(Refusal(format!(
+                    "`state` is `{}`: it must be `complete`, `failed` or `pruned`",
+                    short(state)
+                )));
+            }
         },
-        (Some(other), _) => return Err(Refusal(format!("`state` is {}: it must be `complete`, `failed` or `pruned`", kind(other)))),
+        (Some(other), _) => {
+            return Err(Refusal(format!(
+                "`state` is {}: it must be `complete`, `failed` or `pruned`",
+                kind(other)
+            )));
+        }
     };
     Ok(Request::Tell { trial, told, metrics })
 }
@@ -112,7 +156,9 @@ fn metrics(fields: &mut Fields) -> Result<Metrics, Refusal> {
             }
             object.iter().map(|(name, json)| Ok((name.clone(), number(name, json)?))).collect()
         }
-        Some(other) => Err(Refusal(format!("`metrics` is {}: it must be an object of numbers", kind(&other)))),
+        Some(other) => {
+            Err(Refusal(format!("`metrics` is {}: it must be an object of numbers", kind(&other))))
+        }
     }
 }
 
@@ -161,7 +207,9 @@ impl Fields {
         match self.take(key) {
             None => Ok(None),
             Some(Json::String(text)) => Ok(Some(text)),
-            Some(other) => Err(Refusal(format!("`{key}` is {}: it must be a string", kind(&other)))),
+            Some(other) => {
+                Err(Refusal(format!("`{key}` is {}: it must be a string", kind(&other))))
+            }
         }
     }
 
@@ -170,12 +218,17 @@ impl Fields {
         let Some(json) = self.take(key) else { return Ok(None) };
         match whole(&json) {
             Some(whole) if whole >= 0 => Ok(Some(whole.unsigned_abs())),
-            _ => Err(Refusal(format!("`{key}` must be a whole number of at least 0, not {}", shown(&json)))),
+            _ => Err(Refusal(format!(
+                "`{key}` must be a whole number of at least 0, not {}",
+                shown(&json)
+            ))),
         }
     }
 
     fn id(&mut self) -> Result<TrialNumber, Refusal> {
-        let id = self.whole("id")?.ok_or_else(|| Refusal("`id` is missing: it is the trial's, as `ask` gave it".to_owned()))?;
+        let id = self.whole("id")?.ok_or_else(|| {
+            Refusal("`id` is missing: it is the trial's, as `ask` gave it".to_owned())
+        })?;
         Ok(TrialNumber(id))
     }
 
@@ -189,9 +242,14 @@ impl Fields {
             None => Ok(None),
             Some(Json::Array(values)) => match &values[..] {
                 [value] => number("values", value).map(Some),
-                _ => Err(Refusal(format!("`values` has {} numbers, and the study one objective", values.len()))),
+                _ => Err(Refusal(format!(
+                    "`values` has {} numbers, and the study one objective",
+                    values.len()
+                ))),
             },
-            Some(other) => Err(Refusal(format!("`values` is {}: it must be a list of numbers", kind(&other)))),
+            Some(other) => {
+                Err(Refusal(format!("`values` is {}: it must be a list of numbers", kind(&other))))
+            }
         }
     }
 }
@@ -199,13 +257,19 @@ impl Fields {
 /// A number that may be NaN or infinite, bare or quoted.
 pub(super) fn number(key: &str, json: &Json) -> Result<f64, Refusal> {
     let number = if json.is_null() { None } else { Number::from_json(json) };
-    number.map(|number| number.0).ok_or_else(|| Refusal(format!("`{key}` must be a number (NaN and Infinity are), not {}", shown(json))))
+    number.map(|number| number.0).ok_or_else(|| {
+        Refusal(format!("`{key}` must be a number (NaN and Infinity are), not {}", shown(json)))
+    })
 }
 
 /// A whole number that `i64` holds; `16.0` is one.
 pub(super) fn whole(json: &Json) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "whole, and exact below 2^53")]
-    json.as_i64().or_else(|| json.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 9e15).map(|float| float as i64))
+    json.as_i64().or_else(|| {
+        json.as_f64()
+            .filter(|float| float.fract() == 0.0 && float.abs() < 9e15)
+            .map(|float| float as i64)
+    })
 }
 
 /// What a JSON value is, for messages.

@@ -7,16 +7,27 @@ use serde_json::{Map, Value as Json};
 use super::request::{Fields, kind, number, short, shown, whole};
 use super::{METRIC, Refusal};
 use crate::config::{self, nearest, quoted};
-use crate::constraint::{self, Constraint, Expression, ExpressionError, Known};
-use crate::metric::Direction;
-use crate::params::{Params, Value};
-use crate::policy::PolicyProblem;
-use crate::space::{Condition, Dimension, Distribution, Scale, Space};
-use crate::study::{Count, PolicySpec, Program, StudySpec};
+use crate::study::constraint::{self, Constraint, Expression, ExpressionError, Known};
+use crate::study::metric::Direction;
+use crate::study::params::{Params, Value};
+use crate::study::registry::PolicyProblem;
+use crate::study::space::{Condition, Dimension, Distribution, Scale, Space};
+use crate::study::spec::{Count, PolicySpec, Program, StepClock, StudySpec};
 use crate::{pruners, samplers};
 
 /// The keys of `init`.
-const KEYS: [&str; 10] = ["space", "seed", "direction", "directions", "n_trials", "workers", "sampler", "pruner", "constraints", "enqueue"];
+const KEYS: [&str; 10] = [
+    "space",
+    "seed",
+    "direction",
+    "directions",
+    "n_trials",
+    "workers",
+    "sampler",
+    "pruner",
+    "constraints",
+    "enqueue",
+];
 /// The keys of a parameter.
 const PARAMETER_KEYS: [&str; 8] = ["name", "type", "low", "high", "log", "step", "choices", "when"];
 /// The types of a parameter.
@@ -45,13 +56,19 @@ pub(super) fn study(mut init: Fields) -> Result<StudySpec, Refusal> {
     let enqueue = enqueue(&mut init, &space)?;
     for (index, params) in enqueue.iter().enumerate() {
         if let Some(broken) = constraint::broken(&constraints, params) {
-            return Err(Refusal(format!("`enqueue[{index}]` breaks the constraint `{}`", broken.expression().text())));
+            return Err(Refusal(format!(
+                "`enqueue[{index}]` breaks the constraint `{}`",
+                broken.expression().text()
+            )));
         }
     }
     init.end(&KEYS)?;
     let mut spec = StudySpec::new("ask-tell", METRIC, direction, space, Program::Inline);
-    (spec.seed, spec.sampler, spec.enqueue, spec.constraints) = (seed, sampler, enqueue, constraints);
+    (spec.seed, spec.sampler, spec.enqueue, spec.constraints) =
+        (seed, sampler, enqueue, constraints);
     spec.pruner = pruner.unwrap_or(spec.pruner);
+    // Its lines have no other clock.
+    spec.step = StepClock::Step;
     // Whoever says how many trials there are means all of them, as it runs them itself.
     (spec.budget.trials, spec.budget.count) = (trials, Count::All);
     Ok(spec)
@@ -60,33 +77,68 @@ pub(super) fn study(mut init: Fields) -> Result<StudySpec, Refusal> {
 fn direction(init: &mut Fields) -> Result<Direction, Refusal> {
     let single = init.text("direction")?;
     let word = match (single, init.take("directions")) {
-        (Some(_), Some(_)) => return Err(Refusal("`direction` and `directions` say the same: send one of them".to_owned())),
+        (Some(_), Some(_)) => {
+            return Err(Refusal(
+                "`direction` and `directions` say the same: send one of them".to_owned(),
+            ));
+        }
         (single, None) => single,
         (None, Some(Json::Array(list))) => match &list[..] {
             [Json::String(word)] => Some(word.clone()),
-            [other] => return Err(Refusal(format!("`directions` holds {}: write `minimize` or `maximize`", kind(other)))),
-            [] => return Err(Refusal("`directions` is empty: leave it out, or write `minimize` or `maximize`".to_owned())),
-            _ => return Err(Refusal("several objectives are not built yet: send one of `directions`".to_owned())),
+            [other] => {
+                return Err(Refusal(format!(
+                    "`directions` holds {}: write `minimize` or `maximize`",
+                    kind(other)
+                )));
+            }
+            [] => {
+                return Err(Refusal(
+                    "`directions` is empty: leave it out, or write `minimize` or `maximize`"
+                        .to_owned(),
+                ));
+            }
+            _ => {
+                return Err(Refusal(
+                    "several objectives are not built yet: send one of `directions`".to_owned(),
+                ));
+            }
         },
-        (None, Some(other)) => return Err(Refusal(format!("`directions` is {}: it must be a list of words", kind(&other)))),
+        (None, Some(other)) => {
+            return Err(Refusal(format!(
+                "`directions` is {}: it must be a list of words",
+                kind(&other)
+            )));
+        }
     };
     match word.as_deref() {
         None | Some("minimize") => Ok(Direction::Minimize),
         Some("maximize") => Ok(Direction::Maximize),
-        Some(other) => Err(Refusal(format!("`direction` is `{}`: it must be `minimize` or `maximize`", short(other)))),
+        Some(other) => Err(Refusal(format!(
+            "`direction` is `{}`: it must be `minimize` or `maximize`",
+            short(other)
+        ))),
     }
 }
 
 /// How a table of policies takes one as written.
 type Resolve = fn(&str, BTreeMap<String, Json>) -> Result<PolicySpec, Vec<PolicyProblem>>;
 
-fn policy(init: &mut Fields, key: &'static str, resolve: Resolve) -> Result<Option<PolicySpec>, Refusal> {
+fn policy(
+    init: &mut Fields,
+    key: &'static str,
+    resolve: Resolve,
+) -> Result<Option<PolicySpec>, Refusal> {
     let Some(json) = init.take(key) else { return Ok(None) };
     let Json::Object(object) = json else {
-        return Err(Refusal(format!("`{key}` is {}: write {{\"type\":\"..\"}} with its options beside", kind(&json))));
+        return Err(Refusal(format!(
+            "`{key}` is {}: write {{\"type\":\"..\"}} with its options beside",
+            kind(&json)
+        )));
     };
     let mut fields = init.inner(key, object);
-    let name = fields.text("type")?.ok_or_else(|| Refusal(format!("`{key}` has no `type`: `hpsearch list {key}s` shows them")))?;
+    let name = fields.text("type")?.ok_or_else(|| {
+        Refusal(format!("`{key}` has no `type`: `hpsearch list {key}s` shows them"))
+    })?;
     let options = fields.rest().into_iter().filter(|(_, value)| !value.is_null()).collect();
     resolve(&name, options).map(Some).map_err(|problems| {
         let said = problems.into_iter().map(|problem| match problem.help {
@@ -100,26 +152,38 @@ fn policy(init: &mut Fields, key: &'static str, resolve: Resolve) -> Result<Opti
 fn space(init: &mut Fields) -> Result<Space, Refusal> {
     let list = match init.take("space") {
         Some(Json::Array(list)) => list,
-        Some(other) => return Err(Refusal(format!("`space` is {}: it must be a list of parameters", kind(&other)))),
+        Some(other) => {
+            return Err(Refusal(format!(
+                "`space` is {}: it must be a list of parameters",
+                kind(&other)
+            )));
+        }
         None => return Err(Refusal("`space` is missing: it is a list of parameters".to_owned())),
     };
     if list.is_empty() {
         return Err(Refusal("`space` is empty: there is nothing to search".to_owned()));
     }
     if list.len() > MOST_PARAMETERS {
-        return Err(Refusal(format!("`space` has {} parameters; {MOST_PARAMETERS} can be searched at most", list.len())));
+        return Err(Refusal(format!(
+            "`space` has {} parameters; {MOST_PARAMETERS} can be searched at most",
+            list.len()
+        )));
     }
     let mut dimensions = Vec::with_capacity(list.len());
     for (index, json) in list.into_iter().enumerate() {
         let Json::Object(object) = json else {
-            return Err(Refusal(format!("`space[{index}]` is {}: a parameter is an object", kind(&json))));
+            return Err(Refusal(format!(
+                "`space[{index}]` is {}: a parameter is an object",
+                kind(&json)
+            )));
         };
         let mut fields = init.inner("a parameter", object);
         let name = match fields.text("name")? {
             Some(name) if !name.is_empty() => name,
             _ => return Err(Refusal(format!("`space[{index}]` has no `name`"))),
         };
-        let dimension = parameter(&name, fields).map_err(|refusal| Refusal(format!("parameter `{}`: {}", short(&name), refusal.0)))?;
+        let dimension = parameter(&name, fields)
+            .map_err(|refusal| Refusal(format!("parameter `{}`: {}", short(&name), refusal.0)))?;
         dimensions.push(dimension);
     }
     Space::new(dimensions).map_err(|error| Refusal(error.to_string()))
@@ -127,13 +191,17 @@ fn space(init: &mut Fields) -> Result<Space, Refusal> {
 
 fn parameter(name: &str, mut fields: Fields) -> Result<Dimension, Refusal> {
     let has_bare_words = fields.has_bare_words();
-    let kind_word = fields.text("type")?.ok_or_else(|| Refusal(format!("`type` is missing: it is one of {}", quoted(TYPES))))?;
+    let kind_word = fields
+        .text("type")?
+        .ok_or_else(|| Refusal(format!("`type` is missing: it is one of {}", quoted(TYPES))))?;
     let (low, high, step) = (fields.take("low"), fields.take("high"), fields.take("step"));
     let choices = fields.take("choices");
     let scale = match fields.take("log") {
         None | Some(Json::Bool(false)) => Scale::Linear,
         Some(Json::Bool(true)) => Scale::Log,
-        Some(other) => return Err(Refusal(format!("`log` must be true or false, not {}", shown(&other)))),
+        Some(other) => {
+            return Err(Refusal(format!("`log` must be true or false, not {}", shown(&other))));
+        }
     };
     let when = fields.take("when").map(|json| condition(&fields, json)).transpose()?;
     fields.end(&PARAMETER_KEYS)?;
@@ -142,9 +210,15 @@ fn parameter(name: &str, mut fields: Fields) -> Result<Dimension, Refusal> {
         return Err(Refusal(format!("`choices` are for `cat`, and this is `{kind_word}`")));
     }
     if is_choice && (low.is_some() || high.is_some() || step.is_some() || scale == Scale::Log) {
-        return Err(Refusal("`cat` has `choices`, and no `low`, `high`, `step` or `log`".to_owned()));
+        return Err(Refusal(
+            "`cat` has `choices`, and no `low`, `high`, `step` or `log`".to_owned(),
+        ));
     }
-    let both = || low.as_ref().zip(high.as_ref()).ok_or_else(|| Refusal("`low` and `high` are both needed".to_owned()));
+    let both = || {
+        low.as_ref()
+            .zip(high.as_ref())
+            .ok_or_else(|| Refusal("`low` and `high` are both needed".to_owned()))
+    };
     let made = match kind_word.as_str() {
         "float" => {
             let (low, high) = both()?;
@@ -153,14 +227,21 @@ fn parameter(name: &str, mut fields: Fields) -> Result<Dimension, Refusal> {
         }
         "int" => {
             let (low, high) = both()?;
-            let bound = |key: &str, json: &Json| whole(json).ok_or_else(|| Refusal(format!("`{key}` must be a whole number, not {}", shown(json))));
+            let bound = |key: &str, json: &Json| {
+                whole(json).ok_or_else(|| {
+                    Refusal(format!("`{key}` must be a whole number, not {}", shown(json)))
+                })
+            };
             let step = step.as_ref().map(|step| bound("step", step)).transpose()?;
             // A step of 1 says nothing, and stands beside `log` in what other programs write.
             Distribution::int(bound("low", low)?, bound("high", high)?, scale, step.unwrap_or(1))
         }
         "cat" => Distribution::choice(scalars("choices", choices, has_bare_words)?),
         other => {
-            let help = nearest(other, TYPES).map_or_else(|| format!("it must be one of {}", quoted(TYPES)), |near| format!("did you mean `{near}`?"));
+            let help = nearest(other, TYPES).map_or_else(
+                || format!("it must be one of {}", quoted(TYPES)),
+                |near| format!("did you mean `{near}`?"),
+            );
             return Err(Refusal(format!("there is no type `{}`: {help}", short(other))));
         }
     };
@@ -170,10 +251,15 @@ fn parameter(name: &str, mut fields: Fields) -> Result<Dimension, Refusal> {
 
 fn condition(fields: &Fields, json: Json) -> Result<Condition, Refusal> {
     let Json::Object(object) = json else {
-        return Err(Refusal(format!("`when` is {}: write {{\"param\":\"other\",\"in\":[..]}}", kind(&json))));
+        return Err(Refusal(format!(
+            "`when` is {}: write {{\"param\":\"other\",\"in\":[..]}}",
+            kind(&json)
+        )));
     };
     let mut when = fields.inner("`when`", object);
-    let parent = when.text("param")?.ok_or_else(|| Refusal("`when` has no `param`: whose value it depends on".to_owned()))?;
+    let parent = when
+        .text("param")?
+        .ok_or_else(|| Refusal("`when` has no `param`: whose value it depends on".to_owned()))?;
     let accepted = scalars("in", when.take("in"), fields.has_bare_words())?;
     when.end(&["param", "in"])?;
     if accepted.is_empty() {
@@ -185,7 +271,9 @@ fn condition(fields: &Fields, json: Json) -> Result<Condition, Refusal> {
 fn scalars(key: &str, json: Option<Json>, has_bare_words: bool) -> Result<Vec<Value>, Refusal> {
     let list = match json {
         Some(Json::Array(list)) => list,
-        Some(other) => return Err(Refusal(format!("`{key}` is {}: it must be a list", kind(&other)))),
+        Some(other) => {
+            return Err(Refusal(format!("`{key}` is {}: it must be a list", kind(&other))));
+        }
         None => return Err(Refusal(format!("`{key}` is missing: it is a list of values"))),
     };
     list.iter().map(|json| scalar(key, json, has_bare_words)).collect()
@@ -195,7 +283,12 @@ fn scalars(key: &str, json: Option<Json>, has_bare_words: bool) -> Result<Vec<Va
 fn scalar(key: &str, json: &Json, has_bare_words: bool) -> Result<Value, Refusal> {
     let value = Value::from_json(json);
     let is_not_finite = matches!(&value, Some(Value::Text(text)) if has_bare_words && ["NaN", "Infinity", "-Infinity"].contains(&text.as_str()));
-    let wrong = || Refusal(format!("`{key}` must hold strings, finite numbers, true or false, not {}", shown(json)));
+    let wrong = || {
+        Refusal(format!(
+            "`{key}` must hold strings, finite numbers, true or false, not {}",
+            shown(json)
+        ))
+    };
     value.filter(|_| !is_not_finite).ok_or_else(wrong)
 }
 
@@ -204,13 +297,21 @@ fn constraints(init: &mut Fields, space: &Space) -> Result<Vec<Constraint>, Refu
     let list = match init.take("constraints") {
         None => return Ok(Vec::new()),
         Some(Json::Array(list)) => list,
-        Some(other) => return Err(Refusal(format!("`constraints` is {}: it must be a list of objects", kind(&other)))),
+        Some(other) => {
+            return Err(Refusal(format!(
+                "`constraints` is {}: it must be a list of objects",
+                kind(&other)
+            )));
+        }
     };
     let mut constraints = Vec::with_capacity(list.len());
     for (index, json) in list.into_iter().enumerate() {
         let at = |why: String| Refusal(format!("`constraints[{index}]`: {why}"));
         let Json::Object(object) = json else {
-            return Err(at(format!("it is {}: write {{\"require\":\"..\"}} or {{\"limit\":\"..\"}}", kind(&json))));
+            return Err(at(format!(
+                "it is {}: write {{\"require\":\"..\"}} or {{\"limit\":\"..\"}}",
+                kind(&json)
+            )));
         };
         let mut fields = init.inner("a constraint", object);
         let (require, limit) = (fields.text("require")?, fields.text("limit")?);
@@ -221,7 +322,10 @@ fn constraints(init: &mut Fields, space: &Space) -> Result<Vec<Constraint>, Refu
             _ => return Err(at("it has one of `require` and `limit`".to_owned())),
         };
         let pointed = |error: ExpressionError| {
-            let here = text.get(error.span.clone()).filter(|here| !here.is_empty()).map_or_else(String::new, |here| format!(" at `{}`", short(here)));
+            let here = text
+                .get(error.span.clone())
+                .filter(|here| !here.is_empty())
+                .map_or_else(String::new, |here| format!(" at `{}`", short(here)));
             let help = error.help.map_or_else(String::new, |help| format!(" ({help})"));
             at(format!("{}{here}{help}", error.message))
         };
@@ -230,9 +334,15 @@ fn constraints(init: &mut Fields, space: &Space) -> Result<Vec<Constraint>, Refu
             return Err(pointed(error));
         }
         if limit.is_some() && expression.names().any(|name| name == METRIC) {
-            return Err(at(format!("`{METRIC}` is what is searched for; limits are over the `metrics` of a `tell`")));
+            return Err(at(format!(
+                "`{METRIC}` is what is searched for; limits are over the `metrics` of a `tell`"
+            )));
         }
-        constraints.push(if require.is_some() { Constraint::Require(expression) } else { Constraint::Limit(expression) });
+        constraints.push(if require.is_some() {
+            Constraint::Require(expression)
+        } else {
+            Constraint::Limit(expression)
+        });
     }
     Ok(constraints)
 }
@@ -242,36 +352,65 @@ fn enqueue(init: &mut Fields, space: &Space) -> Result<Vec<Params>, Refusal> {
     let list = match init.take("enqueue") {
         None => return Ok(Vec::new()),
         Some(Json::Array(list)) => list,
-        Some(other) => return Err(Refusal(format!("`enqueue` is {}: it must be a list of configurations", kind(&other)))),
+        Some(other) => {
+            return Err(Refusal(format!(
+                "`enqueue` is {}: it must be a list of configurations",
+                kind(&other)
+            )));
+        }
     };
     if list.len() > MOST_ENQUEUED {
-        return Err(Refusal(format!("`enqueue` has {} configurations; {MOST_ENQUEUED} can wait at most", list.len())));
+        return Err(Refusal(format!(
+            "`enqueue` has {} configurations; {MOST_ENQUEUED} can wait at most",
+            list.len()
+        )));
     }
     let read = |(index, json): (usize, &Json)| match json {
-        Json::Object(object) => configuration(object, space, has_bare_words).map_err(|refusal| Refusal(format!("`enqueue[{index}]`: {}", refusal.0))),
-        other => Err(Refusal(format!("`enqueue[{index}]` is {}: a configuration is an object", kind(other)))),
+        Json::Object(object) => configuration(object, space, has_bare_words)
+            .map_err(|refusal| Refusal(format!("`enqueue[{index}]`: {}", refusal.0))),
+        other => Err(Refusal(format!(
+            "`enqueue[{index}]` is {}: a configuration is an object",
+            kind(other)
+        ))),
     };
     list.iter().enumerate().map(read).collect()
 }
 
 /// The given values, in the kinds of their parameters; what is missing is sampled.
-fn configuration(object: &Map<String, Json>, space: &Space, has_bare_words: bool) -> Result<Params, Refusal> {
+fn configuration(
+    object: &Map<String, Json>,
+    space: &Space,
+    has_bare_words: bool,
+) -> Result<Params, Refusal> {
     let mut params = Params::new();
     for (name, json) in object {
         let Some(dimension) = space.dimension(name) else {
             let names = space.dimensions().iter().map(|dimension| dimension.name.as_str());
-            let help = nearest(name, names).map_or_else(String::new, |near| format!(": did you mean `{near}`?"));
-            return Err(Refusal(format!("`{}` is not a parameter of the space{help}", short(name))));
+            let help = nearest(name, names)
+                .map_or_else(String::new, |near| format!(": did you mean `{near}`?"));
+            return Err(Refusal(format!(
+                "`{}` is not a parameter of the space{help}",
+                short(name)
+            )));
         };
         let value = scalar(name, json, has_bare_words)?;
-        let outside = || Refusal(format!("`{}` is not a value of `{name}`", short(&value.to_string())));
+        let outside =
+            || Refusal(format!("`{}` is not a value of `{name}`", short(&value.to_string())));
         params.insert(name.clone(), dimension.distribution.normalize(&value).ok_or_else(outside)?);
     }
     for name in object.keys() {
-        let conditions = space.dimension(name).and_then(|dimension| dimension.when.as_ref()).into_iter().flat_map(|when| &when.0);
+        let conditions = space
+            .dimension(name)
+            .and_then(|dimension| dimension.when.as_ref())
+            .into_iter()
+            .flat_map(|when| &when.0);
         for (parent, accepted) in conditions {
-            if let Some(value) = params.get(parent).filter(|value| !accepted.iter().any(|accept| accept.same(value))) {
-                return Err(Refusal(format!("`{name}` is not active when `{parent}` is `{value}`: take it out")));
+            if let Some(value) =
+                params.get(parent).filter(|value| !accepted.iter().any(|accept| accept.same(value)))
+            {
+                return Err(Refusal(format!(
+                    "`{name}` is not active when `{parent}` is `{value}`: take it out"
+                )));
             }
         }
     }

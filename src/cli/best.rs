@@ -12,20 +12,21 @@ use super::exit::{Exit, Failure};
 use super::named_study;
 use super::trial_json::{NoteJson, TrialJson, VERSION};
 use super::winner::{self, Runs, RunsJson};
-use crate::checkpoint::Checkpoint;
-use crate::device::Device;
 use crate::export::recipe;
-use crate::metric::{Metrics, Number};
-use crate::params::Params;
-use crate::reporters::wording::{duration, micros, number, one_line, toml_key, toml_value};
+use crate::report::wording::{duration, micros, number, one_line, toml_key, toml_value};
 use crate::storage::{StorageReader, StudySummary};
-use crate::study::StudySpec;
-use crate::trial::{Trial, TrialState};
-use crate::view;
+use crate::study::device::Device;
+use crate::study::metric::{Metrics, Number};
+use crate::study::params::Params;
+use crate::study::spec::StudySpec;
+use crate::study::state;
+use crate::study::trial::{Trial, TrialState};
 
 /// What `hpsearch best` is told.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  hpsearch best digits\n  hpsearch best digits --json | jq .trial.params")]
+#[command(
+    after_help = "Examples:\n  hpsearch best digits\n  hpsearch best digits --json | jq .trial.params"
+)]
 pub struct BestArguments {
     /// The study's name or file
     pub study: Option<String>,
@@ -56,6 +57,9 @@ struct BestTrialJson {
     reason: Option<String>,
     metrics: Metrics,
     checkpoint: Option<String>,
+    /// Where there is no checkpoint of the value's step: which one it holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint_step: Option<u64>,
     tags: Vec<String>,
     notes: Vec<NoteJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,24 +78,45 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
         let broken = |trial: &&Trial| trial.violation.is_some();
         let view = if study.counts.complete > 0 { Some(reader.view(study.id)?) } else { None };
         let trials = view.iter().flat_map(|view| &view.trials);
-        let nearest = trials.filter(broken).min_by(|a, b| a.violation.unwrap_or(f64::MAX).total_cmp(&b.violation.unwrap_or(f64::MAX)));
+        let nearest = trials.filter(broken).min_by(|a, b| {
+            a.violation.unwrap_or(f64::MAX).total_cmp(&b.violation.unwrap_or(f64::MAX))
+        });
         if let Some(nearest) = nearest {
             let name = one_line(&study.spec.name);
-            let failure =
-                Failure::new(Exit::NoCompletedTrial, format!("none of the {} complete trials of `{name}` keeps all limits", study.counts.complete));
+            let failure = Failure::new(
+                Exit::NoCompletedTrial,
+                format!(
+                    "none of the {} complete trials of `{name}` keeps all limits",
+                    study.counts.complete
+                ),
+            );
             let reason = one_line(nearest.reason.as_deref().unwrap_or_default());
             return Err(failure.help(format!("trial {} comes nearest: {reason}", nearest.number)));
         }
-        let failure = Failure::new(Exit::NoCompletedTrial, format!("no trial of `{}` is complete yet", one_line(&study.spec.name)));
-        return Err(failure.help("`hpsearch trials` shows where they stand"));
+        let name = one_line(&study.spec.name);
+        let why = match study.counts.complete {
+            0 => format!("no trial of `{name}` is complete yet"),
+            complete => format!(
+                "none of the {complete} complete trials of `{name}` has a value: what they reported is NaN"
+            ),
+        };
+        let failure = Failure::new(Exit::NoCompletedTrial, why);
+        return Err(failure
+            .help(format!("{} shows where they stand", console.next(&format!("trials {name}")))));
     };
     let runs = winner::view(&reader, &study)?.as_ref().and_then(winner::runs);
     let step = value_step(&study.spec, &trial);
     let reports = reader.reports(study.id, trial.number)?;
-    let metrics: Metrics = reports.into_iter().filter(|(_, at, _)| Some(*at) == step).map(|(name, _, value)| (name, value)).collect();
+    let metrics: Metrics = reports
+        .into_iter()
+        .filter(|(_, at, _)| Some(*at) == step)
+        .map(|(name, _, value)| (name, value))
+        .collect();
     match OutputForm::from(arguments.json) {
         OutputForm::Json => {
-            let trial = BestTrialJson { runs: runs.as_ref().map(RunsJson::from), ..json(&trial, metrics, step) };
+            let json = json(&trial, metrics, step);
+            let value = json.value.or_else(|| continued_value(&study, &trial).map(Number));
+            let trial = BestTrialJson { runs: runs.as_ref().map(RunsJson::from), value, ..json };
             console.json(&Answer { version: VERSION, study: &study.spec.name, trial })?;
         }
         OutputForm::Text => print(&study, &trial, &metrics, step, runs.as_ref(), console)?,
@@ -101,18 +126,37 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
 
 /// The clock value of the report that is the trial's value.
 pub fn value_step(spec: &StudySpec, trial: &Trial) -> Option<u64> {
-    view::value_step(spec.value, spec.direction(), trial)
+    state::value_step(spec.value, spec.direction(), trial)
 }
 
-/// The checkpoint of the trial's value, else its newest.
-pub fn checkpoint_of_value(trial: &Trial, step: Option<u64>) -> Option<&Checkpoint> {
-    trial.checkpoints.iter().find(|checkpoint| Some(checkpoint.step) == step).or_else(|| trial.checkpoints.last())
+/// The value of the best trial where it goes on past its end, and so has none just now.
+fn continued_value(study: &StudySummary, trial: &Trial) -> Option<f64> {
+    study
+        .best
+        .filter(|(best, _)| trial.continued.is_some() && *best == trial.number)
+        .map(|(_, value)| value)
 }
 
 fn json(trial: &Trial, metrics: Metrics, step: Option<u64>) -> BestTrialJson {
-    let TrialJson { number, state, value, violation: _, last_value, last_step, params, device, seconds, attempts, reason, tags, notes } =
-        TrialJson::from(trial);
-    let checkpoint = checkpoint_of_value(trial, step).map(|checkpoint| checkpoint.path.display().to_string());
+    let TrialJson {
+        number,
+        state,
+        value,
+        violation: _,
+        last_value,
+        last_step,
+        params,
+        device,
+        seconds,
+        attempts,
+        reason,
+        tags,
+        notes,
+    } = TrialJson::from(trial);
+    let checkpoint = trial.checkpoint_of(step);
+    let checkpoint_step =
+        checkpoint.map(|checkpoint| checkpoint.step).filter(|held| Some(*held) != step);
+    let checkpoint = checkpoint.map(|checkpoint| checkpoint.path.display().to_string());
     BestTrialJson {
         number,
         state,
@@ -126,6 +170,7 @@ fn json(trial: &Trial, metrics: Metrics, step: Option<u64>) -> BestTrialJson {
         reason,
         metrics,
         checkpoint,
+        checkpoint_step,
         tags,
         notes,
         runs: None,
@@ -142,22 +187,50 @@ fn print(
     console: &mut Console,
 ) -> Result<(), Failure> {
     let spec = &study.spec;
-    let value = trial.value.map_or_else(String::new, number);
+    let value =
+        trial.value.or_else(|| continued_value(study, trial)).map_or_else(String::new, number);
     let at = step.map_or_else(String::new, |step| format!(" at {} {step}", spec.step.as_str()));
     let spent = duration(micros(trial.busy_micros));
     let out = &mut console.out;
-    writeln!(out, "# trial {} of {}: {} {value}{at}, {spent}", trial.number, one_line(&spec.name), one_line(&spec.objective().metric))?;
+    writeln!(
+        out,
+        "# trial {} of {}: {} {value}{at}, {spent}",
+        trial.number,
+        one_line(&spec.name),
+        one_line(&spec.objective().metric)
+    )?;
+    if let Some(until) = trial.until.filter(|_| trial.continued.is_some()) {
+        writeln!(
+            out,
+            "# it goes on past its end, to {} {until}: this is what it has measured up to now",
+            spec.step.as_str()
+        )?;
+    }
     if let Some(runs) = runs {
         writeln!(out, "# {}", runs.in_words())?;
         for (name, value) in runs.test.iter().flat_map(Metrics::iter) {
-            writeln!(out, "# {} {} on the test split, measured once", one_line(name), number(value))?;
+            writeln!(
+                out,
+                "# {} {} on the test split, measured once",
+                one_line(name),
+                number(value)
+            )?;
         }
     }
-    let others: BTreeMap<&str, f64> = metrics.iter().filter(|(name, _)| *name != spec.objective().metric).collect();
+    let others: BTreeMap<&str, f64> =
+        metrics.iter().filter(|(name, _)| *name != spec.objective().metric).collect();
     for (name, value) in others {
         writeln!(out, "# {} {}", one_line(name), number(value))?;
     }
-    match checkpoint_of_value(trial, step) {
+    match trial.checkpoint_of(step) {
+        Some(checkpoint) if Some(checkpoint.step) != step => {
+            let (path, clock, held) =
+                (one_line(&shown(&checkpoint.path)), spec.step.as_str(), checkpoint.step);
+            writeln!(
+                out,
+                "# checkpoint {path}, of {clock} {held}: there is none of the value's {clock}"
+            )?;
+        }
         Some(checkpoint) => writeln!(out, "# checkpoint {}", one_line(&shown(&checkpoint.path)))?,
         None => writeln!(out, "# no checkpoint")?,
     }

@@ -1,42 +1,51 @@
 //! `hpsearch check`: whether a study file and its data are right, without running a trial.
 
-use std::convert::Infallible;
-use std::ffi::OsString;
+mod answer;
+mod program;
+
+use std::collections::BTreeMap;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::Value as Json;
 
+use super::OutputForm;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::export::check_target;
-use super::ls;
+use super::overrides::sets;
+use super::progress;
 use super::waiting::Waiting;
-use crate::arguments::ARGUMENTS;
-use crate::config;
-use crate::config::placeholder::{Piece, fill_in, pieces};
+use crate::analysis::forecast::Forecast;
+use crate::arguments::{ARGUMENTS, TrainerArguments};
 use crate::config::shown::one_line;
-use crate::constraint::broken;
-use crate::device::Slot;
-use crate::forecast::{Used, devices_of};
-use crate::params::{Params, Value};
-use crate::paths;
-use crate::reporters::ahead::{Running, before_the_first, look_ahead, parts};
-use crate::reporters::wording::{StudyState, count};
+use crate::config::{self, Diagnostics, command_line};
+use crate::report::ahead::{Running, before_the_first, look_ahead, parts};
+use crate::report::wording::{StudyState, count};
 use crate::runner;
 use crate::runner::errand::{self, ErrandError};
 use crate::runner::process::own_program;
+use crate::runner::protocol::Job;
 use crate::runner::slots::{Machine, SlotsError, slots};
-use crate::space::{Dimension, Distribution, Space};
+use crate::storage::paths;
 use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageError, StorageReader};
-use crate::study::{Program, StudySpec};
-use crate::wire::Job;
+use crate::study::constraint::broken;
+use crate::study::device::Slot;
+use crate::study::params::{Params, Value};
+use crate::study::space::{Dimension, Distribution};
+use crate::study::spec::{Program, StudySpec};
+use crate::study::usage::{Used, devices_of};
+
+use answer::Answer;
+pub use program::{MissingFile, missing_files};
 
 /// What `hpsearch check` is told.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  hpsearch check study.toml\n  hpsearch check study.toml --set budget.trials=50")]
+#[command(
+    after_help = "Examples:\n  hpsearch check study.toml\n  hpsearch check study.toml --set budget.trials=50\n  hpsearch check --json | jq -r '.problems[] | \"\\(.line): \\(.message)\"'"
+)]
 pub struct CheckArguments {
     /// The study file
     #[arg(value_name = "STUDY.toml", default_value = "study.toml")]
@@ -44,18 +53,76 @@ pub struct CheckArguments {
     /// Override a key of the study file, as often as needed
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub set: Vec<String>,
+    /// Print JSON: all problems with their lines, or what the study searches
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was found.
+struct Found {
+    spec: StudySpec,
+    warnings: Diagnostics,
+    slots: Vec<Slot>,
+    missing: Vec<MissingFile>,
+    /// Lines about the data.
+    data: Vec<String>,
+    ahead: Ahead,
+}
+
+/// What is ahead of the study.
+enum Ahead {
+    /// From its own trials, so many, which the store has.
+    OfTrials(Forecast, u64),
+    /// What its file tells.
+    OfFile(String),
 }
 
 /// Checks it.
 pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let found = find(arguments, console);
+    match OutputForm::from(arguments.json) {
+        OutputForm::Text => print(&found?, arguments, console),
+        OutputForm::Json => {
+            let (exit, answer) = match found {
+                Ok(found) => (Exit::Done, Answer::of(&found)),
+                Err(failure) => (Exit::Usage, Answer::of_failure(failure)?),
+            };
+            console.json(&answer)?;
+            Ok(exit)
+        }
+    }
+}
+
+fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Failure> {
     let checked = config::load_with_warnings(&arguments.study, &arguments.set)?;
-    console.warn(&checked.warnings);
-    let spec = checked.spec;
-    let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
+    if !arguments.json {
+        console.warn(&checked.warnings);
+    }
+    let mut spec = checked.spec.clone();
+    let slots = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
     let reader = SqliteReader::open(&console.store).ok();
     let known = reader.as_ref().map(|reader| reader.study(&spec.name)).transpose()?.flatten();
-    let known = reader.as_ref().zip(known).map(|(reader, known)| (reader as &dyn StorageReader, known.id));
+    if !known.as_ref().is_some_and(|known| command_line::has_earlier_rules(&known.spec, &spec)) {
+        checked.begins()?;
+    }
+    if let Some(known) = &known {
+        command_line::keep_rules(&known.spec, &mut spec);
+    }
+    let known =
+        reader.as_ref().zip(known).map(|(reader, known)| (reader as &dyn StorageReader, known.id));
     check_target(&spec, &arguments.study, known, console)?;
+    let missing = missing_files(&spec);
+    let data = prepare_data(&spec, console)?.findings;
+    let ahead = ahead(&spec, &slots, console)?;
+    Ok(Found { spec, warnings: checked.warnings, slots, missing, data, ahead })
+}
+
+fn print(
+    found: &Found,
+    arguments: &CheckArguments,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    let spec = &found.spec;
     writeln!(console.out, "study     {}", spec.name)?;
     writeln!(
         console.out,
@@ -65,74 +132,73 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
         one_line(&spec.objective().metric)
     )?;
     writeln!(console.out, "with      sampler {}, pruner {}", spec.sampler.name, spec.pruner.name)?;
-    let devices: Vec<String> = places.iter().map(|slot| slot.device.to_string()).collect();
-    writeln!(console.out, "on        {} ({})", count(places.len() as u64, "slot"), devices.join(", "))?;
-    if let Some(warning) = missing_program(&spec) {
-        console.say(&warning);
+    let devices: Vec<String> = found.slots.iter().map(|slot| slot.device.to_string()).collect();
+    writeln!(
+        console.out,
+        "on        {} ({})",
+        count(found.slots.len() as u64, "slot"),
+        devices.join(", ")
+    )?;
+    for (index, line) in program::examples(spec).iter().enumerate() {
+        writeln!(console.out, "{:<10}{line}", if index == 0 { "runs" } else { "" })?;
     }
-    for line in prepare_data(&spec, console)?.findings {
-        writeln!(console.out, "data      {}", one_line(&line))?;
+    for flag in command_line::unstyled_flags(spec) {
+        writeln!(
+            console.out,
+            "flags     `{flag}` is written as true and false; `args_style = \"dashes\"` under [command] makes a flag of it, or nothing"
+        )?;
     }
-    writeln!(console.out, "forecast  {}", ahead(&spec, &places, console)?)?;
-    writeln!(console.out, "`hpsearch run {}` runs it", shown(&arguments.study))?;
+    found.missing.iter().for_each(|missing| console.say(&missing.to_string()));
+    for line in &found.data {
+        writeln!(console.out, "data      {}", one_line(line))?;
+    }
+    let ahead = match &found.ahead {
+        Ahead::OfTrials(forecast, trials) => format!(
+            "{} (from the {} of the store)",
+            parts(forecast).join("; "),
+            count(*trials, "trial")
+        ),
+        Ahead::OfFile(told) => told.clone(),
+    };
+    writeln!(console.out, "forecast  {ahead}")?;
+    let run = console.next(&format!("run {}{}", shown(&arguments.study), sets(&arguments.set)));
+    writeln!(console.out, "{run} runs it")?;
     Ok(Exit::Done)
 }
 
 /// What is ahead of the study: from its own trials, if the store has some, else what its file tells.
-fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<String, Failure> {
+fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, Failure> {
     let known = match SqliteReader::open(&console.store) {
         Ok(reader) => reader.study(&spec.name)?.map(|known| (reader, known)),
         Err(StorageError::Missing { .. }) => None,
         Err(error) => return Err(error.into()),
     };
-    let Some((reader, known)) = known else { return Ok(before_the_first(spec)) };
+    let Some((reader, known)) = known else { return Ok(Ahead::OfFile(before_the_first(spec))) };
     let summary = reader.summary(known.id)?;
     let mut spec = spec.clone();
     spec.budget.extend(known.extension);
     // It may be run on other slots than before.
     let used = Used { slots: slots.len(), devices: devices_of(slots), ..reader.used(known.id)? };
-    let running = if ls::state(&summary) == StudyState::Running { Running::Yes } else { Running::No };
-    let forecast = look_ahead(&spec, summary.search_counts(), ls::elapsed(&reader, &summary)?, used, runner::now(), running);
-    let parts = parts(&forecast);
-    if parts.is_empty() {
-        return Ok(before_the_first(&spec));
+    let running =
+        if progress::state(&summary) == StudyState::Running { Running::Yes } else { Running::No };
+    let forecast = look_ahead(
+        &spec,
+        summary.search_counts(),
+        progress::elapsed(&reader, &summary)?,
+        used,
+        runner::now(),
+        running,
+    );
+    if summary.counts.only_fail() {
+        let trials = count(summary.counts.total(), "trial");
+        return Ok(Ahead::OfFile(format!(
+            "none: of the {trials} of the store none came to anything"
+        )));
     }
-    Ok(format!("{} (from the {} of the store)", parts.join("; "), count(summary.counts.total(), "trial")))
-}
-
-/// The warning that a command's program is not where it is looked for: every trial would fail.
-pub fn missing_program(spec: &StudySpec) -> Option<String> {
-    let Program::Command { run, cwd, env } = &spec.program else { return None };
-    let knows = |name: &str| spec.space.dimension(name).is_some();
-    let program = run.first().filter(|program| pieces(program, knows).iter().all(|piece| matches!(piece, Piece::Text(_))))?;
-    let program = &fill_in(program, knows, str::to_owned);
-    let runs = |path: &Path| path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
-    let warning =
-        |where_: &str, help: &str| Some(format!("warning: there is no program `{program}` {where_}, so every trial would fail\nhelp: {help}"));
-    if program.contains('/') {
-        let path = cwd.join(program);
-        if runs(&path) {
-            return None;
-        }
-        if path.is_file() {
-            return Some(format!(
-                "warning: `{}` may not be executed, so every trial would fail\nhelp: `chmod +x {}`, or name the interpreter first: run = [\"python3\", \"{program}\"]",
-                path.display(),
-                path.display()
-            ));
-        }
-        return warning(&format!("in {}", cwd.display()), "check `run` and `cwd` in [command]");
-    }
-    let search = env.get("PATH").and_then(|path| path.get()).map(OsString::from).or_else(|| std::env::var_os("PATH"))?;
-    if std::env::split_paths(&search).any(|directory| runs(&cwd.join(directory).join(program))) {
-        return None;
-    }
-    let help = if runs(&cwd.join(program)) {
-        format!("write \"./{program}\" for the one beside the study")
-    } else {
-        "install it, or check `run` in [command]".to_owned()
-    };
-    warning("on PATH", &help)
+    Ok(match parts(&forecast).is_empty() {
+        true => Ahead::OfFile(before_the_first(&spec)),
+        false => Ahead::OfTrials(forecast, summary.counts.total()),
+    })
 }
 
 /// Data that is ready for trials.
@@ -149,20 +215,18 @@ const PREPARATIONS: u32 = 3;
 
 /// Has the data read, checked and tokenised once, before any trial needs it.
 pub fn prepare_data(spec: &StudySpec, console: &Console) -> Result<PreparedData, Failure> {
-    let Program::Trainer { arguments, data } = &spec.program else { return Ok(PreparedData::default()) };
-    // What is searched is given by the middle of its range: the tokenizer's arguments may be among it.
-    let Ok(middle) = spec.space.assemble::<Infallible>(&Params::new(), |dimension, _| Ok(dimension.distribution.from_unit(0.5)));
-    let store = std::path::absolute(&console.store)?;
-    let with = |params: Params| {
-        let mut values = arguments.clone();
-        values.extend(params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
-        values
+    let Program::Trainer { arguments, data } = &spec.program else {
+        return Ok(PreparedData::default());
     };
+    let store = std::path::absolute(&console.store)?;
+    // The tokenizer's arguments may be among what is searched.
+    let point =
+        trainable(spec, &Params::new()).unwrap_or_else(|| spec.space.spread(&Params::new(), 0));
     let job = Job::Prepare {
-        arguments: with(middle),
+        arguments: with(arguments, &point),
         data: data.clone(),
         cache: paths::data_cache(spec, &store),
-        others: other_models(spec).into_iter().map(with).collect(),
+        others: other_models(spec).iter().map(|point| with(arguments, point)).collect(),
     };
     let waiting = Waiting::start("preparing the data", console);
     let mut tries = 1;
@@ -175,37 +239,67 @@ pub fn prepare_data(spec: &StudySpec, console: &Console) -> Result<PreparedData,
     drop(waiting);
     let answer = answer?;
     let answer = answer.unwrap_or_default();
-    let findings = answer.get("findings").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();
-    let directory = answer.get("directory").and_then(serde_json::Value::as_str).map(PathBuf::from);
-    Ok(PreparedData { findings: findings.iter().filter_map(|finding| finding.get("message")?.as_str().map(str::to_owned)).collect(), directory })
+    let findings = answer.get("findings").and_then(Json::as_array).cloned().unwrap_or_default();
+    let directory = answer.get("directory").and_then(Json::as_str).map(PathBuf::from);
+    Ok(PreparedData {
+        findings: findings
+            .iter()
+            .filter_map(|finding| finding.get("message")?.as_str().map(str::to_owned))
+            .collect(),
+        directory,
+    })
 }
 
 /// Arguments that may not fit a model or the data, which shows only once both are read.
-const MAY_NOT_FIT: [&str; 5] = ["model.pretrained", "freeze", "freeze_layers", "lora_target_modules", "class_weights"];
+const MAY_NOT_FIT: [&str; 5] =
+    ["model.pretrained", "freeze", "freeze_layers", "lora_target_modules", "class_weights"];
 
-/// Points whose models are not that of the middle: each end and each choice of what may not fit one, as far as constraints allow it.
+/// Points whose models are not that of the middle: each end and each choice of what may not fit one, as far as it can be trained.
 fn other_models(spec: &StudySpec) -> Vec<Params> {
-    let argument = |name: &str| ARGUMENTS.iter().find(|argument| argument.name == name || argument.aliases.contains(&name));
-    let searched = spec.space.dimensions().iter().filter(|dimension| argument(&dimension.name).is_some_and(|one| MAY_NOT_FIT.contains(&one.name)));
+    let argument = |name: &str| {
+        ARGUMENTS.iter().find(|argument| argument.name == name || argument.aliases.contains(&name))
+    };
+    let searched = spec.space.dimensions().iter().filter(|dimension| {
+        argument(&dimension.name).is_some_and(|one| MAY_NOT_FIT.contains(&one.name))
+    });
     let points = searched.flat_map(|dimension| {
         let values = match &dimension.distribution {
             Distribution::Choice { choices } => choices.clone(),
             range => vec![range.from_unit(0.0), range.from_unit(1.0)],
         };
-        values.into_iter().map(|value| with_value(&spec.space, dimension, value))
+        values.into_iter().filter_map(|value| with_value(spec, dimension, value))
     });
-    points.filter(|point| broken(&spec.constraints, point).is_none()).collect()
+    points.collect()
 }
 
-/// The middle of the space, but for this value, and for those of others that it needs to mean something.
-fn with_value(space: &Space, dimension: &Dimension, value: Value) -> Params {
+/// The first of points spread over the space that can be trained with this value, and with those of others that it needs to mean
+/// something; nothing where none can.
+fn with_value(spec: &StudySpec, dimension: &Dimension, value: Value) -> Option<Params> {
     let mut fixed = Params::new();
     fixed.insert(dimension.name.clone(), value);
     for (parent, accepted) in dimension.when.iter().flat_map(|condition| &condition.0) {
         fixed.insert(parent.clone(), accepted.first().cloned().unwrap_or(Value::Bool(true)));
     }
-    let Ok(point) = space.assemble::<Infallible>(&fixed, |dimension, _| Ok(dimension.distribution.from_unit(0.5)));
-    point
+    trainable(spec, &fixed)
+}
+
+/// How many points are looked at for one that can be trained.
+const POINTS: u32 = 4_096;
+
+/// The first of points spread over the space, from its middle on, that keeps the constraints and whose arguments go together.
+fn trainable(spec: &StudySpec, fixed: &Params) -> Option<Params> {
+    let Program::Trainer { arguments, .. } = &spec.program else { return None };
+    let is_sound = |point: &Params| {
+        broken(&spec.constraints, point).is_none()
+            && TrainerArguments::resolve(&with(arguments, point)).is_ok()
+    };
+    (0..POINTS).map(|index| spec.space.spread(fixed, index)).find(is_sound)
+}
+
+/// The fixed arguments and those of a point.
+fn with(arguments: &BTreeMap<String, Json>, point: &Params) -> BTreeMap<String, Json> {
+    let searched = point.iter().map(|(name, value)| (name.to_owned(), value.to_json()));
+    arguments.iter().map(|(name, value)| (name.clone(), value.clone())).chain(searched).collect()
 }
 
 impl From<SlotsError> for Failure {
@@ -225,5 +319,51 @@ impl From<ErrandError> for Failure {
             // The worker's sentence says what to change where it knows.
             ErrandError::Failed(_) => Failure::new(Exit::Usage, error).help("change what it names and run the command again"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn study(space: &str, rest: &str) -> StudySpec {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("t.csv"), "text,label\na,b\n").unwrap();
+        let text = format!(
+            "[study]\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 3\n[trainer]\ntask = \"text-classification\"\n\
+             [data]\ntrain = \"t.csv\"\ntext = \"text\"\nlabel = \"label\"\nvalidation_split = 0.5\n[space]\n{space}\n{rest}\n"
+        );
+        config::parse(&text, Path::new("s.toml"), directory.path(), &[])
+            .unwrap_or_else(|problems| panic!("{problems}"))
+    }
+
+    const FEW: &str =
+        "model.hidden_size = { int = [32, 256] }\nmodel.num_heads = { int = [3, 16] }";
+
+    #[test]
+    fn data_is_prepared_with_a_configuration_that_can_be_trained() {
+        let spec = study(FEW, "");
+        let Program::Trainer { arguments, .. } = &spec.program else { panic!() };
+        let middle = spec.space.spread(&Params::new(), 0);
+        assert!(
+            TrainerArguments::resolve(&with(arguments, &middle)).is_err(),
+            "{middle}: the middle has to be one that cannot"
+        );
+        let point = trainable(&spec, &Params::new()).unwrap();
+        assert!(TrainerArguments::resolve(&with(arguments, &point)).is_ok(), "{point}");
+        // So are the models that are tried beside it.
+        let spec = study(&format!("{FEW}\nfreeze_layers = [0, 1]"), "");
+        for other in other_models(&spec) {
+            assert!(TrainerArguments::resolve(&with(arguments, &other)).is_ok(), "{other}");
+        }
+    }
+
+    #[test]
+    fn constraints_are_kept_by_what_data_is_prepared_with() {
+        let spec = study(FEW, "[[constraint]]\nrequire = \"model.hidden_size >= 240\"");
+        let size = trainable(&spec, &Params::new())
+            .and_then(|point| point.get("model.hidden_size")?.as_number());
+        assert!(size.is_some_and(|size| size >= 240.0), "{size:?}");
     }
 }

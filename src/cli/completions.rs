@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Command, ValueEnum};
 use clap_complete::CompleteEnv;
-use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
+use clap_complete::engine::{
+    ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
+};
 use clap_complete::env::Shells;
 
 use super::console::Console;
 use super::exit::{Exit, Failure};
-use crate::reporters::wording::one_line;
+use crate::report::wording::one_line;
 use crate::storage::StorageReader;
 use crate::storage::sqlite::SqliteReader;
 
@@ -64,11 +66,15 @@ pub struct CompletionsArguments {
 const VARIABLE: &str = "HPSEARCH_COMPLETE";
 
 /// Prints the shell's script.
-pub fn completions(arguments: &CompletionsArguments, console: &mut Console) -> Result<Exit, Failure> {
+pub fn completions(
+    arguments: &CompletionsArguments,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
     let shells = Shells::builtins();
     let name = arguments.shell.name();
     let shell = shells.completer(name).ok_or_else(|| {
-        Failure::new(Exit::Internal, format!("completions for {name} are not known")).help("`hpsearch completions --help` lists the shells")
+        Failure::new(Exit::Internal, format!("completions for {name} are not known"))
+            .help("`hpsearch completions --help` lists the shells")
     })?;
     shell.write_registration(VARIABLE, "hpsearch", "hpsearch", "hpsearch", &mut console.out)?;
     Ok(Exit::Done)
@@ -85,11 +91,21 @@ pub fn answer(command: fn() -> Command) {
 fn with_studies(command: Command) -> Command {
     command.mut_subcommands(|verb| {
         let is_study = |id: &str| id == "study" || id == "words";
-        let named: Vec<String> = verb.get_arguments().map(|argument| argument.get_id().to_string()).filter(|id| is_study(id)).collect();
+        let named: Vec<String> = verb
+            .get_arguments()
+            .map(|argument| argument.get_id().to_string())
+            .filter(|id| is_study(id))
+            .collect();
         named.into_iter().fold(verb, |verb, id| {
             verb.mut_arg(id, |argument| {
-                let is_file = argument.get_value_names().is_some_and(|names| names.iter().any(|name| name.ends_with(".toml")));
-                let completer = if is_file { ArgValueCompleter::new(study_files) } else { ArgValueCompleter::new(studies) };
+                let is_file = argument
+                    .get_value_names()
+                    .is_some_and(|names| names.iter().any(|name| name.ends_with(".toml")));
+                let completer = if is_file {
+                    ArgValueCompleter::new(study_files)
+                } else {
+                    ArgValueCompleter::new(studies)
+                };
                 argument.add(completer)
             })
         })
@@ -98,24 +114,33 @@ fn with_studies(command: Command) -> Command {
 
 fn studies(current: &OsStr) -> Vec<CompletionCandidate> {
     let start = current.to_string_lossy();
-    let names = SqliteReader::open(&store()).and_then(|reader| reader.studies()).unwrap_or_default();
-    let named = names.into_iter().filter(|study| study.spec.name.starts_with(&*start)).map(|study| {
-        let objective = study.spec.objective();
-        let help = format!("{} {}", objective.direction.as_str(), one_line(&objective.metric));
-        CompletionCandidate::new(study.spec.name).help(Some(help.into()))
-    });
+    let names =
+        SqliteReader::open(&store()).and_then(|reader| reader.studies()).unwrap_or_default();
+    let named =
+        names.into_iter().filter(|study| study.spec.name.starts_with(&*start)).map(|study| {
+            let objective = study.spec.objective();
+            let help = format!("{} {}", objective.direction.as_str(), one_line(&objective.metric));
+            CompletionCandidate::new(study.spec.name).help(Some(help.into()))
+        });
     named.chain(study_files(current)).collect()
 }
 
 fn study_files(current: &OsStr) -> Vec<CompletionCandidate> {
-    PathCompleter::any().filter(|path| path.is_dir() || path.extension().is_some_and(|extension| extension == "toml")).complete(current)
+    PathCompleter::any()
+        .filter(|path| {
+            path.is_dir() || path.extension().is_some_and(|extension| extension == "toml")
+        })
+        .complete(current)
 }
 
 /// The store that the unfinished command line means.
 fn store() -> PathBuf {
     let words: Vec<_> = env::args_os().collect();
-    let given = words.iter().position(|word| word == "--store").and_then(|at| words.get(at + 1)).cloned();
-    let joined = words.iter().find_map(|word| word.to_str()?.strip_prefix("--store=").map(Into::into));
-    let path = given.or(joined).or_else(|| env::var_os("HPSEARCH_STORE")).filter(|path| !path.is_empty());
+    let given =
+        words.iter().position(|word| word == "--store").and_then(|at| words.get(at + 1)).cloned();
+    let joined =
+        words.iter().find_map(|word| word.to_str()?.strip_prefix("--store=").map(Into::into));
+    let path =
+        given.or(joined).or_else(|| env::var_os("HPSEARCH_STORE")).filter(|path| !path.is_empty());
     path.map_or_else(|| Path::new(super::DEFAULT_STORE).to_owned(), PathBuf::from)
 }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::env;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -11,12 +12,13 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::Serialize;
 
 use super::exit::Failure;
+use super::foreground::Foreground;
 use super::output::{Output, Paging};
-use super::{Common, OutputForm};
+use super::{Common, DEFAULT_STORE, OutputForm};
 use crate::config::shown::{self, lines, one_line};
-use crate::config::{self, Diagnostics};
-use crate::reporters::table::{Column, Room, write_table};
-use crate::reporters::wording::{HolderLife, count, width};
+use crate::config::{self, Diagnostics, command_line};
+use crate::report::table::{Column, Room, write_table};
+use crate::report::wording::{HolderLife, count, width};
 use crate::runner::{Liveness, liveness};
 use crate::storage::HeldLease;
 use crate::storage::sqlite::{Migrated, SqliteReader, SqliteStore};
@@ -37,6 +39,8 @@ pub enum Talk {
 pub struct Console {
     /// Where the store is.
     pub store: PathBuf,
+    /// Whether the command line or the environment says so.
+    pub is_store_named: bool,
     /// How much is said.
     pub talk: Talk,
     /// Results go here; finished by [`Console::finish`].
@@ -45,6 +49,8 @@ pub struct Console {
     pub room: Room,
     /// The characters and colours of what is printed.
     pub look: Look,
+    /// The process that waits at the terminal, where this one is its run.
+    pub foreground: Option<Foreground>,
     paging: Option<Paging>,
     /// Whether standard error is written to only while somebody reads it.
     minds_readers: bool,
@@ -52,7 +58,7 @@ pub struct Console {
     is_unread: Cell<bool>,
 }
 
-/// How long it is waited for somebody who reads standard output or standard error, once a run is over.
+/// How long it is waited for somebody who reads standard output or standard error, with what a run does not depend on.
 const READERS_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Columns of the titles of facts.
@@ -72,15 +78,26 @@ impl Console {
             (false, 0) => Talk::Normal,
             (false, _) => Talk::Verbose,
         };
-        let look = Look { palette: palette(variable, is_terminal), ..Look::from_environment(variable) };
+        let look =
+            Look { palette: palette(variable, is_terminal), ..Look::from_environment(variable) };
         let is_paged = is_terminal && !common.no_pager && io::stdin().is_terminal();
         Console {
             store: common.store.clone(),
+            is_store_named: names_store(),
             talk,
             out: Output::new(),
-            room: if is_terminal && !common.wide { Room::Columns(columns) } else { Room::Unlimited },
+            room: if is_terminal && !common.wide {
+                Room::Columns(columns)
+            } else {
+                Room::Unlimited
+            },
             look,
-            paging: if is_paged { Paging::from_environment(variable, (columns, rows)) } else { None },
+            foreground: None,
+            paging: if is_paged {
+                Paging::from_environment(variable, (columns, rows))
+            } else {
+                None
+            },
             minds_readers: false,
             is_unread: Cell::new(false),
         }
@@ -115,6 +132,20 @@ impl Console {
         })
     }
 
+    /// A command to type next, in backticks, with the store where it is another than the default: `hpsearch best digits`.
+    pub fn next(&self, words: &str) -> String {
+        format!("`hpsearch {words}{}`", self.store_option())
+    }
+
+    /// ` --store PATH`, where the store is not the default one.
+    pub fn store_option(&self) -> String {
+        if self.store == Path::new(DEFAULT_STORE) {
+            String::new()
+        } else {
+            format!(" --store {}", typed(&self.store))
+        }
+    }
+
     /// The store for reading.
     pub fn reader(&self) -> Result<SqliteReader, Failure> {
         let reader = SqliteReader::open(&self.store)?;
@@ -141,9 +172,21 @@ impl Console {
         }
     }
 
+    /// Says why something is not done, with `-q`, too.
+    pub fn complain(&self, text: &str) {
+        self.print_lines(&lines(text));
+    }
+
     /// Says something to the person, on standard error, where a terminal's lines are not broken in words; nothing with `-q`.
     pub fn say(&self, text: &str) {
         self.say_styled(&lines(text));
+    }
+
+    /// Says something that is not worth waiting for somebody who does not read standard error: the run begins without it.
+    pub fn mention(&self, text: &str) {
+        if has_room(io::stderr()) {
+            self.say(text);
+        }
     }
 
     /// Says what a study file's user should know about it; nothing with `-q`.
@@ -154,7 +197,13 @@ impl Console {
     }
 
     fn say_styled(&self, text: &str) {
-        if self.talk == Talk::Quiet || self.is_unread.get() {
+        if self.talk != Talk::Quiet {
+            self.print_lines(text);
+        }
+    }
+
+    fn print_lines(&self, text: &str) {
+        if self.is_unread.get() {
             return;
         }
         if self.minds_readers && !has_room(io::stderr()) {
@@ -165,7 +214,8 @@ impl Console {
         let columns = if io::stderr().is_terminal() { terminal_size().0 } else { usize::MAX };
         for line in text.lines() {
             // What is laid out already stays as it is.
-            let lines = if line.starts_with(' ') { vec![line.to_owned()] } else { wrapped(line, columns) };
+            let lines =
+                if line.starts_with(' ') { vec![line.to_owned()] } else { wrapped(line, columns) };
             for line in lines {
                 // Whoever closed standard error does not want to hear it.
                 let _ = writeln!(io::stderr(), "{line}");
@@ -188,7 +238,9 @@ impl Console {
     pub fn hanging(&mut self, begin: &str, indent: usize, text: &str) -> Result<(), Failure> {
         let text = one_line(text);
         let lines = match self.room {
-            Room::Columns(columns) => wrapped(&text, columns.saturating_sub(indent.max(width(begin))).max(20)),
+            Room::Columns(columns) => {
+                wrapped(&text, columns.saturating_sub(indent.max(width(begin))).max(20))
+            }
             Room::Unlimited => vec![text],
         };
         for (index, line) in lines.iter().enumerate() {
@@ -213,6 +265,20 @@ impl Console {
     }
 }
 
+/// Whether a store was named, by an option or by the environment.
+fn names_store() -> bool {
+    let is_option = |word: OsString| {
+        word.to_str().is_some_and(|word| word == "--store" || word.starts_with("--store="))
+    };
+    env::args_os().any(is_option)
+        || env::var_os("HPSEARCH_STORE").is_some_and(|store| !store.is_empty())
+}
+
+/// A path as it is typed into a shell.
+pub fn typed(path: &Path) -> String {
+    one_line(&command_line::quoted(&[path.display().to_string()]))
+}
+
 /// Whether something can be written to a stream without waiting for its reader for long.
 fn has_room(stream: impl AsFd) -> bool {
     let mut ready = [PollFd::new(&stream, PollFlags::OUT)];
@@ -230,7 +296,8 @@ impl From<bool> for OutputForm {
 /// Columns and rows; what the system does not say is 80 by 24.
 pub(super) fn terminal_size() -> (usize, usize) {
     let asked = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let (columns, rows) = crossterm::terminal::size().map_or((0, 0), |(columns, rows)| (usize::from(columns), usize::from(rows)));
+    let (columns, rows) = crossterm::terminal::size()
+        .map_or((0, 0), |(columns, rows)| (usize::from(columns), usize::from(rows)));
     let known = |size: usize, otherwise| if size > 0 { size } else { otherwise };
     (known(asked.unwrap_or(columns), PIPE_COLUMNS), known(rows, 24))
 }
@@ -238,10 +305,15 @@ pub(super) fn terminal_size() -> (usize, usize) {
 /// Whether what is printed has colours: never with `NO_COLOR`, always with `CLICOLOR_FORCE`, else on terminals that have any.
 fn palette(variable: impl Fn(&str) -> Option<String>, is_terminal: bool) -> Palette {
     let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
-    let is_forced = variable("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
+    let is_forced =
+        variable("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
     let is_dumb = variable("TERM").is_some_and(|term| is_dumb(&term));
     let is_refused = variable("CLICOLOR").is_some_and(|value| value == "0");
-    if !is_set("NO_COLOR") && (is_forced || (is_terminal && !is_dumb && !is_refused)) { Palette::Colours } else { Palette::Monochrome }
+    if !is_set("NO_COLOR") && (is_forced || (is_terminal && !is_dumb && !is_refused)) {
+        Palette::Colours
+    } else {
+        Palette::Monochrome
+    }
 }
 
 /// The text in lines of at most so many columns, broken at spaces where there are any.
@@ -259,7 +331,9 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
 
 /// Whether there is a terminal for screens: one that can move its cursor, and that keys come from.
 pub(super) fn can_draw() -> bool {
-    io::stdout().is_terminal() && io::stdin().is_terminal() && !is_dumb(&env::var("TERM").unwrap_or_default())
+    io::stdout().is_terminal()
+        && io::stdin().is_terminal()
+        && !is_dumb(&env::var("TERM").unwrap_or_default())
 }
 
 /// Whether a terminal of this kind takes lines only.
@@ -277,7 +351,9 @@ pub fn life(held: &HeldLease) -> HolderLife {
 
 /// The path as it is shown: relative to the current directory where it lies below it.
 pub fn shown(path: &Path) -> String {
-    let below = env::current_dir().ok().and_then(|current| path.strip_prefix(current).ok().map(Path::to_owned));
+    let below = env::current_dir()
+        .ok()
+        .and_then(|current| path.strip_prefix(current).ok().map(Path::to_owned));
     one_line(&below.unwrap_or_else(|| path.to_owned()).display().to_string())
 }
 
@@ -295,11 +371,16 @@ mod tests {
     #[test]
     fn colours_are_for_terminals_unless_the_environment_says_otherwise() {
         let palette = |set: &[(&str, &str)], is_terminal| {
-            let variable = |name: &str| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+            let variable = |name: &str| {
+                set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            };
             palette(variable, is_terminal) == Palette::Colours
         };
         assert!(palette(&[], true) && !palette(&[], false));
-        assert!(palette(&[("CLICOLOR_FORCE", "1")], false) && !palette(&[("CLICOLOR_FORCE", "0")], false));
+        assert!(
+            palette(&[("CLICOLOR_FORCE", "1")], false)
+                && !palette(&[("CLICOLOR_FORCE", "0")], false)
+        );
         assert!(!palette(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], true));
         assert!(palette(&[("NO_COLOR", "")], true));
         assert!(!palette(&[("TERM", "dumb")], true) && !palette(&[("CLICOLOR", "0")], true));

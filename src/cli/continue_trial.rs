@@ -5,8 +5,8 @@ use clap::Args;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
-use crate::event::Request;
-use crate::trial::{LARGEST_STEP, step_of};
+use crate::study::event::Request;
+use crate::study::trial::{LARGEST_STEP, step_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +26,7 @@ pub struct ContinueArguments {
     /// The study's name or file, and trials of it
     #[arg(value_name = "STUDY, TRIALS", required = true)]
     pub words: Vec<String>,
-    /// Where it ends this time
+    /// The step at which it ends this time
     #[arg(long, value_name = "STEP", value_parser = step)]
     pub until: u64,
 }
@@ -36,12 +36,17 @@ fn step(text: &str) -> Result<u64, String> {
 }
 
 /// Asks for it.
-pub fn continue_trial(arguments: &ContinueArguments, console: &mut Console) -> Result<Exit, Failure> {
+pub fn continue_trial(
+    arguments: &ContinueArguments,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
     let (study, trials) = named(&arguments.words, console)?;
     if trials.is_empty() {
-        return Err(Failure::usage("say which trial goes on").help("for example `hpsearch continue 7 --until 20`"));
+        return Err(Failure::usage("say which trial goes on")
+            .help("for example `hpsearch continue 7 --until 20`"));
     }
     let until = arguments.until;
-    let requests: Vec<Request> = trials.iter().map(|trial| Request::Continue { trial: trial.number, until }).collect();
+    let requests: Vec<Request> =
+        trials.iter().map(|trial| Request::Continue { trial: trial.number, until }).collect();
     ask_all(&study, &requests, console)
 }

@@ -14,12 +14,12 @@ use super::named_study;
 use super::picture::{self, Size};
 use super::trial_json::VERSION;
 use super::trial_words;
-use crate::metric::Number;
-use crate::query::{SortKey, TrialQuery};
-use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{number, one_line};
+use crate::report::table::{Align, Column};
+use crate::report::wording::{number, one_line};
 use crate::storage::{Curve, StorageReader, StudySummary};
-use crate::trial::{Trial, TrialNumber, TrialState};
+use crate::study::metric::Number;
+use crate::study::query::{SortKey, TrialQuery};
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
 
 const EXAMPLES: &str = "\
@@ -80,9 +80,12 @@ pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit
     let study = named_study::find(&reader, named.study.as_deref())?;
     let trials = match named.trials.as_slice() {
         [] => reader.trials(study.id, &TrialQuery::all(SortKey::Value).page(0, SHOWN))?,
-        numbers => {
-            numbers.iter().map(|number| reader.trial(study.id, *number)?.ok_or_else(|| unknown_trial(&study, *number))).collect::<Result<_, _>>()?
-        }
+        numbers => numbers
+            .iter()
+            .map(|number| {
+                reader.trial(study.id, *number)?.ok_or_else(|| unknown_trial(&study, *number))
+            })
+            .collect::<Result<_, _>>()?,
     };
     let metric = arguments.metric.as_deref().unwrap_or(&study.spec.objective().metric);
     let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
@@ -95,15 +98,36 @@ pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit
     let step = study.spec.step.as_str();
     match OutputForm::from(arguments.json) {
         OutputForm::Json => {
-            let points = |curve: &Curve| curve.1.iter().map(|(step, value)| (*step, Number(*value))).collect();
-            let trials =
-                trials.iter().zip(&curves).map(|(trial, curve)| CurveJson { number: trial.number.0, state: trial.state, points: points(curve) });
-            console.json(&Answer { version: VERSION, study: &study.spec.name, metric, step, trials: trials.collect() })?;
+            let points = |curve: &Curve| {
+                curve.1.iter().map(|(step, value)| (*step, Number(*value))).collect()
+            };
+            let trials = trials.iter().zip(&curves).map(|(trial, curve)| CurveJson {
+                number: trial.number.0,
+                state: trial.state,
+                points: points(curve),
+            });
+            console.json(&Answer {
+                version: VERSION,
+                study: &study.spec.name,
+                metric,
+                step,
+                trials: trials.collect(),
+            })?;
         }
         OutputForm::Text if arguments.table => console.table(&columns(step, &curves))?,
         OutputForm::Text => {
-            let size = Size { width: arguments.width.unwrap_or(u16::try_from(console.columns()).unwrap_or(u16::MAX)), height: arguments.height };
-            picture::print(&mut console.out, &chart(&study, metric, &trials, &curves), size, console.look)?;
+            let size = Size {
+                width: arguments
+                    .width
+                    .unwrap_or(u16::try_from(console.columns()).unwrap_or(u16::MAX)),
+                height: arguments.height,
+            };
+            picture::print(
+                &mut console.out,
+                &chart(&study, metric, &trials, &curves),
+                size,
+                console.look,
+            )?;
         }
     }
     Ok(Exit::Done)
@@ -111,12 +135,23 @@ pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit
 
 /// One curve a trial, empty where it reported nothing.
 fn in_order(mut curves: Vec<Curve>, numbers: &[TrialNumber]) -> Vec<Curve> {
-    let mut take = |number: TrialNumber| curves.iter().position(|(of, _)| *of == number).map(|at| curves.swap_remove(at).1).unwrap_or_default();
+    let mut take = |number: TrialNumber| {
+        curves
+            .iter()
+            .position(|(of, _)| *of == number)
+            .map(|at| curves.swap_remove(at).1)
+            .unwrap_or_default()
+    };
     numbers.iter().map(|number| (*number, take(*number))).collect()
 }
 
 /// The error about a metric that these trials do not report; `None` if they have reported nothing at all.
-fn unknown_metric(reader: &dyn StorageReader, study: &StudySummary, metric: &str, trials: &[Trial]) -> Result<Option<Failure>, Failure> {
+fn unknown_metric(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    metric: &str,
+    trials: &[Trial],
+) -> Result<Option<Failure>, Failure> {
     let mut known = BTreeSet::new();
     for trial in trials {
         known.extend(reader.reports(study.id, trial.number)?.into_iter().map(|(name, _, _)| name));
@@ -125,21 +160,30 @@ fn unknown_metric(reader: &dyn StorageReader, study: &StudySummary, metric: &str
         return Ok(None);
     }
     let names: Vec<String> = known.iter().map(|name| format!("`{}`", one_line(name))).collect();
-    let near = named_study::nearest(metric, known.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`? "));
+    let near = named_study::nearest(metric, known.iter().map(String::as_str))
+        .map(|near| format!("did you mean `{near}`? "));
     let failure = Failure::usage(format!("these trials report no `{}`", one_line(metric)));
     Ok(Some(failure.help(format!("{}they report {}", near.unwrap_or_default(), names.join(", ")))))
 }
 
-fn chart<'a>(study: &StudySummary, metric: &str, trials: &[Trial], curves: &'a [Curve]) -> Chart<'a> {
-    let series = trials.iter().zip(curves).enumerate().map(|(index, (trial, (_, points)))| Series {
-        name: match trial.state {
-            TrialState::Complete => format!("trial {}", trial.number),
-            state => format!("trial {} ({})", trial.number, state.as_str()),
-        },
-        points: Cow::Owned(points.iter().map(|(step, value)| (step_on_axis(*step), *value)).collect()),
-        mark: Mark::Line,
-        tone: Tone::Compared(index),
-    });
+fn chart<'a>(
+    study: &StudySummary,
+    metric: &str,
+    trials: &[Trial],
+    curves: &'a [Curve],
+) -> Chart<'a> {
+    let series =
+        trials.iter().zip(curves).enumerate().map(|(index, (trial, (_, points)))| Series {
+            name: match trial.state {
+                TrialState::Complete => format!("trial {}", trial.number),
+                state => format!("trial {} ({})", trial.number, state.as_str()),
+            },
+            points: Cow::Owned(
+                points.iter().map(|(step, value)| (step_on_axis(*step), *value)).collect(),
+            ),
+            mark: Mark::Line,
+            tone: Tone::Compared(index),
+        });
     Chart {
         title: one_line(&format!("{}: {metric} by {}", study.spec.name, study.spec.step.as_str())),
         x: Axis::whole(),
@@ -156,11 +200,19 @@ pub fn step_on_axis(step: u64) -> f64 {
 }
 
 fn columns(step: &str, curves: &[Curve]) -> Vec<Column> {
-    let steps: BTreeSet<u64> = curves.iter().flat_map(|(_, points)| points.iter().map(|(step, _)| *step)).collect();
-    let mut columns = vec![Column::new(step, Align::Right, steps.iter().map(u64::to_string).collect())];
+    let steps: BTreeSet<u64> =
+        curves.iter().flat_map(|(_, points)| points.iter().map(|(step, _)| *step)).collect();
+    let mut columns =
+        vec![Column::new(step, Align::Right, steps.iter().map(u64::to_string).collect())];
     columns.extend(curves.iter().map(|(trial, points)| {
-        let cell = |step: &u64| points.binary_search_by_key(step, |(at, _)| *at).ok().map_or_else(String::new, |index| number(points[index].1));
-        Column::new(format!("trial {trial}"), Align::Point, steps.iter().map(cell).collect()).optional()
+        let cell = |step: &u64| {
+            points
+                .binary_search_by_key(step, |(at, _)| *at)
+                .ok()
+                .map_or_else(String::new, |index| number(points[index].1))
+        };
+        Column::new(format!("trial {trial}"), Align::Point, steps.iter().map(cell).collect())
+            .optional()
     }));
     columns
 }

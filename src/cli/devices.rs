@@ -10,9 +10,9 @@ use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
-use crate::monitor::{Gpu, Memory, NoGpus, Processor, gibibytes, glance};
-use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::one_line;
+use crate::report::table::{Align, Column};
+use crate::report::wording::one_line;
+use crate::runner::monitor::{Gpu, Memory, NoGpus, Processor, gibibytes, glance};
 use crate::runner::slots::wgpu_devices;
 
 /// What `hpsearch devices` is told.
@@ -90,7 +90,8 @@ pub fn found() -> (Vec<Found>, Option<String>) {
         }
         Err(why) => {
             let seen = without_library(Path::new("/proc/driver/nvidia/gpus"), Path::new("/dev"));
-            let said = (seen.is_empty() || !matches!(why, NoGpus::NotBuilt)).then(|| why.to_string());
+            let said =
+                (seen.is_empty() || !matches!(why, NoGpus::NotBuilt)).then(|| why.to_string());
             devices.extend(seen);
             said
         }
@@ -99,16 +100,38 @@ pub fn found() -> (Vec<Found>, Option<String>) {
 }
 
 fn columns(devices: &[Found]) -> Vec<Column> {
-    let cells = |cell: &dyn Fn(&Found) -> Option<String>| devices.iter().map(|device| cell(device).unwrap_or_default()).collect::<Vec<_>>();
-    let memory = |device: &Found| Some(format!("{:.1} of {:.1} GiB", gibibytes(device.memory_used_bytes?), gibibytes(device.memory_total_bytes?)));
+    let cells = |cell: &dyn Fn(&Found) -> Option<String>| {
+        devices.iter().map(|device| cell(device).unwrap_or_default()).collect::<Vec<_>>()
+    };
+    let memory = |device: &Found| {
+        Some(format!(
+            "{:.1} of {:.1} GiB",
+            gibibytes(device.memory_used_bytes?),
+            gibibytes(device.memory_total_bytes?)
+        ))
+    };
     let watts = |device: &Found| Some(format!("{:.0} W", device.power_watts?));
     let columns = [
-        Column::new("device", Align::Left, cells(&|device| device.name.clone().or(Some("-".to_owned())))),
+        Column::new(
+            "device",
+            Align::Left,
+            cells(&|device| device.name.clone().or(Some("-".to_owned()))),
+        ),
         Column::new("what", Align::Left, cells(&|device| Some(one_line(&device.description)))),
         Column::new("built-in trainer", Align::Left, cells(&|device| Some(device.note.clone()))),
         Column::new("memory", Align::Right, cells(&memory)),
-        Column::new("busy", Align::Right, cells(&|device| Some(format!("{:.0} %", device.utilisation? * 100.0)))).optional(),
-        Column::new("heat", Align::Right, cells(&|device| Some(format!("{} °C", device.temperature_celsius?)))).optional(),
+        Column::new(
+            "busy",
+            Align::Right,
+            cells(&|device| Some(format!("{:.0} %", device.utilisation? * 100.0))),
+        )
+        .optional(),
+        Column::new(
+            "heat",
+            Align::Right,
+            cells(&|device| Some(format!("{} °C", device.temperature_celsius?))),
+        )
+        .optional(),
         Column::new("power", Align::Right, cells(&watts)).optional(),
     ];
     columns.into_iter().filter(|column| column.cells_width() > 0).collect()
@@ -116,7 +139,11 @@ fn columns(devices: &[Found]) -> Vec<Column> {
 
 fn processor(processor: &Processor) -> Found {
     let name = if processor.name.is_empty() { "processor" } else { &processor.name };
-    let note = if cfg!(feature = "train") { "can use it" } else { "this binary was built without it; commands run" };
+    let note = if cfg!(feature = "train") {
+        "can use it"
+    } else {
+        "this binary was built without it; commands run"
+    };
     Found {
         name: Some("cpu".to_owned()),
         description: format!("{name}, {} cores", processor.cores),
@@ -143,19 +170,37 @@ fn further() -> Vec<Found> {
     if !cfg!(feature = "wgpu") {
         return Vec::new();
     }
-    let found = |(name, description)| Found { name: Some(name), description, usable: true, note: "can use it".to_owned(), ..Found::default() };
+    let found = |(name, description)| Found {
+        name: Some(name),
+        description,
+        usable: true,
+        note: "can use it".to_owned(),
+        ..Found::default()
+    };
     match wgpu_devices() {
         Ok(devices) => devices.into_iter().map(found).collect(),
         // The drivers' fault, and no reason to show nothing.
-        Err(error) => vec![Found { description: "GPUs through Vulkan or Metal".to_owned(), note: error.to_string(), ..Found::default() }],
+        Err(error) => vec![Found {
+            description: "GPUs through Vulkan or Metal".to_owned(),
+            note: error.to_string(),
+            ..Found::default()
+        }],
     }
 }
 
 /// What there is to say about a GPU that works.
-const CUDA_NOTE: &str = if cfg!(feature = "cuda") { "can use it" } else { "this binary was built without `cuda`; commands run" };
+const CUDA_NOTE: &str = if cfg!(feature = "cuda") {
+    "can use it"
+} else {
+    "this binary was built without `cuda`; commands run"
+};
 
 fn nvidia(gpu: &Gpu) -> Found {
-    let description = if gpu.name.is_empty() { format!("NVIDIA GPU number {}", gpu.index) } else { gpu.name.clone() };
+    let description = if gpu.name.is_empty() {
+        format!("NVIDIA GPU number {}", gpu.index)
+    } else {
+        gpu.name.clone()
+    };
     Found {
         name: gpu.cuda.map(|index| format!("cuda:{index}")),
         description,
@@ -183,7 +228,8 @@ fn without_library(gpus: &Path, dev: &Path) -> Vec<Found> {
         .map(|(text, index)| (minor(&text).unwrap_or(index), model(&text)))
         .collect();
     if names.is_empty() {
-        let minors = entries(dev).into_iter().filter_map(|file| file.strip_prefix("nvidia")?.parse().ok());
+        let minors =
+            entries(dev).into_iter().filter_map(|file| file.strip_prefix("nvidia")?.parse().ok());
         names = minors.map(|minor: u32| (minor, "NVIDIA GPU".to_owned())).collect();
     }
     names.sort();
@@ -204,7 +250,8 @@ fn entries(directory: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory) else {
         return Vec::new();
     };
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     names.sort();
     names
 }
@@ -218,7 +265,10 @@ fn minor(information: &str) -> Option<u32> {
 }
 
 fn field<'a>(information: &'a str, name: &str) -> Option<&'a str> {
-    information.lines().find_map(|line| line.split_once(':').filter(|(key, _)| key.trim() == name)).map(|(_, value)| value.trim())
+    information
+        .lines()
+        .find_map(|line| line.split_once(':').filter(|(key, _)| key.trim() == name))
+        .map(|(_, value)| value.trim())
 }
 
 #[cfg(test)]
@@ -228,12 +278,21 @@ mod tests {
     #[test]
     fn gpus_are_named_by_the_driver_in_the_order_of_their_minors() {
         let directory = tempfile::tempdir().unwrap();
-        for (bus, model, minor) in [("0000:1a:00.0", "NVIDIA H200", 1), ("0000:0b:00.0", "NVIDIA L4", 0)] {
+        for (bus, model, minor) in
+            [("0000:1a:00.0", "NVIDIA H200", 1), ("0000:0b:00.0", "NVIDIA L4", 0)]
+        {
             fs::create_dir(directory.path().join(bus)).unwrap();
-            fs::write(directory.path().join(bus).join("information"), format!("Model: \t\t {model}\nIRQ: 1\nDevice Minor: \t {minor}\n")).unwrap();
+            fs::write(
+                directory.path().join(bus).join("information"),
+                format!("Model: \t\t {model}\nIRQ: 1\nDevice Minor: \t {minor}\n"),
+            )
+            .unwrap();
         }
         let found = without_library(directory.path(), Path::new("/nowhere"));
-        let named: Vec<(&str, &str)> = found.iter().map(|device| (device.name.as_deref().unwrap(), device.description.as_str())).collect();
+        let named: Vec<(&str, &str)> = found
+            .iter()
+            .map(|device| (device.name.as_deref().unwrap(), device.description.as_str()))
+            .collect();
         assert_eq!(named, [("cuda:0", "NVIDIA L4"), ("cuda:1", "NVIDIA H200")]);
     }
 
@@ -248,9 +307,17 @@ mod tests {
 
     #[test]
     fn a_gpu_that_cannot_be_used_says_why_and_one_that_cuda_hides_has_no_name() {
-        let hidden = Gpu { index: 1, name: "NVIDIA L4".into(), trouble: Some("hidden by CUDA_VISIBLE_DEVICES".into()), ..Gpu::default() };
+        let hidden = Gpu {
+            index: 1,
+            name: "NVIDIA L4".into(),
+            trouble: Some("hidden by CUDA_VISIBLE_DEVICES".into()),
+            ..Gpu::default()
+        };
         let found = nvidia(&hidden);
-        assert_eq!((found.name, found.usable, found.note.as_str()), (None, false, "hidden by CUDA_VISIBLE_DEVICES"));
+        assert_eq!(
+            (found.name, found.usable, found.note.as_str()),
+            (None, false, "hidden by CUDA_VISIBLE_DEVICES")
+        );
         let lost = nvidia(&Gpu { index: 3, trouble: Some("lost".into()), ..Gpu::default() });
         assert_eq!(lost.description, "NVIDIA GPU number 3");
     }
@@ -259,7 +326,13 @@ mod tests {
     fn what_a_device_does_not_tell_leaves_no_column() {
         let plain = |found: &[Found]| columns(found).len();
         assert_eq!(plain(&[processor(&Processor::default())]), 4);
-        let gpu = Gpu { cuda: Some(0), name: "NVIDIA L4".into(), temperature: Some(40), power: Some(30.5), ..Gpu::default() };
+        let gpu = Gpu {
+            cuda: Some(0),
+            name: "NVIDIA L4".into(),
+            temperature: Some(40),
+            power: Some(30.5),
+            ..Gpu::default()
+        };
         assert_eq!(plain(&[processor(&Processor::default()), nvidia(&gpu)]), 6);
     }
 }

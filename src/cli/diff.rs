@@ -15,15 +15,16 @@ use super::exit::{Exit, Failure};
 use super::lineage::{self, MadeJson};
 use super::logs::unknown_trial;
 use super::named_study;
+use super::overrides::sets;
 use super::trial_json::{TrialJson, VERSION};
 use super::trial_words;
 use crate::config::{self, Change, ChangeClass};
-use crate::metric::{Metrics, Number};
-use crate::params::Value;
-use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{count, duration, micros, number, one_line, param};
+use crate::report::table::{Align, Column};
+use crate::report::wording::{count, duration, micros, number, one_line, param};
 use crate::storage::{StorageReader, StudySummary};
-use crate::trial::{Trial, TrialNumber};
+use crate::study::metric::{Metrics, Number};
+use crate::study::params::Value;
+use crate::study::trial::{Trial, TrialNumber};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,10 +90,13 @@ struct ChangeJson {
 
 /// Prints the differences.
 pub fn diff(arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let is_file = |word: &String| Path::new(word).extension().is_some_and(|extension| extension == "toml");
+    let is_file =
+        |word: &String| Path::new(word).extension().is_some_and(|extension| extension == "toml");
     match arguments.words.as_slice() {
         [file] if is_file(file) => file_against_study(Path::new(file), None, arguments, console),
-        [file, study] if is_file(file) && trial_words::read(std::slice::from_ref(study))?.study.is_some() => {
+        [file, study]
+            if is_file(file) && trial_words::read(std::slice::from_ref(study))?.study.is_some() =>
+        {
             file_against_study(Path::new(file), Some(study), arguments, console)
         }
         words => {
@@ -115,14 +119,23 @@ struct Side {
     facts: Vec<(String, String)>,
 }
 
-fn trials(study: Option<&str>, numbers: [TrialNumber; 2], arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Failure> {
+fn trials(
+    study: Option<&str>,
+    numbers: [TrialNumber; 2],
+    arguments: &DiffArguments,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
     let reader = console.reader()?;
     let study = named_study::find(&reader, study)?;
     let side = |number: TrialNumber| -> Result<Side, Failure> {
         let trial = reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))?;
         let step = value_step(&study.spec, &trial);
         let reports = reader.reports(study.id, number)?;
-        let metrics = reports.into_iter().filter(|(_, at, _)| Some(*at) == step).map(|(name, _, value)| (name, value)).collect();
+        let metrics = reports
+            .into_iter()
+            .filter(|(_, at, _)| Some(*at) == step)
+            .map(|(name, _, value)| (name, value))
+            .collect();
         let made = lineage::of_trial(&reader, study.id, number)?;
         Ok(Side { facts: lineage::facts(&study, &trial, &made), made, trial, metrics })
     };
@@ -133,7 +146,10 @@ fn trials(study: Option<&str>, numbers: [TrialNumber; 2], arguments: &DiffArgume
             study: &study.spec.name,
             trials: [TrialJson::from(&sides[0].trial), TrialJson::from(&sides[1].trial)],
             different: different(&sides),
-            lineage: [sides[0].made.last().map(MadeJson::from), sides[1].made.last().map(MadeJson::from)],
+            lineage: [
+                sides[0].made.last().map(MadeJson::from),
+                sides[1].made.last().map(MadeJson::from),
+            ],
             metrics: sides.map(|side| side.metrics),
         })?,
         OutputForm::Text => print(&study, &sides, arguments.changed, console)?,
@@ -144,14 +160,24 @@ fn trials(study: Option<&str>, numbers: [TrialNumber; 2], arguments: &DiffArgume
 fn different([one, other]: &[Side; 2]) -> Vec<DifferenceJson> {
     let side = |value: Option<&Value>| value.map_or(serde_json::Value::Null, Value::to_json);
     let mut found = Vec::new();
-    for name in names(one.trial.params.iter().map(|(name, _)| name), other.trial.params.iter().map(|(name, _)| name)) {
+    for name in names(
+        one.trial.params.iter().map(|(name, _)| name),
+        other.trial.params.iter().map(|(name, _)| name),
+    ) {
         let (mine, theirs) = (one.trial.params.get(&name), other.trial.params.get(&name));
         if mine != theirs {
-            found.push(DifferenceJson { kind: "parameter", values: [side(mine), side(theirs)], name });
+            found.push(DifferenceJson {
+                kind: "parameter",
+                values: [side(mine), side(theirs)],
+                name,
+            });
         }
     }
-    let side = |value: Option<f64>| value.map_or(serde_json::Value::Null, |value| Number(value).to_json());
-    for name in names(one.metrics.iter().map(|(name, _)| name), other.metrics.iter().map(|(name, _)| name)) {
+    let side =
+        |value: Option<f64>| value.map_or(serde_json::Value::Null, |value| Number(value).to_json());
+    for name in
+        names(one.metrics.iter().map(|(name, _)| name), other.metrics.iter().map(|(name, _)| name))
+    {
         let values = [side(one.metrics.get(&name)), side(other.metrics.get(&name))];
         if values[0] != values[1] {
             found.push(DifferenceJson { kind: "metric", values, name });
@@ -161,7 +187,8 @@ fn different([one, other]: &[Side; 2]) -> Vec<DifferenceJson> {
     for (name, values) in telling {
         found.push(DifferenceJson {
             kind: "lineage",
-            values: values.map(|value| value.map_or(serde_json::Value::Null, serde_json::Value::String)),
+            values: values
+                .map(|value| value.map_or(serde_json::Value::Null, serde_json::Value::String)),
             name,
         });
     }
@@ -171,7 +198,12 @@ fn different([one, other]: &[Side; 2]) -> Vec<DifferenceJson> {
 /// What the last attempts of two trials depend on and do not have in common.
 fn lineage_differences([one, other]: [&Side; 2]) -> Vec<(String, [Option<String>; 2])> {
     let of = |side: &Side, name: &str| -> Option<String> {
-        let texts: Vec<&str> = side.facts.iter().filter(|(title, _)| title == name).map(|(_, text)| text.as_str()).collect();
+        let texts: Vec<&str> = side
+            .facts
+            .iter()
+            .filter(|(title, _)| title == name)
+            .map(|(_, text)| text.as_str())
+            .collect();
         (!texts.is_empty()).then(|| texts.join("; "))
     };
     let mut names: Vec<&String> = Vec::new();
@@ -184,7 +216,10 @@ fn lineage_differences([one, other]: [&Side; 2]) -> Vec<(String, [Option<String>
     both.filter(|(_, values)| values[0] != values[1]).collect()
 }
 
-fn names<'a>(one: impl Iterator<Item = &'a str>, other: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+fn names<'a>(
+    one: impl Iterator<Item = &'a str>,
+    other: impl Iterator<Item = &'a str>,
+) -> BTreeSet<String> {
     one.chain(other).map(str::to_owned).collect()
 }
 
@@ -195,7 +230,12 @@ struct Row {
     change: String,
 }
 
-fn print(study: &StudySummary, sides: &[Side; 2], only_changed: bool, console: &mut Console) -> Result<(), Failure> {
+fn print(
+    study: &StudySummary,
+    sides: &[Side; 2],
+    only_changed: bool,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let [one, other] = sides;
     let metric = one_line(&study.spec.objective().metric);
     let text = |value: Option<f64>| value.map_or_else(String::new, number);
@@ -207,24 +247,45 @@ fn print(study: &StudySummary, sides: &[Side; 2], only_changed: bool, console: &
     let value = |side: &Side| side.trial.value;
     let mut rows = vec![
         outcome("state", &|trial| trial.state.as_str().to_owned()),
-        Row { name: format!("value ({metric})"), sides: [text(value(one)), text(value(other))], change: change(value(one), value(other)) },
+        Row {
+            name: format!("value ({metric})"),
+            sides: [text(value(one)), text(value(other))],
+            change: change(value(one), value(other)),
+        },
         outcome("last report", &|trial| {
-            trial.last().map_or_else(String::new, |(step, value)| format!("{} at {} {step}", number(value), study.spec.step.as_str()))
+            trial.last().map_or_else(String::new, |(step, value)| {
+                format!("{} at {} {step}", number(value), study.spec.step.as_str())
+            })
         }),
         outcome("time", &|trial| duration(micros(trial.busy_micros))),
         outcome("attempts", &|trial| trial.attempts.to_string()),
-        outcome("device", &|trial| trial.device.as_ref().map_or_else(String::new, ToString::to_string)),
+        outcome("device", &|trial| {
+            trial.device.as_ref().map_or_else(String::new, ToString::to_string)
+        }),
     ];
-    for name in names(one.metrics.iter().map(|(name, _)| name), other.metrics.iter().map(|(name, _)| name)) {
+    for name in
+        names(one.metrics.iter().map(|(name, _)| name), other.metrics.iter().map(|(name, _)| name))
+    {
         let (mine, theirs) = (one.metrics.get(&name), other.metrics.get(&name));
         if name != study.spec.objective().metric {
-            rows.push(Row { name: one_line(&name), sides: [text(mine), text(theirs)], change: change(mine, theirs) });
+            rows.push(Row {
+                name: one_line(&name),
+                sides: [text(mine), text(theirs)],
+                change: change(mine, theirs),
+            });
         }
     }
-    let params = names(one.trial.params.iter().map(|(name, _)| name), other.trial.params.iter().map(|(name, _)| name));
+    let params = names(
+        one.trial.params.iter().map(|(name, _)| name),
+        other.trial.params.iter().map(|(name, _)| name),
+    );
     let params: Vec<Row> = params.into_iter().map(|name| param_row(&name, sides)).collect();
     let titles = [format!("trial {}", one.trial.number), format!("trial {}", other.trial.number)];
-    let differing = |rows: Vec<Row>| rows.into_iter().filter(|row| !only_changed || row.sides[0] != row.sides[1]).collect::<Vec<_>>();
+    let differing = |rows: Vec<Row>| {
+        rows.into_iter()
+            .filter(|row| !only_changed || row.sides[0] != row.sides[1])
+            .collect::<Vec<_>>()
+    };
     let (rows, params) = (differing(rows), differing(params));
     if !rows.is_empty() {
         console.table(&columns("outcome", &titles, rows))?;
@@ -246,10 +307,10 @@ fn print_lineage(sides: &[Side; 2], console: &mut Console) -> Result<(), Failure
     }
     let telling: Vec<_> = differences.into_iter().filter(|(name, _)| name != "seed").collect();
     if telling.is_empty() {
-        writeln!(console.out, "\nthe lineage is the same, but for the seeds: code, machine, program, data")?;
+        writeln!(console.out, "\ncode, machine, program and data are the same; the seeds differ")?;
         return Ok(());
     }
-    writeln!(console.out, "\nlineage")?;
+    writeln!(console.out, "\nprovenance (code, machine, program, data)")?;
     for (name, values) in telling {
         for (index, (side, value)) in sides.iter().zip(values).enumerate() {
             let title = if index == 0 { name.as_str() } else { "" };
@@ -266,7 +327,11 @@ fn param_row(name: &str, [one, other]: &[Side; 2]) -> Row {
     let numbers = (mine.and_then(Value::as_number), theirs.and_then(Value::as_number));
     let change = match (mine, theirs, numbers) {
         _ if mine == theirs => String::new(),
-        (Some(Value::Float(_)), Some(Value::Float(_)), (Some(mine), Some(theirs))) if mine > 0.0 && theirs > 0.0 => times(theirs / mine),
+        (Some(Value::Float(_)), Some(Value::Float(_)), (Some(mine), Some(theirs)))
+            if mine > 0.0 && theirs > 0.0 =>
+        {
+            times(theirs / mine)
+        }
         (.., (Some(mine), Some(theirs))) => signed(theirs - mine),
         _ => "differs".to_owned(),
     };
@@ -275,7 +340,9 @@ fn param_row(name: &str, [one, other]: &[Side; 2]) -> Row {
 
 fn change(one: Option<f64>, other: Option<f64>) -> String {
     match (one, other) {
-        (Some(one), Some(other)) if one != other && (other - one).is_finite() => signed(other - one),
+        (Some(one), Some(other)) if one != other && (other - one).is_finite() => {
+            signed(other - one)
+        }
         _ => String::new(),
     }
 }
@@ -299,7 +366,12 @@ fn columns(title: &str, titles: &[String; 2], rows: Vec<Row>) -> Vec<Column> {
     ]
 }
 
-fn file_against_study(file: &Path, named: Option<&String>, arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Failure> {
+fn file_against_study(
+    file: &Path,
+    named: Option<&String>,
+    arguments: &DiffArguments,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
     let mut spec = config::load(file, &arguments.set)?;
     let reader = console.reader()?;
     let study = match named {
@@ -308,7 +380,7 @@ fn file_against_study(file: &Path, named: Option<&String>, arguments: &DiffArgum
     };
     // The file does not know of `hpsearch extend`.
     spec.budget.extend(study.extension);
-    let mut changes = config::difference(&study.spec, &spec);
+    let mut changes = config::difference_to_stored(&study.spec, &spec, study.counts.complete);
     changes.extend(environment::changes(&reader, study.id, &spec)?);
     let needed = changes.iter().map(|change| change.class).max();
     if arguments.json {
@@ -318,7 +390,12 @@ fn file_against_study(file: &Path, named: Option<&String>, arguments: &DiffArgum
             before: change.old,
             after: change.new,
         });
-        console.json(&FileAnswer { version: VERSION, study: &study.spec.name, needs: needs(needed), changes: changes.collect() })?;
+        console.json(&FileAnswer {
+            version: VERSION,
+            study: &study.spec.name,
+            needs: needs(needed),
+            changes: changes.collect(),
+        })?;
         return Ok(Exit::Done);
     }
     let (name, file) = (one_line(&study.spec.name), shown(file));
@@ -326,17 +403,19 @@ fn file_against_study(file: &Path, named: Option<&String>, arguments: &DiffArgum
         writeln!(console.out, "`{file}` is the study `{name}` as it is stored")?;
         return Ok(Exit::Done);
     }
-    let groups: BTreeMap<ChangeClass, Vec<&Change>> = changes.iter().fold(BTreeMap::new(), |mut groups, change| {
-        groups.entry(change.class).or_default().push(change);
-        groups
-    });
+    let groups: BTreeMap<ChangeClass, Vec<&Change>> =
+        changes.iter().fold(BTreeMap::new(), |mut groups, change| {
+            groups.entry(change.class).or_default().push(change);
+            groups
+        });
     for (class, changes) in groups {
         writeln!(console.out, "{}", heading(class))?;
         for change in changes {
             writeln!(console.out, "  {}", one_line(&change.to_string()))?;
         }
     }
-    writeln!(console.out, "{}", next_step(needed, &file))?;
+    let next = next_step(needed, &format!("run {file}{}", sets(&arguments.set)), console);
+    writeln!(console.out, "{next}")?;
     Ok(Exit::Done)
 }
 
@@ -356,11 +435,15 @@ fn heading(class: ChangeClass) -> &'static str {
     }
 }
 
-fn next_step(needed: Option<ChangeClass>, file: &str) -> String {
+fn next_step(needed: Option<ChangeClass>, run: &str, console: &Console) -> String {
     match needed {
-        Some(ChangeClass::NeedsFork) => format!("`hpsearch run {file} --fork NAME` starts it"),
-        Some(ChangeClass::NeedsAccept) => format!("`hpsearch run {file} --accept` goes on with it"),
-        _ => format!("`hpsearch run {file}` goes on with it"),
+        Some(ChangeClass::NeedsFork) => {
+            format!("{} starts it", console.next(&format!("{run} --fork NAME")))
+        }
+        Some(ChangeClass::NeedsAccept) => {
+            format!("{} goes on with it", console.next(&format!("{run} --accept")))
+        }
+        _ => format!("{} goes on with it", console.next(run)),
     }
 }
 
@@ -370,10 +453,17 @@ mod tests {
 
     #[test]
     fn changes_are_said_as_factors_or_differences() {
-        assert_eq!((times(2.0), times(0.1), times(1.0 / 3.0)), ("x 2".to_owned(), "x 0.1".to_owned(), "x 0.33333".to_owned()));
+        assert_eq!(
+            (times(2.0), times(0.1), times(1.0 / 3.0)),
+            ("x 2".to_owned(), "x 0.1".to_owned(), "x 0.33333".to_owned())
+        );
         assert_eq!((signed(0.25), signed(-3.0)), ("+0.25".to_owned(), "-3".to_owned()));
         assert_eq!(
-            (change(Some(1.0), None), change(Some(f64::NAN), Some(1.0)), change(Some(1.0), Some(1.5))),
+            (
+                change(Some(1.0), None),
+                change(Some(f64::NAN), Some(1.0)),
+                change(Some(1.0), Some(1.5))
+            ),
             (String::new(), String::new(), "+0.5".to_owned())
         );
     }

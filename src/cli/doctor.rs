@@ -12,7 +12,7 @@ use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
-use crate::reporters::wording::{count, one_line};
+use crate::report::wording::{count, one_line};
 use crate::tui::Palette;
 
 const EXAMPLES: &str = "\
@@ -112,15 +112,25 @@ fn print(findings: &[Finding], console: &mut Console) -> Result<(), Failure> {
     let palette = console.look.palette;
     for finding in findings {
         let word = format!("{:<8}", finding.state.word());
-        let word = if palette == Palette::Colours { format!("\x1b[{}m{word}\x1b[0m", finding.state.code()) } else { word };
+        let word = if palette == Palette::Colours {
+            format!("\x1b[{}m{word}\x1b[0m", finding.state.code())
+        } else {
+            word
+        };
         write!(console.out, "{word}")?;
         console.hanging(&format!("{:<10}", finding.check), 18, &one_line(&finding.message))?;
         if let Some(next) = &finding.next {
             console.hanging(&" ".repeat(18), 18, next)?;
         }
     }
-    let number = |state: State| findings.iter().filter(|finding| finding.state == state).count() as u64;
+    let number =
+        |state: State| findings.iter().filter(|finding| finding.state == state).count() as u64;
     let (warnings, broken) = (number(State::Warning), number(State::Broken));
-    writeln!(console.out, "\n{}, {}, {broken} broken", count(findings.len() as u64, "check"), count(warnings, "warning"))?;
+    writeln!(
+        console.out,
+        "\n{}, {}, {broken} broken",
+        count(findings.len() as u64, "check"),
+        count(warnings, "warning")
+    )?;
     Ok(())
 }

@@ -12,21 +12,22 @@ use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
 use super::{OutputForm, named_study};
-use crate::checkpoint::Checkpoint;
 use crate::engine::retention::Rule;
-use crate::paths::data_cache;
-use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{bytes, one_line};
+use crate::report::table::{Align, Column};
+use crate::report::wording::{bytes, one_line};
 use crate::runner::disk::{entries, size};
+use crate::runner::ownership;
+use crate::storage::paths::data_cache;
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
-use crate::trial::{TrialNumber, TrialState};
+use crate::study::checkpoint::Checkpoint;
+use crate::study::trial::{TrialNumber, TrialState};
 
 /// What `hpsearch du` is told.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
   hpsearch du
-  hpsearch du digits               by the state of its trials
+  hpsearch du digits               by state of the trials
   hpsearch du --json | jq '.studies[] | [.name, .total]'
 
 Sizes are those of the disk's blocks, as `du` counts them.")]
@@ -64,6 +65,8 @@ struct StudyUsage {
     name: String,
     directory: PathBuf,
     states: Vec<StateUsage>,
+    /// Of the study itself: the mark that names its store, what a detached run printed.
+    own: u64,
     /// Of trials that the store does not know: `hpsearch gc` removes them.
     unknown: u64,
     /// Checkpoints that `[checkpoints]` would not keep.
@@ -97,14 +100,24 @@ pub fn du(arguments: &DuArguments, console: &mut Console) -> Result<Exit, Failur
         None => reader.studies()?,
         named => vec![named_study::find(&reader, named.as_deref())?],
     };
-    let mut usage = Usage { version: VERSION, store: store_usage(&console.store), studies: Vec::new(), data: 0, total: 0 };
+    let mut usage = Usage {
+        version: VERSION,
+        store: store_usage(&console.store),
+        studies: Vec::new(),
+        data: 0,
+        total: 0,
+    };
     let mut caches = BTreeSet::new();
     for study in &studies {
         usage.studies.push(study_usage(study, &reader, &console.store)?);
         caches.insert(data_cache(&study.spec, &console.store));
     }
     usage.data = caches.iter().map(|cache| size(cache)).sum();
-    usage.total = usage.store.file + usage.store.log + usage.store.copies + usage.data + usage.studies.iter().map(|study| study.total).sum::<u64>();
+    usage.total = usage.store.file
+        + usage.store.log
+        + usage.store.copies
+        + usage.data
+        + usage.studies.iter().map(|study| study.total).sum::<u64>();
     match OutputForm::from(arguments.json) {
         OutputForm::Json => console.json(&usage)?,
         OutputForm::Text => print(&usage, arguments.study.is_some(), console)?,
@@ -120,28 +133,44 @@ fn store_usage(store: &Path) -> StoreUsage {
     };
     // Versions are counted from 1, and none is left out.
     let copies = (1..=64).map(|version| beside(&format!(".v{version}"))).sum();
-    StoreUsage { path: store.to_owned(), file: size(store), log: beside("-wal") + beside("-shm"), copies }
+    StoreUsage {
+        path: store.to_owned(),
+        file: size(store),
+        log: beside("-wal") + beside("-shm"),
+        copies,
+    }
 }
 
-fn study_usage(study: &StudySummary, reader: &dyn StorageReader, store: &Path) -> Result<StudyUsage, Failure> {
+fn study_usage(
+    study: &StudySummary,
+    reader: &dyn StorageReader,
+    store: &Path,
+) -> Result<StudyUsage, Failure> {
     let files = study.files(store);
     let directory = files.directory();
-    let mut states: Vec<StateUsage> =
-        TrialState::ALL.into_iter().map(|state| StateUsage { state, trials: 0, checkpoints: 0, logs: 0, other: 0 }).collect();
+    let mut states: Vec<StateUsage> = TrialState::ALL
+        .into_iter()
+        .map(|state| StateUsage { state, trials: 0, checkpoints: 0, logs: 0, other: 0 })
+        .collect();
     let mut known = 0;
     let mut checkpoints: BTreeMap<TrialNumber, Vec<Checkpoint>> = BTreeMap::new();
     for (trial, checkpoint) in reader.checkpoints(study.id)? {
         checkpoints.entry(trial).or_default().push(checkpoint);
     }
     for trial in reader.outcomes(study.id, OutcomeCursor::default())?.0 {
-        let usage = &mut states[TrialState::ALL.iter().position(|state| *state == trial.state).unwrap_or_default()];
+        let usage = &mut states
+            [TrialState::ALL.iter().position(|state| *state == trial.state).unwrap_or_default()];
         usage.trials += 1;
         let own = files.trial(trial.number);
         let real_own = real(&own);
         let (mut inside, mut outside) = (0, 0);
         for checkpoint in checkpoints.get(&trial.number).into_iter().flatten() {
             let taken = size(&checkpoint.path);
-            *(if real(&checkpoint.path).starts_with(&real_own) { &mut inside } else { &mut outside }) += taken;
+            *(if real(&checkpoint.path).starts_with(&real_own) {
+                &mut inside
+            } else {
+                &mut outside
+            }) += taken;
         }
         let logs = logs(&own);
         let all = size(&own);
@@ -150,22 +179,35 @@ fn study_usage(study: &StudySummary, reader: &dyn StorageReader, store: &Path) -
         usage.logs += logs;
         usage.other += all.saturating_sub(inside + logs);
     }
-    let unknown = entries(&directory).map(|entry| size(&entry)).sum::<u64>().saturating_sub(known);
+    let own = ownership::OWN_FILES.iter().map(|name| size(&directory.join(name))).sum::<u64>();
+    let unknown =
+        entries(&directory).map(|entry| size(&entry)).sum::<u64>().saturating_sub(known + own);
     let mut holding = Vec::new();
     for number in checkpoints.keys() {
         holding.extend(reader.trial(study.id, *number)?);
     }
     let plan = Rule::of(&study.spec).plan(&holding.iter().collect::<Vec<_>>());
     let freeable = plan.dropped.iter().map(|(_, path)| size(path)).sum();
-    let total = unknown + states.iter().map(StateUsage::total).sum::<u64>();
+    let total = own + unknown + states.iter().map(StateUsage::total).sum::<u64>();
     states.retain(|usage| usage.trials > 0);
-    Ok(StudyUsage { name: study.spec.name.clone(), directory, states, unknown, freeable, max_disk: study.spec.checkpoints.max_disk, total })
+    Ok(StudyUsage {
+        name: study.spec.name.clone(),
+        directory,
+        states,
+        own,
+        unknown,
+        freeable,
+        max_disk: study.spec.checkpoints.max_disk,
+        total,
+    })
 }
 
 /// The path by which different ways of writing it are told to be one: the store may be given relative to where one is, a
 /// checkpoint is stored with its whole path. A link itself lies where it is, not where it leads.
 fn real(path: &Path) -> PathBuf {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return path.to_owned() };
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return path.to_owned();
+    };
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     fs::canonicalize(parent).map_or_else(|_| path.to_owned(), |parent| parent.join(name))
 }
@@ -183,26 +225,57 @@ fn print(usage: &Usage, by_state: bool, console: &mut Console) -> Result<(), Fai
     let mut rows: Vec<(String, [u64; 5])> = Vec::new();
     for study in &usage.studies {
         if by_state {
-            let of = |state: &StateUsage| [state.trials, state.checkpoints, state.logs, state.other, state.total()];
-            rows.extend(study.states.iter().map(|state| (state.state.as_str().to_owned(), of(state))));
+            let of = |state: &StateUsage| {
+                [state.trials, state.checkpoints, state.logs, state.other, state.total()]
+            };
+            rows.extend(
+                study.states.iter().map(|state| (state.state.as_str().to_owned(), of(state))),
+            );
+            rows.extend(
+                (study.own > 0)
+                    .then(|| ("(not of a trial)".to_owned(), [0, 0, 0, study.own, study.own])),
+            );
         } else {
-            let sum = |part: &dyn Fn(&StateUsage) -> u64| study.states.iter().map(part).sum::<u64>();
-            let parts = [sum(&|state| state.trials), sum(&|state| state.checkpoints), sum(&|state| state.logs), sum(&|state| state.other)];
+            let sum =
+                |part: &dyn Fn(&StateUsage) -> u64| study.states.iter().map(part).sum::<u64>();
+            let parts = [
+                sum(&|state| state.trials),
+                sum(&|state| state.checkpoints),
+                sum(&|state| state.logs),
+                sum(&|state| state.other),
+            ];
             let [trials, checkpoints, logs, other] = parts;
-            rows.push((one_line(&study.name), [trials, checkpoints, logs, other, study.total - study.unknown]));
+            rows.push((
+                one_line(&study.name),
+                [trials, checkpoints, logs, other + study.own, study.total - study.unknown],
+            ));
         }
         if study.unknown > 0 {
-            rows.push(("files of no known trial".to_owned(), [0, 0, 0, study.unknown, study.unknown]));
+            rows.push((
+                "files of unknown trials".to_owned(),
+                [0, 0, 0, study.unknown, study.unknown],
+            ));
         }
     }
     if usage.studies.len() != 1 || by_state {
         let total = |part: usize| rows.iter().map(|(_, parts)| parts[part]).sum::<u64>();
-        rows.push(("together".to_owned(), [total(0), total(1), total(2), total(3), total(4)]));
+        rows.push(("all".to_owned(), [total(0), total(1), total(2), total(3), total(4)]));
     }
-    let cells = |part: usize| rows.iter().map(|(_, parts)| if parts[part] == 0 { "-".to_owned() } else { bytes(parts[part]) }).collect();
-    let trials = rows.iter().map(|(_, parts)| if parts[0] == 0 { String::new() } else { parts[0].to_string() }).collect();
+    let cells = |part: usize| {
+        rows.iter()
+            .map(|(_, parts)| if parts[part] == 0 { "-".to_owned() } else { bytes(parts[part]) })
+            .collect()
+    };
+    let trials = rows
+        .iter()
+        .map(|(_, parts)| if parts[0] == 0 { String::new() } else { parts[0].to_string() })
+        .collect();
     console.table(&[
-        Column::new(if by_state { "trials that are" } else { "study" }, Align::Left, rows.iter().map(|(name, _)| name.clone()).collect()),
+        Column::new(
+            if by_state { "state" } else { "study" },
+            Align::Left,
+            rows.iter().map(|(name, _)| name.clone()).collect(),
+        ),
         Column::new("trials", Align::Right, trials),
         Column::new("checkpoints", Align::Right, cells(1)),
         Column::new("logs", Align::Right, cells(2)),
@@ -215,23 +288,35 @@ fn print(usage: &Usage, by_state: bool, console: &mut Console) -> Result<(), Fai
 fn summary(usage: &Usage, console: &mut Console) -> Result<(), Failure> {
     let StoreUsage { path, file, log, copies } = &usage.store;
     writeln!(console.out)?;
-    let mut parts = vec![format!("{} the file", bytes(*file))];
-    parts.extend((*log > 0).then(|| format!("{} its log", bytes(*log))));
-    parts.extend((*copies > 0).then(|| format!("{} copies from before it was brought up to date", bytes(*copies))));
+    let mut parts = vec![bytes(*file)];
+    parts.extend((*log > 0).then(|| format!("its write-ahead log {}", bytes(*log))));
+    parts.extend(
+        (*copies > 0).then(|| format!("copies from before schema migrations {}", bytes(*copies))),
+    );
     writeln!(console.out, "store {}: {}", shown(path), parts.join(", "))?;
     if usage.data > 0 {
         writeln!(console.out, "tokenised data: {}", bytes(usage.data))?;
     }
-    writeln!(console.out, "all together: {}", bytes(usage.total))?;
+    writeln!(console.out, "total: {}", bytes(usage.total))?;
     for study in &usage.studies {
         if let Some(most) = study.max_disk {
             let taken = study.states.iter().map(|state| state.checkpoints).sum();
-            writeln!(console.out, "checkpoints of {}: {} of the {} that max_disk allows", one_line(&study.name), bytes(taken), bytes(most))?;
+            writeln!(
+                console.out,
+                "checkpoints of {}: {} of the {} that `max_disk` allows",
+                one_line(&study.name),
+                bytes(taken),
+                bytes(most)
+            )?;
         }
     }
     let freeable: u64 = usage.studies.iter().map(|study| study.freeable).sum();
     if freeable > 0 {
-        writeln!(console.out, "of this, `[checkpoints]` does not ask for {}, and the next run removes it", bytes(freeable))?;
+        writeln!(
+            console.out,
+            "checkpoints that `[checkpoints] keep` does not keep: {}; the next run removes them",
+            bytes(freeable)
+        )?;
     }
     Ok(())
 }

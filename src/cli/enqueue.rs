@@ -10,13 +10,13 @@ use super::logs::unknown_trial;
 use super::named_study::{self, nearest};
 use super::request::ask_all;
 use crate::config;
-use crate::constraint;
-use crate::event::Request;
-use crate::params::{Params, Value};
-use crate::reporters::wording::one_line;
-use crate::space::{PointError, Space};
+use crate::report::wording::one_line;
 use crate::storage::{StorageReader, StudySummary};
-use crate::trial::TrialNumber;
+use crate::study::constraint;
+use crate::study::event::Request;
+use crate::study::params::{Params, Value};
+use crate::study::space::{PointError, Space};
+use crate::study::trial::TrialNumber;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +25,7 @@ Examples:
   hpsearch enqueue digits --file best.toml                 what `best` printed
 
 It runs as soon as a slot is free, and takes one of the budget's places as long
-as there are any. A point that was tried is refused, unless --again is given.";
+as there are any. A configuration that was tried is refused without --again.";
 
 /// What `hpsearch enqueue` is told.
 #[derive(Clone, Debug, Args)]
@@ -40,45 +40,60 @@ pub struct EnqueueArguments {
     /// Take the values of this TOML file where none is given
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Run it although it was tried
+    /// Run the configuration even if it was tried before
     #[arg(long)]
     pub again: bool,
 }
 
 /// Checks it, and asks for it.
 pub fn enqueue(arguments: &EnqueueArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let (values, words): (Vec<&String>, Vec<&String>) = arguments.words.iter().partition(|word| word.contains('='));
+    let (values, words): (Vec<&String>, Vec<&String>) =
+        arguments.words.iter().partition(|word| word.contains('='));
     if let [_, second, ..] = &words[..] {
-        return Err(Failure::usage(format!("`{}` is no value", one_line(second))).help("values are written KEY=VALUE, after the study"));
+        return Err(Failure::usage(format!("`{}` is no value", one_line(second)))
+            .help("values are written KEY=VALUE, after the study"));
     }
     let reader = console.reader()?;
     let study = named_study::find(&reader, words.first().map(|word| word.as_str()))?;
     let mut problems = Vec::new();
     let mut params = Params::new();
     if let Some(number) = arguments.from.map(TrialNumber) {
-        params = reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))?.params;
+        params =
+            reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))?.params;
     }
     if let Some(file) = &arguments.file {
         params = in_file(file)?;
     }
-    let given: Params = values.iter().filter_map(|word| word.split_once('=')).map(|(name, text)| value(&study.spec.space, name, text)).collect();
+    let given: Params = values
+        .iter()
+        .filter_map(|word| word.split_once('='))
+        .map(|(name, text)| value(&study.spec.space, name, text))
+        .collect();
     for (name, value) in given.iter() {
         params.insert(name, value.clone());
     }
     if arguments.from.is_some() || arguments.file.is_some() {
         drop_inactive(&study.spec.space, &mut params, &given);
     }
-    problems.extend(study.spec.space.problems(&params).iter().map(|problem| told(problem, &study.spec.space)));
-    if let (true, Some(broken)) = (problems.is_empty(), constraint::broken(&study.spec.constraints, &params)) {
+    problems.extend(
+        study.spec.space.problems(&params).iter().map(|problem| told(problem, &study.spec.space)),
+    );
+    if let (true, Some(broken)) =
+        (problems.is_empty(), constraint::broken(&study.spec.constraints, &params))
+    {
         problems.push(format!("it breaks the constraint `{}`", broken.expression().text()));
     }
     if !problems.is_empty() {
         let all = problems.join("\n  ");
-        return Err(Failure::usage(format!("this is no configuration of `{}`:\n  {all}", one_line(&study.spec.name)))
-            .help("`hpsearch show` lists the parameters with their ranges; nothing was enqueued"));
+        return Err(Failure::usage(format!(
+            "this is no configuration of `{}`:\n  {all}",
+            one_line(&study.spec.name)
+        ))
+        .help("`hpsearch show` lists the parameters with their ranges; nothing was enqueued"));
     }
     if let (Some(known), false) = (tried(&reader, &study, &params)?, arguments.again) {
-        return Err(Failure::usage(format!("trial {known} has these parameters already")).help("`--again` runs them once more"));
+        return Err(Failure::usage(format!("trial {known} has these parameters already"))
+            .help("`--again` runs them once more"));
     }
     ask_all(&study, &[Request::Enqueue { params }], console)
 }
@@ -88,8 +103,14 @@ fn value(space: &Space, name: &str, text: &str) -> (String, Value) {
     let (name, text) = (name.trim(), text.trim());
     let as_text = Value::Text(text.to_owned());
     let parsed = format!("value = {text}").parse::<toml::Table>().ok();
-    let parsed = parsed.and_then(|table| serde_json::to_value(&table["value"]).ok()).and_then(|json| Value::from_json(&json));
-    let fits = |value: &Value| space.dimension(name).is_some_and(|dimension| dimension.distribution.normalize(value).is_some());
+    let parsed = parsed
+        .and_then(|table| serde_json::to_value(&table["value"]).ok())
+        .and_then(|json| Value::from_json(&json));
+    let fits = |value: &Value| {
+        space
+            .dimension(name)
+            .is_some_and(|dimension| dimension.distribution.normalize(value).is_some())
+    };
     let value = match parsed {
         // One of several words may look like a number.
         Some(parsed) if !fits(&parsed) && fits(&as_text) => as_text,
@@ -102,15 +123,18 @@ fn value(space: &Space, name: &str, text: &str) -> (String, Value) {
 /// The parameters of a TOML file: those of its table `params`, as exports have it, or all of it, as `hpsearch best` prints it.
 fn in_file(file: &Path) -> Result<Params, Failure> {
     let unusable = |why: String| {
-        Failure::usage(format!("`{}` cannot be used: {why}", shown(file))).help("it is a TOML file of parameters, like `hpsearch best > best.toml`")
+        Failure::usage(format!("`{}` cannot be used: {why}", shown(file)))
+            .help("it is a TOML file of parameters, like `hpsearch best > best.toml`")
     };
     let text = config::file::read_to_string(file).map_err(|error| unusable(error.to_string()))?;
-    let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| unusable(error.message().to_owned()))?;
+    let mut table: toml::Table =
+        text.parse().map_err(|error: toml::de::Error| unusable(error.message().to_owned()))?;
     if let Some(toml::Value::Table(params)) = table.remove("params") {
         table = params;
     }
     let mut params = Params::new();
-    flatten(&table, "", &mut params).map_err(|name| unusable(format!("`{name}` is not a number, a string or a boolean")))?;
+    flatten(&table, "", &mut params)
+        .map_err(|name| unusable(format!("`{name}` is not a number, a string or a boolean")))?;
     Ok(params)
 }
 
@@ -119,10 +143,12 @@ fn flatten(table: &toml::Table, prefix: &str, params: &mut Params) -> Result<(),
         let name = format!("{prefix}{key}");
         match value {
             toml::Value::Table(nested) => flatten(nested, &format!("{name}."), params)?,
-            scalar => match serde_json::to_value(scalar).ok().and_then(|json| Value::from_json(&json)) {
-                Some(value) => params.insert(name, value),
-                None => return Err(name),
-            },
+            scalar => {
+                match serde_json::to_value(scalar).ok().and_then(|json| Value::from_json(&json)) {
+                    Some(value) => params.insert(name, value),
+                    None => return Err(name),
+                }
+            }
         }
     }
     Ok(())
@@ -151,18 +177,22 @@ fn told(problem: &PointError, space: &Space) -> String {
             None => problem.to_string(),
         },
         PointError::Outside { name, .. } => match space.dimension(name) {
-            Some(dimension) => format!("{problem}: it is {}", config::described(&dimension.distribution)),
+            Some(dimension) => {
+                format!("{problem}: it is {}", config::described(&dimension.distribution))
+            }
             None => problem.to_string(),
         },
-        PointError::Inactive { name } => match space.dimension(name).and_then(|dimension| dimension.when.as_ref()) {
-            Some(when) => format!("`{name}` is not active here: it needs {}", conditions(when)),
-            None => format!("`{name}` is not active here"),
-        },
+        PointError::Inactive { name } => {
+            match space.dimension(name).and_then(|dimension| dimension.when.as_ref()) {
+                Some(when) => format!("`{name}` is not active here: it needs {}", conditions(when)),
+                None => format!("`{name}` is not active here"),
+            }
+        }
         PointError::Missing { .. } => problem.to_string(),
     }
 }
 
-fn conditions(when: &crate::space::Condition) -> String {
+fn conditions(when: &crate::study::space::Condition) -> String {
     let one = |(parent, values): &(String, Vec<Value>)| {
         let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
         format!("`{parent}` to be {}", values.join(" or "))
@@ -171,9 +201,17 @@ fn conditions(when: &crate::space::Condition) -> String {
 }
 
 /// A trial with exactly these values, if all are given.
-fn tried(reader: &dyn StorageReader, study: &StudySummary, params: &Params) -> Result<Option<TrialNumber>, Failure> {
+fn tried(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    params: &Params,
+) -> Result<Option<TrialNumber>, Failure> {
     let Ok(whole) = study.spec.space.assemble(params, |_, _| Err(())) else { return Ok(None) };
     let fingerprint = whole.fingerprint();
     let view = reader.view(study.id)?;
-    Ok(view.trials.iter().find(|trial| trial.params.fingerprint() == fingerprint).map(|trial| trial.number))
+    Ok(view
+        .trials
+        .iter()
+        .find(|trial| trial.params.fingerprint() == fingerprint)
+        .map(|trial| trial.number))
 }

@@ -10,17 +10,17 @@ use clap::Args;
 use super::console::{Console, life};
 use super::exit::{Exit, Failure};
 use super::logs::unknown_trial;
-use super::show::moment;
+use super::moments::moment;
 use super::{OutputForm, named_study, selection};
-use crate::event::{Event, Seq};
-use crate::query::{Filter, SortKey, TrialQuery};
-use crate::reporters::journal::Journal;
-use crate::reporters::wording::HolderLife;
-use crate::reporters::{Happening, reporter};
+use crate::report::journal::Journal;
+use crate::report::wording::HolderLife;
+use crate::report::{Happening, reporter};
 use crate::storage::{OutcomeCursor, StorageReader, StudyId, StudySummary};
-use crate::time::Timestamp;
-use crate::trial::{TrialNumber, TrialState};
-use crate::view::StudyView;
+use crate::study::event::{Event, Seq};
+use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{TrialNumber, TrialState};
 
 /// What `hpsearch events` is told.
 #[derive(Clone, Debug, Args)]
@@ -36,16 +36,16 @@ pub struct EventsArguments {
     /// Only what happened to this trial
     #[arg(long, value_name = "N", conflicts_with = "filter")]
     pub trial: Option<u64>,
-    /// Only what happened to trials for which this holds now (see below)
+    /// Only what happened to trials that match the filter now (see below)
     #[arg(long = "where", value_name = "FILTER", allow_hyphen_values = true)]
     pub filter: Option<String>,
-    /// Only the last so many
+    /// Only the last N events
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
-    /// Go on printing until the study is over
+    /// Keep printing new events until the study is over
     #[arg(short, long)]
     pub follow: bool,
-    /// Print JSON lines: place in the journal, microseconds since 1970, event
+    /// Print JSON lines: sequence number, microseconds since 1970, event
     #[arg(long)]
     pub json: bool,
 }
@@ -64,7 +64,11 @@ enum Wanted {
 }
 
 impl Wanted {
-    fn new(arguments: &EventsArguments, reader: &dyn StorageReader, study: &StudySummary) -> Result<Self, Failure> {
+    fn new(
+        arguments: &EventsArguments,
+        reader: &dyn StorageReader,
+        study: &StudySummary,
+    ) -> Result<Self, Failure> {
         if let Some(trial) = arguments.trial.map(TrialNumber) {
             reader.trial(study.id, trial)?.ok_or_else(|| unknown_trial(study, trial))?;
             return Ok(Wanted::Trial(trial));
@@ -78,7 +82,10 @@ impl Wanted {
     /// Looks who passes the filter now.
     fn refresh(&mut self, reader: &dyn StorageReader, study: StudyId) -> Result<(), Failure> {
         if let Wanted::Passing(filter, passing) = self {
-            *passing = reader.numbers(study, &TrialQuery::all(SortKey::Number).filtered(filter.clone()))?.into_iter().collect();
+            *passing = reader
+                .numbers(study, &TrialQuery::all(SortKey::Number).filtered(filter.clone()))?
+                .into_iter()
+                .collect();
         }
         Ok(())
     }
@@ -87,7 +94,9 @@ impl Wanted {
         match self {
             Wanted::All => true,
             Wanted::Trial(trial) => event.trial() == Some(*trial),
-            Wanted::Passing(_, passing) => event.trial().is_some_and(|trial| passing.contains(&trial)),
+            Wanted::Passing(_, passing) => {
+                event.trial().is_some_and(|trial| passing.contains(&trial))
+            }
         }
     }
 }
@@ -104,7 +113,13 @@ struct Teller {
 impl Teller {
     /// Steps over what the last `limit` lines do not speak of. Folding 100,000 trials takes seconds, and a line speaks of
     /// its own trial and of the best before it only.
-    fn begin_late(&mut self, reader: &dyn StorageReader, study: StudyId, limit: usize, follow: bool) -> Result<(), Failure> {
+    fn begin_late(
+        &mut self,
+        reader: &dyn StorageReader,
+        study: StudyId,
+        limit: usize,
+        follow: bool,
+    ) -> Result<(), Failure> {
         if !matches!(self.wanted, Wanted::All) {
             return Ok(());
         }
@@ -119,12 +134,15 @@ impl Teller {
             return Ok(());
         }
         // The fold begins where the oldest trial of these lines was created: by place, as clocks may go back.
-        let mut unborn: BTreeSet<TrialNumber> = page.iter().filter_map(|(_, _, event)| event.trial()).collect();
+        let mut unborn: BTreeSet<TrialNumber> =
+            page.iter().filter_map(|(_, _, event)| event.trial()).collect();
         let (mut created, mut ended) = (BTreeSet::new(), BTreeSet::new());
         loop {
             for (_, _, event) in &page {
                 let _is_new = match event {
-                    Event::TrialCreated { trial, .. } => created.insert(*trial) && unborn.remove(trial),
+                    Event::TrialCreated { trial, .. } => {
+                        created.insert(*trial) && unborn.remove(trial)
+                    }
                     Event::TrialFinished { trial, .. } => ended.insert(*trial),
                     _ => false,
                 };
@@ -142,13 +160,22 @@ impl Teller {
         }
         // A trial whose value was taken back by `hpsearch continue` before all these lines no longer counts as a best one.
         let (outcomes, _) = reader.outcomes(study, OutcomeCursor::default())?;
-        let before = outcomes.iter().filter(|outcome| outcome.state == TrialState::Complete && !ended.contains(&outcome.number));
-        before.filter_map(|outcome| outcome.value).for_each(|value| self.journal.know(self.view.direction(), value));
+        let before = outcomes.iter().filter(|outcome| {
+            outcome.state == TrialState::Complete && !ended.contains(&outcome.number)
+        });
+        before
+            .filter_map(|outcome| outcome.value)
+            .for_each(|value| self.journal.know(self.view.direction(), value));
         Ok(())
     }
 
     /// Hands out the lines about what was not read yet.
-    fn read(&mut self, reader: &dyn StorageReader, study: StudyId, mut take: impl FnMut(String) -> Result<(), Failure>) -> Result<(), Failure> {
+    fn read(
+        &mut self,
+        reader: &dyn StorageReader,
+        study: StudyId,
+        mut take: impl FnMut(String) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         self.wanted.refresh(reader, study)?;
         loop {
             let page = reader.events_after(study, self.seq, PAGE)?;
@@ -170,10 +197,14 @@ impl Teller {
 
     fn line(&self, happening: &Happening<'_>, is_best: bool) -> Result<String, Failure> {
         match self.form {
-            OutputForm::Text => Ok(format!("{}  {}", moment(happening.at), Journal::line(happening, is_best))),
+            OutputForm::Text => {
+                Ok(format!("{}  {}", moment(happening.at), Journal::line(happening, is_best)))
+            }
             OutputForm::Json => {
                 let mut line = Vec::new();
-                reporter("events").expect("it is in the table of reporters").event(&mut line, happening)?;
+                reporter("events")
+                    .expect("it is in the table of reporters")
+                    .event(&mut line, happening)?;
                 Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
             }
         }
@@ -185,8 +216,13 @@ pub fn events(arguments: &EventsArguments, console: &mut Console) -> Result<Exit
     let mut reader = console.reader()?;
     let study = named_study::find(&reader, arguments.study.as_deref())?;
     let wanted = Wanted::new(arguments, &reader, &study)?;
-    let mut teller =
-        Teller { view: StudyView::new(&study.spec), journal: Journal::default(), seq: Seq(0), form: OutputForm::from(arguments.json), wanted };
+    let mut teller = Teller {
+        view: StudyView::new(&study.spec),
+        journal: Journal::default(),
+        seq: Seq(0),
+        form: OutputForm::from(arguments.json),
+        wanted,
+    };
     let mut told = 0_u64;
     match arguments.limit {
         None => teller.read(&reader, study.id, |line| {
@@ -218,7 +254,12 @@ pub fn events(arguments: &EventsArguments, console: &mut Console) -> Result<Exit
 }
 
 /// Prints what is added to the journal until the study is over and nobody runs it.
-fn follow(teller: &mut Teller, reader: &mut dyn StorageReader, study: StudyId, console: &mut Console) -> Result<(), Failure> {
+fn follow(
+    teller: &mut Teller,
+    reader: &mut dyn StorageReader,
+    study: StudyId,
+    console: &mut Console,
+) -> Result<(), Failure> {
     loop {
         console.out.flush()?;
         // Asked before reading: what is written between the last read and the end is not missed.

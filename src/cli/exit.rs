@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use crate::arguments::data_file::DataProblem;
 use crate::config::shown::lines;
 use crate::config::{self, ConfigError};
 use crate::storage::StorageError;
@@ -91,7 +92,9 @@ impl Failure {
     #[must_use]
     pub fn help(self, text: impl Into<String>) -> Self {
         match self {
-            Failure::Error { exit, error, .. } => Failure::Error { exit, error, help: Some(text.into()) },
+            Failure::Error { exit, error, .. } => {
+                Failure::Error { exit, error, help: Some(text.into()) }
+            }
             other => other,
         }
     }
@@ -141,6 +144,12 @@ impl From<serde_json::Error> for Failure {
     }
 }
 
+impl From<DataProblem> for Failure {
+    fn from(problem: DataProblem) -> Self {
+        Failure::usage(format!("{}: {}", problem.place(), problem.message)).help(problem.help)
+    }
+}
+
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Failure::StudyFile(error)
@@ -163,7 +172,8 @@ impl From<TuiError> for Failure {
         match error {
             TuiError::Storage(error) => Failure::from(error),
             TuiError::Terminal(_) => Failure::new(Exit::Internal, error),
-            TuiError::Loader => Failure::new(Exit::Internal, error).help("`hpsearch trials` prints the same table without a screen"),
+            TuiError::Loader => Failure::new(Exit::Internal, error)
+                .help("`hpsearch trials` prints the same table without a screen"),
         }
     }
 }
@@ -175,7 +185,8 @@ mod tests {
     #[test]
     fn an_error_is_printed_with_its_causes_and_what_to_do() {
         let source = io::Error::other("input/output error");
-        let failure = Failure::from(StorageError::Io { path: "runs/hpsearch.db".into(), source }).help("try again");
+        let failure = Failure::from(StorageError::Io { path: "runs/hpsearch.db".into(), source })
+            .help("try again");
         assert_eq!(failure.exit(), Exit::Store);
         assert_eq!(
             failure.to_string(),
@@ -183,13 +194,36 @@ mod tests {
         );
     }
 
+    /// The names of the variants of some errors.
+    fn kinds_of<E: fmt::Debug>(errors: &[E]) -> std::collections::BTreeSet<String> {
+        let name = |error: &E| {
+            format!("{error:?}").chars().take_while(|char| char.is_alphanumeric()).collect()
+        };
+        errors.iter().map(name).collect()
+    }
+
+    /// The names of the variants of an enumeration, as its source has them.
+    fn kinds_in(source: &str, name: &str) -> std::collections::BTreeSet<String> {
+        let (_, body) = source.split_once(&format!("pub enum {name} {{\n")).unwrap();
+        let (body, _) = body.split_once("\n}\n").unwrap();
+        let variants = body
+            .lines()
+            .filter_map(|line| line.strip_prefix("    "))
+            .filter(|line| line.starts_with(|char: char| char.is_uppercase()));
+        variants
+            .map(|line| line.chars().take_while(|char| char.is_alphanumeric()).collect())
+            .collect()
+    }
+
     #[test]
     fn every_error_of_a_store_an_export_or_a_runner_names_a_next_step() {
+        use crate::engine::EngineError;
         use crate::export::ExportError;
         use crate::runner::RunnerError;
+        use crate::storage::sqlite::Rescue;
         use crate::storage::{Holder, StudyId};
-        use crate::time::Timestamp;
-        use crate::trial::TrialNumber;
+        use crate::study::time::Timestamp;
+        use crate::study::trial::TrialNumber;
 
         let (path, why) = (|| "runs/hpsearch.db".to_owned(), || "a byte is wrong".to_owned());
         let system = || io::Error::other("input/output error");
@@ -197,34 +231,74 @@ mod tests {
         let holder = Holder { pid: 7, pid_started: 1, host: "here".into(), boot_id: None };
         let holder_elsewhere = Holder { host: "there".into(), ..holder.clone() };
         let doing = "read";
-        let failures: Vec<Failure> = vec![
-            StorageError::Busy { study: "s".into(), holder, since: Timestamp(0) }.into(),
-            StorageError::HeldElsewhere { study: "s".into(), holder: Box::new(holder_elsewhere), held: "2 h".into(), wrote: "1 h".into() }.into(),
-            StorageError::Fenced { study: StudyId(1) }.into(),
-            StorageError::Exists { name: "s".into() }.into(),
-            StorageError::OutOfOrder { trial: TrialNumber(3), expected: TrialNumber(2) }.into(),
-            StorageError::NoStudy { study: StudyId(1) }.into(),
-            StorageError::NoTrial { trial: TrialNumber(3) }.into(),
-            StorageError::NotAStore { path: path(), why: why() }.into(),
-            StorageError::Newer { path: path(), found: 9, known: 2 }.into(),
-            StorageError::NetworkFileSystem { path: path(), kind: "nfs".into() }.into(),
-            StorageError::Corrupt { place: "table `event`".into(), why: why() }.into(),
-            StorageError::Missing { path: path() }.into(),
-            StorageError::DiskFull { path: path(), doing, source: sqlite() }.into(),
-            StorageError::NotUsable { path: path(), doing, source: sqlite() }.into(),
-            StorageError::Damaged { path: path(), doing, source: sqlite() }.into(),
-            StorageError::Locked { path: path(), doing, seconds: 5, source: sqlite() }.into(),
-            StorageError::Sqlite { path: path(), doing, source: sqlite() }.into(),
-            StorageError::Io { path: path(), source: system() }.into(),
-            ExportError::Damaged { path: "c".into(), why: why() }.into(),
-            ExportError::Occupied { path: "c".into(), why: crate::export::Obstacle::Marker }.into(),
-            ExportError::Io { doing, path: "c".into(), source: system() }.into(),
-            ExportError::Format { file: "best.toml", why: why() }.into(),
-            RunnerError::System { doing: "listen for signals", source: system() }.into(),
-            TuiError::Terminal(system()).into(),
-            TuiError::Loader.into(),
-            system().into(),
+        let text = |name: &str| name.to_owned();
+        let stored = [
+            StorageError::Busy { study: text("s"), holder: holder.clone(), since: Timestamp(0) },
+            StorageError::HeldElsewhere {
+                study: text("s"),
+                holder: Box::new(holder_elsewhere),
+                held: text("2 h"),
+                wrote: text("1 h"),
+            },
+            StorageError::Fenced { study: StudyId(1) },
+            StorageError::Exists { name: text("s") },
+            StorageError::OutOfOrder { trial: TrialNumber(3), expected: TrialNumber(2) },
+            StorageError::NoStudy { study: StudyId(1) },
+            StorageError::NoTrial { trial: TrialNumber(3) },
+            StorageError::NoBackup {
+                path: path(),
+                copy: path(),
+                found: 3,
+                source: Box::new(StorageError::Missing { path: path() }),
+            },
+            StorageError::NotAStore { path: path(), why: why() },
+            StorageError::NotText { path: path() },
+            StorageError::Newer { path: path(), found: 9, known: 2 },
+            StorageError::NetworkFileSystem { path: path(), kind: text("nfs") },
+            StorageError::Corrupt { place: text("table `event`"), why: why() },
+            StorageError::Missing { path: path() },
+            StorageError::NotAFile { path: path(), what: "a directory" },
+            StorageError::DiskFull { path: path(), doing, source: sqlite() },
+            StorageError::WriteFailed { path: path(), doing, source: sqlite() },
+            StorageError::Moved { path: path(), what: "was removed" },
+            StorageError::Exchanged { path: path(), what: "was removed", rescue: Rescue::Saved },
+            StorageError::HolderStopped { study: text("s"), holder },
+            StorageError::NotUsable { path: path(), doing, source: sqlite() },
+            StorageError::Damaged { path: path(), doing, source: sqlite() },
+            StorageError::Locked { path: path(), doing, seconds: 5, source: sqlite() },
+            StorageError::Sqlite { path: path(), doing, source: sqlite() },
+            StorageError::Io { path: path(), source: system() },
         ];
+        let exported = [
+            ExportError::Damaged { path: "c".into(), why: why() },
+            ExportError::Occupied { path: "c".into(), why: crate::export::Obstacle::Marker },
+            ExportError::Missing { trial: TrialNumber(3), step: 7, path: "c".into() },
+            ExportError::Io { doing, path: "c".into(), source: system() },
+            ExportError::Io { doing: "write", path: "c".into(), source: system() },
+            ExportError::Format { file: "best.toml", why: why() },
+        ];
+        let run = [
+            RunnerError::Storage(StorageError::Missing { path: path() }),
+            RunnerError::Engine(EngineError::NoSlot),
+            RunnerError::Unreachable { study: text("s"), count: 2, path: "c".into() },
+            RunnerError::Files { directory: "c".into(), source: system() },
+            RunnerError::System { doing: "listen for signals", source: system() },
+        ];
+        let shown = [
+            TuiError::Terminal(system()),
+            TuiError::Storage(StorageError::Missing { path: path() }),
+            TuiError::Loader,
+        ];
+        // Of each there is one: a kind that is added is not forgotten.
+        assert_eq!(kinds_of(&stored), kinds_in(include_str!("../storage.rs"), "StorageError"));
+        assert_eq!(kinds_of(&exported), kinds_in(include_str!("../export.rs"), "ExportError"));
+        assert_eq!(kinds_of(&run), kinds_in(include_str!("../runner.rs"), "RunnerError"));
+        assert_eq!(kinds_of(&shown), kinds_in(include_str!("../tui.rs"), "TuiError"));
+        let mut failures: Vec<Failure> = stored.into_iter().map(Failure::from).collect();
+        failures.extend(exported.into_iter().map(Failure::from));
+        failures.extend(run.into_iter().map(Failure::from));
+        failures.extend(shown.into_iter().map(Failure::from));
+        failures.push(system().into());
         for failure in failures {
             let said = failure.to_string();
             let steps = [
@@ -237,6 +311,10 @@ mod tests {
                 "run the same command again",
                 "keep a copy",
                 "run the command again",
+                "name one by",
+                "mount the disk",
+                "lets it go on",
+                "or name another",
             ];
             assert!(steps.iter().any(|step| said.contains(step)), "no next step in: {said}");
             assert!(!said.contains("Timestamp("), "{said}");

@@ -11,19 +11,19 @@ use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::logs::unknown_trial;
+use super::moments::{instant, moment};
 use super::named_study;
-use super::show::{instant, moment};
 use super::trial_json::{BestJson, CountsJson, TrialJson, VERSION, seconds};
 use super::trial_words;
-use crate::event::Seq;
-use crate::metric::{Number, Score};
-use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{attempt_end, count, duration, number, one_line, param, shown_value};
+use crate::report::table::{Align, Column};
+use crate::report::wording::{attempt_end, count, duration, number, one_line, param, shown_value};
 use crate::samplers::{self, SAMPLERS, Situation};
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
-use crate::study::StudySpec;
-use crate::trial::{Origin, Trial, TrialNumber, TrialState};
-use crate::view::Counts;
+use crate::study::event::Seq;
+use crate::study::metric::{Number, Score, median};
+use crate::study::spec::StudySpec;
+use crate::study::state::Counts;
+use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 use story::{Field, Judgement, Proposal, Story, Teller};
 
 const EXAMPLES: &str = "\
@@ -128,7 +128,9 @@ const BATCH: u64 = 10_000;
 pub fn explain(arguments: &ExplainArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
     let study = named_study::find(&reader, arguments.study.as_deref())?;
-    let trial = reader.trial(study.id, TrialNumber(arguments.trial))?.ok_or_else(|| unknown_trial(&study, TrialNumber(arguments.trial)))?;
+    let trial = reader
+        .trial(study.id, TrialNumber(arguments.trial))?
+        .ok_or_else(|| unknown_trial(&study, TrialNumber(arguments.trial)))?;
     let story = story(&reader, &study, &trial)?;
     let comparison = comparison(&reader, &study, &trial)?;
     match OutputForm::from(arguments.json) {
@@ -139,7 +141,11 @@ pub fn explain(arguments: &ExplainArguments, console: &mut Console) -> Result<Ex
 }
 
 /// Reads the journal up to the end of the trial.
-fn story(reader: &dyn StorageReader, study: &StudySummary, trial: &Trial) -> Result<Story, Failure> {
+fn story(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: &Trial,
+) -> Result<Story, Failure> {
     let mut teller = Teller::new(&study.spec, trial.number);
     let mut after = Seq::default();
     loop {
@@ -149,7 +155,10 @@ fn story(reader: &dyn StorageReader, study: &StudySummary, trial: &Trial) -> Res
         for (_, at, event) in &events {
             teller.hear(*at, event);
         }
-        if trial.finished.is_some_and(|finished| events.last().is_some_and(|(_, at, _)| *at > finished)) {
+        if trial
+            .finished
+            .is_some_and(|finished| events.last().is_some_and(|(_, at, _)| *at > finished))
+        {
             break;
         }
     }
@@ -165,7 +174,11 @@ struct Comparison {
     median: f64,
 }
 
-fn comparison(reader: &dyn StorageReader, study: &StudySummary, trial: &Trial) -> Result<Option<Comparison>, Failure> {
+fn comparison(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: &Trial,
+) -> Result<Option<Comparison>, Failure> {
     let (Some(value), Some(best)) = (shown_value(trial), study.best) else { return Ok(None) };
     let direction = study.spec.direction();
     let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
@@ -176,27 +189,56 @@ fn comparison(reader: &dyn StorageReader, study: &StudySummary, trial: &Trial) -
         .chain([value])
         .collect();
     values.sort_by_key(|value| Score::new(direction, *value));
-    let better = values.iter().filter(|other| Score::new(direction, **other) < Score::new(direction, value)).count();
-    Ok(Some(Comparison { value, rank: better + 1, of: values.len(), best, median: values[(values.len() - 1) / 2] }))
+    let better = values
+        .iter()
+        .filter(|other| Score::new(direction, **other) < Score::new(direction, value))
+        .count();
+    Ok(Some(Comparison {
+        value,
+        rank: better + 1,
+        of: values.len(),
+        best,
+        median: median(&values).unwrap_or(value),
+    }))
 }
 
-fn json<'a>(study: &'a StudySummary, trial: &Trial, story: &Story, comparison: Option<&Comparison>) -> Answer<'a> {
-    let best = |(number, value): (TrialNumber, f64)| BestJson { number: number.0, value: Number(value) };
+fn json<'a>(
+    study: &'a StudySummary,
+    trial: &Trial,
+    story: &Story,
+    comparison: Option<&Comparison>,
+) -> Answer<'a> {
+    let best =
+        |(number, value): (TrialNumber, f64)| BestJson { number: number.0, value: Number(value) };
     let origin = match &trial.origin {
-        Origin::Sampled(sampler) => OriginJson { kind: "sampled", sampler: Some(sampler.clone()), entry: None },
-        Origin::Enqueued(entry) => OriginJson { kind: "enqueued", sampler: None, entry: Some(*entry) },
+        Origin::Sampled(sampler) => {
+            OriginJson { kind: "sampled", sampler: Some(sampler.clone()), entry: None }
+        }
+        Origin::Enqueued(entry) => {
+            OriginJson { kind: "enqueued", sampler: None, entry: Some(*entry) }
+        }
         Origin::Asked => OriginJson { kind: "asked", sampler: None, entry: None },
         Origin::Replicate(_) => OriginJson { kind: "replicate", sampler: None, entry: None },
-        Origin::Repeat(_) => OriginJson { kind: "repeat", sampler: Some(study.spec.sampler.name.clone()), entry: None },
+        Origin::Repeat(_) => OriginJson {
+            kind: "repeat",
+            sampler: Some(study.spec.sampler.name.clone()),
+            entry: None,
+        },
         Origin::Race { .. } => OriginJson { kind: "race", sampler: None, entry: None },
     };
     let proposed = story.proposal.as_ref().map(|proposal| ProposedJson {
         at: instant(proposal.at),
         others: proposal.others.into(),
         best: proposal.best.map(best),
-        nearest: proposal.nearest.as_ref().map(|near| NearestJson { number: near.trial.0, distance: near.distance, value: near.value.map(Number) }),
+        nearest: proposal.nearest.as_ref().map(|near| NearestJson {
+            number: near.trial.0,
+            distance: near.distance,
+            value: near.value.map(Number),
+        }),
     });
-    let field = |judgement: &Judgement, number: fn(&Field) -> Option<f64>| judgement.field.as_ref().and_then(number).map(Number);
+    let field = |judgement: &Judgement, number: fn(&Field) -> Option<f64>| {
+        judgement.field.as_ref().and_then(number).map(Number)
+    };
     let decisions = story.judgements.iter().map(|judgement| DecisionJson {
         step: judgement.step,
         decision: judgement.verdict.word(),
@@ -225,7 +267,15 @@ fn json<'a>(study: &'a StudySummary, trial: &Trial, story: &Story, comparison: O
         origin,
         proposed,
         decisions: decisions.collect(),
-        turns: story.turns.iter().map(|turn| TurnJson { at: instant(turn.at), what: turn.what, reason: turn.reason.clone() }).collect(),
+        turns: story
+            .turns
+            .iter()
+            .map(|turn| TurnJson {
+                at: instant(turn.at),
+                what: turn.what,
+                reason: turn.reason.clone(),
+            })
+            .collect(),
         attempts: attempts.collect(),
         comparison: comparison.map(|comparison| ComparisonJson {
             value: Number(comparison.value),
@@ -236,7 +286,13 @@ fn json<'a>(study: &'a StudySummary, trial: &Trial, story: &Story, comparison: O
     }
 }
 
-fn print(study: &StudySummary, trial: &Trial, story: &Story, comparison: Option<&Comparison>, console: &mut Console) -> Result<(), Failure> {
+fn print(
+    study: &StudySummary,
+    trial: &Trial,
+    story: &Story,
+    comparison: Option<&Comparison>,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let spec = &study.spec;
     writeln!(console.out, "{}", headline(spec, trial))?;
     if let Some(reason) = &trial.reason {
@@ -255,11 +311,23 @@ fn print(study: &StudySummary, trial: &Trial, story: &Story, comparison: Option<
     }
     writeln!(console.out, "\nparameters")?;
     console.table(&[
-        Column::new("name", Align::Left, trial.params.iter().map(|(name, _)| one_line(name)).collect()),
-        Column::new("value", Align::Left, trial.params.iter().map(|(_, value)| param(value)).collect()),
+        Column::new(
+            "name",
+            Align::Left,
+            trial.params.iter().map(|(name, _)| one_line(name)).collect(),
+        ),
+        Column::new(
+            "value",
+            Align::Left,
+            trial.params.iter().map(|(_, value)| param(value)).collect(),
+        ),
     ])?;
     if story.judgements.is_empty() {
-        let why = if spec.pruner.name == "none" { "the study has no pruner" } else { "no report reached a rung" };
+        let why = if spec.pruner.name == "none" {
+            "the study has no pruner"
+        } else {
+            "no report reached a rung"
+        };
         writeln!(console.out, "\nno decisions: {why}")?;
     } else {
         writeln!(console.out, "\ndecisions")?;
@@ -281,7 +349,9 @@ fn headline(spec: &StudySpec, trial: &Trial) -> String {
     let metric = &spec.objective().metric;
     let value = match (trial.value, trial.last()) {
         (Some(value), _) => format!(" with {metric} {}", number(value)),
-        (None, Some((step, value))) => format!(" at {} {step} with {metric} {}", spec.step.as_str(), number(value)),
+        (None, Some((step, value))) => {
+            format!(" at {} {step} with {metric} {}", spec.step.as_str(), number(value))
+        }
         (None, None) => ", nothing reported".to_owned(),
     };
     one_line(&format!("trial {} of {}: {}{value}", trial.number, spec.name, trial.state.as_str()))
@@ -291,31 +361,67 @@ fn by(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
     let by = match &trial.origin {
         Origin::Sampled(sampler) => {
             let startup = startup_trials(spec).filter(|_| *sampler == spec.sampler.name);
-            let known = story.proposal.as_ref().map(|proposal| proposal.others.complete + proposal.others.pruned);
+            let known = story
+                .proposal
+                .as_ref()
+                .map(|proposal| proposal.others.complete + proposal.others.pruned);
             let random = match (startup, known) {
-                (Some(startup), Some(known)) if known < startup => format!(", at random: it waits for {}", count(startup, "finished trial")),
+                (Some(startup), Some(known)) if known < startup => {
+                    format!(
+                        ", at random until {} finished",
+                        if startup == 1 {
+                            "1 trial has".to_owned()
+                        } else {
+                            format!("{startup} trials have")
+                        }
+                    )
+                }
                 _ => String::new(),
             };
-            let chosen = if *sampler == spec.sampler.name { String::new() } else { chosen(spec, trial, story) };
+            let chosen = if *sampler == spec.sampler.name {
+                String::new()
+            } else {
+                chosen(spec, trial, story)
+            };
             format!("by sampler {sampler}{random}{chosen}")
         }
         Origin::Enqueued(entry) => format!("by the study file: its `[[enqueue]]` entry {entry}"),
         Origin::Asked => "by hand, with `hpsearch enqueue`".to_owned(),
-        Origin::Replicate(of) => format!("as another run of trial {of}, on another seed (study.replicates)"),
-        Origin::Repeat(of) => format!("by sampler {}, which proposed trial {of} again (study.duplicates)", spec.sampler.name),
-        Origin::Race { of, round, .. } => format!("for round {} of the race: trial {of} on a fresh seed (study.race)", round + 1),
+        Origin::Replicate(of) => {
+            format!("as another run of trial {of}, on another seed (study.replicates)")
+        }
+        Origin::Repeat(of) => format!(
+            "by sampler {}, which proposed trial {of} again (study.duplicates)",
+            spec.sampler.name
+        ),
+        Origin::Race { of, round, .. } => {
+            format!("for round {} of the race: trial {of} on a fresh seed (study.race)", round + 1)
+        }
     };
-    let at = story.proposal.as_ref().map(|proposal| format!(", on {}", moment(proposal.at))).unwrap_or_default();
+    let at = story
+        .proposal
+        .as_ref()
+        .map(|proposal| format!(", on {}", moment(proposal.at)))
+        .unwrap_or_default();
     one_line(&format!("{by}{at}"))
 }
 
 /// Why the study's sampler left the trial to another one.
 fn chosen(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
-    let Some(others) = story.proposal.as_ref().map(|proposal| proposal.others) else { return String::new() };
+    let Some(others) = story.proposal.as_ref().map(|proposal| proposal.others) else {
+        return String::new();
+    };
     let finished = others.complete + others.pruned + others.failed + others.paused;
     let unfinished = others.queued + others.running;
     let stopped = others.pruned + others.paused;
-    let situation = Situation { space: &spec.space, number: trial.number, finished, stopped, unfinished, budget: spec.budget.trials };
+    let situation = Situation {
+        space: &spec.space,
+        number: trial.number,
+        finished,
+        stopped,
+        unfinished,
+        budget: spec.budget.trials,
+    };
     match samplers::choice(&spec.sampler, &situation) {
         Some(choice) if trial.origin == Origin::Sampled(choice.sampler.to_owned()) => {
             format!(", which {} chose: {}", spec.sampler.name, choice.reason)
@@ -329,7 +435,11 @@ fn startup_trials(spec: &StudySpec) -> Option<u64> {
     const OPTION: &str = "n_startup_trials";
     let entry = SAMPLERS.iter().find(|entry| entry.name == spec.sampler.name)?;
     let option = entry.options.iter().find(|option| option.name == OPTION)?;
-    spec.sampler.options.get(OPTION).and_then(serde_json::Value::as_u64).or_else(|| option.default.parse().ok())
+    spec.sampler
+        .options
+        .get(OPTION)
+        .and_then(serde_json::Value::as_u64)
+        .or_else(|| option.default.parse().ok())
 }
 
 fn known(spec: &StudySpec, trial: &Trial, proposal: &Proposal) -> Vec<(&'static str, String)> {
@@ -340,9 +450,23 @@ fn known(spec: &StudySpec, trial: &Trial, proposal: &Proposal) -> Vec<(&'static 
     if let Some(near) = &proposal.nearest
         && matches!(trial.origin, Origin::Sampled(_))
     {
-        let value = near.value.map(|value| format!(" with {} {}", spec.objective().metric, number(value))).unwrap_or_default();
-        let is_best = if proposal.best.is_some_and(|(best, _)| best == near.trial) { ", the best then" } else { "" };
-        lines.push(("nearest", one_line(&format!("trial {}{value}{is_best}; {} of a range away on average", near.trial, percent(near.distance)))));
+        let value = near
+            .value
+            .map(|value| format!(" with {} {}", spec.objective().metric, number(value)))
+            .unwrap_or_default();
+        let is_best = if proposal.best.is_some_and(|(best, _)| best == near.trial) {
+            ", the best then"
+        } else {
+            ""
+        };
+        lines.push((
+            "nearest",
+            one_line(&format!(
+                "trial {}{value}{is_best}; parameters differ by {} of their ranges on average",
+                near.trial,
+                percent(near.distance)
+            )),
+        ));
     }
     lines
 }
@@ -350,7 +474,11 @@ fn known(spec: &StudySpec, trial: &Trial, proposal: &Proposal) -> Vec<(&'static 
 fn states(mut counts: Counts) -> String {
     let parts: Vec<String> = TrialState::ALL
         .into_iter()
-        .filter_map(|state| Some(*counts.of(state)).filter(|trials| *trials > 0).map(|trials| format!("{trials} {}", state.as_str())))
+        .filter_map(|state| {
+            Some(*counts.of(state))
+                .filter(|trials| *trials > 0)
+                .map(|trials| format!("{trials} {}", state.as_str()))
+        })
         .collect();
     if parts.is_empty() { "nothing: it was the first trial".to_owned() } else { parts.join(", ") }
 }
@@ -362,46 +490,105 @@ fn percent(share: f64) -> String {
 fn compared(trial: &Trial, comparison: &Comparison) -> String {
     let Comparison { value, rank, of, best: (best, best_value), median } = comparison;
     let place = match trial.state {
-        TrialState::Complete if *best == trial.number => format!("the best of {}", count(*of as u64, "complete trial")),
+        TrialState::Complete if *best == trial.number => {
+            format!("the best of {}", count(*of as u64, "complete trial"))
+        }
         TrialState::Complete => format!("rank {rank} of {}", count(*of as u64, "complete trial")),
-        _ => format!("its last report; rank {rank} of {of}, were it complete"),
+        _ => format!("its last report; among complete trials it would have rank {rank} of {of}"),
     };
-    let to_best = if *best == trial.number { String::new() } else { format!("; best {} (trial {best})", number(*best_value)) };
+    let to_best = if *best == trial.number {
+        String::new()
+    } else {
+        format!("; best {} (trial {best})", number(*best_value))
+    };
     format!("{} is {place}{to_best}; median {}", number(*value), number(*median))
 }
 
 fn decision_columns(spec: &StudySpec, judgements: &[Judgement]) -> Vec<Column> {
-    let cells = |cell: &dyn Fn(&Judgement) -> String| judgements.iter().map(cell).collect::<Vec<_>>();
+    let cells =
+        |cell: &dyn Fn(&Judgement) -> String| judgements.iter().map(cell).collect::<Vec<_>>();
     let value = |value: Option<f64>| value.map_or_else(String::new, number);
-    let field = |judgement: &Judgement, pick: fn(&Field) -> Option<f64>| value(judgement.field.as_ref().and_then(pick));
-    let rank = |judgement: &Judgement| judgement.field.as_ref().map_or_else(String::new, |field| format!("{} of {}", field.rank, field.of));
+    let field = |judgement: &Judgement, pick: fn(&Field) -> Option<f64>| {
+        value(judgement.field.as_ref().and_then(pick))
+    };
+    let rank = |judgement: &Judgement| {
+        judgement
+            .field
+            .as_ref()
+            .map_or_else(String::new, |field| format!("{} of {}", field.rank, field.of))
+    };
     vec![
-        Column::new(spec.step.as_str(), Align::Right, cells(&|judgement| judgement.step.to_string())),
+        Column::new(
+            spec.step.as_str(),
+            Align::Right,
+            cells(&|judgement| judgement.step.to_string()),
+        ),
         Column::new("value", Align::Point, cells(&|judgement| value(judgement.value))),
         Column::new("rank", Align::Right, cells(&rank)),
-        Column::new("cut-off", Align::Point, cells(&|judgement| field(judgement, |field| field.cut_off))),
-        Column::new("best", Align::Point, cells(&|judgement| field(judgement, |field| Some(field.best)))).optional(),
-        Column::new("median", Align::Point, cells(&|judgement| field(judgement, |field| Some(field.median)))).optional(),
-        Column::new("decision", Align::Left, cells(&|judgement| judgement.verdict.word().to_owned())),
-        Column::new("why", Align::Left, cells(&|judgement| judgement.verdict.reason().map_or_else(String::new, |reason| one_line(&reason.0)))),
+        Column::new(
+            "cut-off",
+            Align::Point,
+            cells(&|judgement| field(judgement, |field| field.cut_off)),
+        ),
+        Column::new(
+            "best",
+            Align::Point,
+            cells(&|judgement| field(judgement, |field| Some(field.best))),
+        )
+        .optional(),
+        Column::new(
+            "median",
+            Align::Point,
+            cells(&|judgement| field(judgement, |field| Some(field.median))),
+        )
+        .optional(),
+        Column::new(
+            "decision",
+            Align::Left,
+            cells(&|judgement| judgement.verdict.word().to_owned()),
+        ),
+        Column::new(
+            "why",
+            Align::Left,
+            cells(&|judgement| {
+                judgement.verdict.reason().map_or_else(String::new, |reason| one_line(&reason.0))
+            }),
+        ),
     ]
 }
 
 fn attempt_columns(spec: &StudySpec, story: &Story) -> Vec<Column> {
-    let cells = |cell: &dyn Fn(&story::AttemptStory) -> String| story.attempts.iter().map(cell).collect::<Vec<_>>();
-    let took = |attempt: &story::AttemptStory| attempt.end.as_ref().map_or_else(String::new, |(at, ..)| duration(at.since(attempt.started)));
+    let cells = |cell: &dyn Fn(&story::AttemptStory) -> String| {
+        story.attempts.iter().map(cell).collect::<Vec<_>>()
+    };
+    let took = |attempt: &story::AttemptStory| {
+        attempt
+            .end
+            .as_ref()
+            .map_or_else(String::new, |(at, ..)| duration(at.since(attempt.started)))
+    };
     let from = |attempt: &story::AttemptStory| match attempt.resumed_from {
         Some(step) => format!("{} {step}", spec.step.as_str()),
         None => "the start".to_owned(),
     };
-    let why = |attempt: &story::AttemptStory| attempt.end.as_ref().and_then(|(_, _, reason)| reason.as_deref()).map_or_else(String::new, one_line);
+    let why = |attempt: &story::AttemptStory| {
+        attempt
+            .end
+            .as_ref()
+            .and_then(|(_, _, reason)| reason.as_deref())
+            .map_or_else(String::new, one_line)
+    };
     vec![
         Column::new("attempt", Align::Right, cells(&|attempt| attempt.attempt.to_string())),
         Column::new("device", Align::Left, cells(&|attempt| one_line(&attempt.device))),
         Column::new("began", Align::Left, cells(&|attempt| moment(attempt.started))),
         Column::new("from", Align::Left, cells(&from)),
         Column::new("took", Align::Right, cells(&took)),
-        Column::new("end", Align::Left, cells(&|attempt| attempt_end(attempt.end.as_ref().map(|(_, end, _)| end)).to_owned())),
+        Column::new(
+            "end",
+            Align::Left,
+            cells(&|attempt| attempt_end(attempt.end.as_ref().map(|(_, end, _)| end)).to_owned()),
+        ),
         Column::new("why", Align::Left, cells(&why)),
     ]
 }

@@ -8,43 +8,48 @@ use serde::Serialize;
 
 use super::console::Console;
 use super::exit::{Exit, Failure};
-use super::output_file::{refuse_inputs, whole_file};
-use super::show::instant;
+use super::moments::instant;
+use super::output_file::{refuse_existing, refuse_inputs, whole_file};
 use super::trial_json::seconds;
 use super::{named_study, selection};
 use crate::config::shown;
-use crate::device::Device;
-use crate::metric::{Metrics, Number};
-use crate::params::Params;
-use crate::query::{Filter, SortKey, TrialQuery};
-use crate::reporters::wording::count;
+use crate::report::wording::count;
 use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageError, StorageReader, StudySummary};
-use crate::trial::{Origin, Trial, TrialNumber, TrialState};
+use crate::study::device::Device;
+use crate::study::metric::{Metrics, Number};
+use crate::study::params::Params;
+use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// What `hpsearch export-data` is told.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = selection::with_filters("\
 Examples:
   hpsearch export-data digits > trials.csv
-  hpsearch export-data digits -o trials.jsonl
+  hpsearch export-data digits -o trials.json
+  hpsearch export-data digits --format tsv
   hpsearch export-data digits --where state:complete -o complete.csv
   hpsearch export-data digits --reports -o curves.csv
 
-In CSV, a cell is empty where a trial has nothing, and NaN where it has NaN."))]
+In CSV and TSV, a cell is empty where a trial has nothing, and NaN where it has
+NaN; cells with separators or line breaks are quoted."))]
 pub struct ExportDataArguments {
     /// The study's name or file
     pub study: Option<String>,
     /// The file to write; standard output by default
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The form; by default what the file's name says, else csv
+    /// Replace the file if it is there already
+    #[arg(long, requires = "output")]
+    pub overwrite: bool,
+    /// The format; by default that of the file's name, csv where it has no ending
     #[arg(long)]
     pub format: Option<Format>,
     /// One row for each reported number instead of one for each trial
     #[arg(long)]
     pub reports: bool,
-    /// Only trials for which this holds (see below)
+    /// Only trials that match the filter (see below)
     #[arg(long = "where", value_name = "FILTER", allow_hyphen_values = true)]
     pub filter: Option<String>,
 }
@@ -54,7 +59,11 @@ pub struct ExportDataArguments {
 pub enum Format {
     /// Comma-separated values, with a line of names first
     Csv,
-    /// One JSON object a line: exact, with the kinds of values
+    /// The same, separated by tabs
+    Tsv,
+    /// One JSON array of objects: exact values with their types
+    Json,
+    /// One JSON object a line: exact values with their types
     Jsonl,
 }
 
@@ -119,28 +128,56 @@ struct ReportLine<'a> {
 }
 
 /// Writes the table.
-pub fn export_data(arguments: &ExportDataArguments, console: &mut Console) -> Result<Exit, Failure> {
+pub fn export_data(
+    arguments: &ExportDataArguments,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    if let Some(path) = &arguments.output {
+        refuse_inputs(
+            path,
+            console.store_files().into_iter().chain(arguments.study.as_ref().map(PathBuf::from)),
+        )?;
+        if !arguments.overwrite {
+            refuse_existing(path)?;
+        }
+    }
+    let form = match (arguments.format, &arguments.output) {
+        (Some(form), _) => form,
+        (None, Some(path)) => form_of(path)?,
+        (None, None) => Format::Csv,
+    };
     let reader = console.reader()?;
     let study = named_study::find(&reader, arguments.study.as_deref())?;
     let filter = selection::filter(&reader, &study, arguments.filter.as_deref())?;
-    let form = arguments.format.or_else(|| arguments.output.as_deref().and_then(form_of)).unwrap_or(Format::Csv);
     let table = Table { reader: &reader, study: &study, filter, form };
     let Some(path) = &arguments.output else {
         table.write(arguments.reports, &mut console.out)?;
         return Ok(Exit::Done);
     };
-    refuse_inputs(path, console.store_files().into_iter().chain(arguments.study.as_ref().map(PathBuf::from)))?;
     let rows = whole_file(path, |out| table.write(arguments.reports, out))?;
     console.say(&format!("{} written to {}", count(rows, "row"), path.display()));
     Ok(Exit::Done)
 }
 
-/// The form that a file's name says.
-fn form_of(path: &Path) -> Option<Format> {
-    match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-        "csv" => Some(Format::Csv),
-        "jsonl" | "ndjson" | "json" => Some(Format::Jsonl),
-        _ => None,
+/// The format that a file's name says; CSV where it has no ending.
+fn form_of(path: &Path) -> Result<Format, Failure> {
+    let Some(ending) = path.extension() else { return Ok(Format::Csv) };
+    match ending.to_string_lossy().to_ascii_lowercase().as_str() {
+        "csv" => Ok(Format::Csv),
+        "tsv" | "tab" => Ok(Format::Tsv),
+        "json" => Ok(Format::Json),
+        "jsonl" | "ndjson" => Ok(Format::Jsonl),
+        other => {
+            let help = format!(
+                "end the name in .csv, .tsv, .json or .jsonl: `-o {}`; or say with `--format` what to write into it",
+                path.with_extension("csv").display()
+            );
+            Err(Failure::usage(format!(
+                "`{}`: `.{other}` is no format that can be written",
+                path.display()
+            ))
+            .help(help))
+        }
     }
 }
 
@@ -156,21 +193,53 @@ impl Table<'_> {
     /// Writes all rows; how many there are.
     fn write(&self, reports: bool, out: &mut dyn Write) -> Result<u64, Failure> {
         match (self.form, reports) {
-            (Format::Csv, false) => self.trials_as_csv(out),
-            (Format::Csv, true) => self.reports_as_csv(out),
-            (Format::Jsonl, false) => self.each_trial(|trial| line(out, &TrialLine::from(trial)).map(|()| 1)),
-            (Format::Jsonl, true) => {
-                self.each_report(|trial, metric, step, value| line(out, &ReportLine { trial: trial.0, metric, step, value: Number(value) }))
+            (Format::Csv, false) => self.trials_as_cells(out, b','),
+            (Format::Csv, true) => self.reports_as_cells(out, b','),
+            (Format::Tsv, false) => self.trials_as_cells(out, b'\t'),
+            (Format::Tsv, true) => self.reports_as_cells(out, b'\t'),
+            (Format::Json, _) => {
+                write!(out, "[")?;
+                let rows = self.objects(reports, out, ["\n", ",\n"], "")?;
+                writeln!(out, "{}]", if rows == 0 { "" } else { "\n" })?;
+                Ok(rows)
             }
+            (Format::Jsonl, _) => self.objects(reports, out, ["", ""], "\n"),
         }
     }
 
+    /// Each row as a JSON object, with what stands before the first one, before the others, and behind each.
+    fn objects(
+        &self,
+        reports: bool,
+        out: &mut dyn Write,
+        [first, next]: [&str; 2],
+        end: &str,
+    ) -> Result<u64, Failure> {
+        let mut before = first;
+        if reports {
+            return self.each_report(|trial, metric, step, value| {
+                let row = ReportLine { trial: trial.0, metric, step, value: Number(value) };
+                object(out, std::mem::replace(&mut before, next), &row, end)
+            });
+        }
+        self.each_trial(|trial| {
+            object(out, std::mem::replace(&mut before, next), &TrialLine::from(trial), end)
+                .map(|()| 1)
+        })
+    }
+
     /// The trials by number, a page in memory at a time; adds up what `take` gives.
-    fn each_trial(&self, mut take: impl FnMut(&Trial) -> Result<u64, Failure>) -> Result<u64, Failure> {
+    fn each_trial(
+        &self,
+        mut take: impl FnMut(&Trial) -> Result<u64, Failure>,
+    ) -> Result<u64, Failure> {
         let mut rows = 0;
         if self.filter.is_all() {
             for page in 0.. {
-                let trials = self.reader.trials(self.study.id, &TrialQuery::all(SortKey::Number).page(page * PAGE, PAGE))?;
+                let trials = self.reader.trials(
+                    self.study.id,
+                    &TrialQuery::all(SortKey::Number).page(page * PAGE, PAGE),
+                )?;
                 for trial in &trials {
                     rows += take(trial)?;
                 }
@@ -189,10 +258,14 @@ impl Table<'_> {
     }
 
     fn numbers(&self) -> Result<Vec<TrialNumber>, StorageError> {
-        self.reader.numbers(self.study.id, &TrialQuery::all(SortKey::Number).filtered(self.filter.clone()))
+        self.reader
+            .numbers(self.study.id, &TrialQuery::all(SortKey::Number).filtered(self.filter.clone()))
     }
 
-    fn each_report(&self, mut take: impl FnMut(TrialNumber, &str, u64, f64) -> Result<(), Failure>) -> Result<u64, Failure> {
+    fn each_report(
+        &self,
+        mut take: impl FnMut(TrialNumber, &str, u64, f64) -> Result<(), Failure>,
+    ) -> Result<u64, Failure> {
         let mut rows = 0;
         for number in self.numbers()? {
             for (metric, step, value) in self.reader.reports(self.study.id, number)? {
@@ -203,50 +276,65 @@ impl Table<'_> {
         Ok(rows)
     }
 
-    fn trials_as_csv(&self, out: &mut dyn Write) -> Result<u64, Failure> {
+    fn trials_as_cells(&self, out: &mut dyn Write, separator: u8) -> Result<u64, Failure> {
         let params = self.params()?;
         let metrics = self.reader.metrics(self.study.id)?;
-        let mut csv = csv::Writer::from_writer(out);
-        let fixed = ["number", "state", "value", "last_value", "last_step", "seconds", "attempts", "failures", "device", "origin"];
+        let mut csv = csv::WriterBuilder::new().delimiter(separator).from_writer(out);
+        let fixed = [
+            "number",
+            "state",
+            "value",
+            "last_value",
+            "last_step",
+            "seconds",
+            "attempts",
+            "failures",
+            "device",
+            "origin",
+        ];
         let words = ["created", "started", "finished", "tags", "notes", "reason"];
         let names = fixed.iter().chain(&words).map(|name| (*name).to_owned());
         let params_named = params.iter().map(|name| format!("params.{name}"));
         let metrics_named = metrics.iter().map(|name| format!("metrics.{name}"));
         csv.write_record(names.chain(params_named).chain(metrics_named)).map_err(csv_failure)?;
-        let rows = self.each_trial(|trial| {
-            let told = TrialLine::from(trial);
-            let mut cells = vec![
-                told.number.to_string(),
-                told.state.as_str().to_owned(),
-                cell(trial.value),
-                cell(trial.last().map(|(_, value)| value)),
-                told.last_step.map_or_else(String::new, |step| step.to_string()),
-                told.seconds.to_string(),
-                told.attempts.to_string(),
-                told.failures.to_string(),
-                told.device.map_or_else(String::new, Device::to_string),
-                origin(told.origin),
-                told.created,
-                told.started.unwrap_or_default(),
-                told.finished.unwrap_or_default(),
-                told.tags.join(" "),
-                told.notes.join("\n"),
-                told.reason.unwrap_or_default().to_owned(),
-            ];
-            cells.extend(params.iter().map(|name| trial.params.get(name).map_or_else(String::new, ToString::to_string)));
-            cells.extend(metrics.iter().map(|name| cell(trial.last_metrics.get(name))));
-            csv.write_record(&cells).map_err(csv_failure)?;
-            Ok(1)
-        })?;
+        let rows =
+            self.each_trial(|trial| {
+                let told = TrialLine::from(trial);
+                let mut cells = vec![
+                    told.number.to_string(),
+                    told.state.as_str().to_owned(),
+                    cell(trial.value),
+                    cell(trial.last().map(|(_, value)| value)),
+                    told.last_step.map_or_else(String::new, |step| step.to_string()),
+                    told.seconds.to_string(),
+                    told.attempts.to_string(),
+                    told.failures.to_string(),
+                    told.device.map_or_else(String::new, Device::to_string),
+                    origin(told.origin),
+                    told.created,
+                    told.started.unwrap_or_default(),
+                    told.finished.unwrap_or_default(),
+                    told.tags.join(" "),
+                    told.notes.join("\n"),
+                    told.reason.unwrap_or_default().to_owned(),
+                ];
+                cells.extend(params.iter().map(|name| {
+                    trial.params.get(name).map_or_else(String::new, ToString::to_string)
+                }));
+                cells.extend(metrics.iter().map(|name| cell(trial.last_metrics.get(name))));
+                csv.write_record(&cells).map_err(csv_failure)?;
+                Ok(1)
+            })?;
         csv.flush()?;
         Ok(rows)
     }
 
-    fn reports_as_csv(&self, out: &mut dyn Write) -> Result<u64, Failure> {
-        let mut csv = csv::Writer::from_writer(out);
+    fn reports_as_cells(&self, out: &mut dyn Write, separator: u8) -> Result<u64, Failure> {
+        let mut csv = csv::WriterBuilder::new().delimiter(separator).from_writer(out);
         csv.write_record(["trial", "metric", "step", "value"]).map_err(csv_failure)?;
         let rows = self.each_report(|trial, metric, step, value| {
-            csv.write_record([&trial.to_string(), metric, &step.to_string(), &cell(Some(value))]).map_err(csv_failure)
+            csv.write_record([&trial.to_string(), metric, &step.to_string(), &cell(Some(value))])
+                .map_err(csv_failure)
         })?;
         csv.flush()?;
         Ok(rows)
@@ -254,7 +342,14 @@ impl Table<'_> {
 
     /// The parameters of the space, then those of its earlier versions.
     fn params(&self) -> Result<Vec<String>, StorageError> {
-        let mut names: Vec<String> = self.study.spec.space.dimensions().iter().map(|dimension| dimension.name.clone()).collect();
+        let mut names: Vec<String> = self
+            .study
+            .spec
+            .space
+            .dimensions()
+            .iter()
+            .map(|dimension| dimension.name.clone())
+            .collect();
         let stored = self.reader.params(self.study.id)?;
         names.extend(stored.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
         Ok(names)
@@ -277,14 +372,20 @@ fn origin(origin: &Origin) -> String {
     }
 }
 
-fn line(out: &mut dyn Write, line: &impl Serialize) -> Result<(), Failure> {
-    let text = shown::json(&serde_json::to_string(line)?);
-    Ok(writeln!(out, "{text}")?)
+fn object(
+    out: &mut dyn Write,
+    before: &str,
+    row: &impl Serialize,
+    end: &str,
+) -> Result<(), Failure> {
+    let text = shown::json(&serde_json::to_string(row)?);
+    Ok(write!(out, "{before}{text}{end}")?)
 }
 
 fn csv_failure(error: csv::Error) -> Failure {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => Failure::from(error),
-        other => Failure::new(Exit::Internal, format!("a row cannot be written: {other:?}")).help("`-o FILE.jsonl` takes any row; please report it"),
+        other => Failure::new(Exit::Internal, format!("a row cannot be written: {other:?}"))
+            .help("`-o FILE.jsonl` takes any row; please report it"),
     }
 }

@@ -9,8 +9,8 @@ use super::exit::{Exit, Failure};
 use super::named_study;
 use super::request::ask_all;
 use crate::config;
-use crate::event::Request;
-use crate::study::{Extension, LARGEST_WHOLE};
+use crate::study::event::Request;
+use crate::study::spec::{Extension, LARGEST_WHOLE};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,16 +28,16 @@ again or the file is changed. A study that is over goes on when it is run.";
 pub struct ExtendArguments {
     /// The study's name or file
     pub study: Option<String>,
-    /// So many trials more
+    /// Add N trials
     #[arg(long, value_name = "+N", value_parser = trials, required_unless_present_any = ["time", "device_hours", "cost"])]
     pub trials: Option<u64>,
-    /// So much more running time: 90m, 2h, 1d12h
+    /// Add running time: 90m, 2h, 1d12h
     #[arg(long, value_name = "+TIME", value_parser = time)]
     pub time: Option<Duration>,
-    /// So many more device-hours, where the study's budget has `device_hours`
+    /// Add device-hours, where the study's budget has `device_hours`
     #[arg(long, value_name = "+HOURS", value_parser = amount)]
     pub device_hours: Option<f64>,
-    /// So much more money, where the study's budget has `cost`
+    /// Add to the cost, where the study's budget has `cost`
     #[arg(long, value_name = "+COST", value_parser = amount)]
     pub cost: Option<f64>,
 }
@@ -52,11 +52,13 @@ fn amount(text: &str) -> Result<f64, String> {
 }
 
 fn trials(text: &str) -> Result<u64, String> {
-    Extension::trials_of(text).ok_or_else(|| format!("a number of trials is like +50, and at most {LARGEST_WHOLE}"))
+    Extension::trials_of(text)
+        .ok_or_else(|| format!("a number of trials is like +50, and at most {LARGEST_WHOLE}"))
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    config::duration(text.strip_prefix('+').unwrap_or(text)).map_err(|why| format!("{why}: write for example +2h or +90m"))
+    config::duration(text.strip_prefix('+').unwrap_or(text))
+        .map_err(|why| format!("{why}: write for example +2h or +90m"))
 }
 
 /// Asks for it.

@@ -9,9 +9,11 @@ use super::OutputForm;
 use super::console::{Console, life, shown};
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
-use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{HolderLife, bytes, count, one_line};
-use crate::runner::leftovers::{Homeless, Kind, Leftover, Others, Stores, homeless, leftovers, remove};
+use crate::report::table::{Align, Column};
+use crate::report::wording::{HolderLife, bytes, count, one_line};
+use crate::runner::leftovers::{
+    Homeless, Kind, Leftover, Others, Stores, homeless, leftovers, remove,
+};
 use crate::storage::StorageReader as _;
 
 const EXAMPLES: &str = "\
@@ -30,10 +32,10 @@ meanwhile.";
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct GcArguments {
-    /// Only list it
+    /// Only list what would be removed
     #[arg(long)]
     pub dry_run: bool,
-    /// Do not ask
+    /// Remove it without asking
     #[arg(long, conflicts_with = "dry_run")]
     pub yes: bool,
     /// Print JSON; removes only with --yes
@@ -54,7 +56,12 @@ struct Answer<'a> {
 pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failure> {
     let store = std::path::absolute(&console.store)?;
     let reader = console.reader()?;
-    let stores = Stores { path: &store, reader: &reader, others: Others::beside(&store), is_alive: |held| life(held) == HolderLife::Alive };
+    let stores = Stores {
+        path: &store,
+        reader: &reader,
+        others: Others::beside(&store),
+        is_alive: |held| life(held) == HolderLife::Alive,
+    };
     if let Some(file) = &stores.others.unreadable {
         let file = one_line(&shown(file));
         console.say(&format!("`{file}` may be a store and cannot be read: what may belong to its studies is left alone"));
@@ -82,12 +89,25 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     match form {
         OutputForm::Json => {
             let files = if is_to_be_removed { &gone } else { &found };
-            console.json(&Answer { version: VERSION, removed: is_to_be_removed, files, bytes: total(files) })?;
+            console.json(&Answer {
+                version: VERSION,
+                removed: is_to_be_removed,
+                files,
+                bytes: total(files),
+            })?;
         }
         OutputForm::Text if is_to_be_removed => {
-            writeln!(console.out, "removed {}, {}", count(gone.len() as u64, "leftover"), bytes(total(&gone)))?;
+            writeln!(
+                console.out,
+                "removed {}, {}",
+                count(gone.len() as u64, "leftover"),
+                bytes(total(&gone))
+            )?;
             if gone.len() < found.len() {
-                console.say(&format!("{} left: in use by now, or not ours to remove", count((found.len() - gone.len()) as u64, "leftover")));
+                console.say(&format!(
+                    "{} left: in use by now, or not ours to remove",
+                    count((found.len() - gone.len()) as u64, "leftover")
+                ));
             }
         }
         OutputForm::Text => {}
@@ -127,7 +147,9 @@ fn what(kind: Kind) -> &'static str {
 fn agrees(found: &[Leftover]) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         let refusal = Failure::usage("nobody can be asked whether to remove this");
-        return Err(refusal.help("`hpsearch gc --yes` removes it without asking, `hpsearch gc --dry-run` lists it"));
+        return Err(refusal.help(
+            "`hpsearch gc --yes` removes it without asking, `hpsearch gc --dry-run` lists it",
+        ));
     }
     eprint!("Remove {} ({})? [y/N] ", count(found.len() as u64, "leftover"), bytes(total(found)));
     io::stderr().flush()?;

@@ -11,11 +11,11 @@ use super::console::{Console, Talk};
 use super::exit::{Exit, Failure};
 use super::predict::holds_weights;
 use crate::config::shown::lines;
-use crate::device::Device;
-use crate::reporters::wording::count;
+use crate::report::wording::count;
 use crate::runner::errand::{self, Progress};
 use crate::runner::process::own_program;
-use crate::wire::Job;
+use crate::runner::protocol::Job;
+use crate::study::device::Device;
 
 /// What `hpsearch generate` is told.
 #[derive(Clone, Debug, Args)]
@@ -27,19 +27,19 @@ pub struct GenerateArguments {
     /// The directory that `export` wrote
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// The text to go on with; from standard input, less its last line break, if there is none here
+    /// The prompt; without one, standard input, less its last line break
     #[arg(value_name = "PROMPT")]
     pub prompt: Option<String>,
-    /// Most tokens to add; the text may end before
+    /// Generate at most N tokens; the text may end before
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub max_new_tokens: usize,
-    /// How much chance there is: 0 always takes the likeliest token
+    /// The sampling temperature; 0 always takes the most likely token
     #[arg(long, value_name = "T", default_value_t = 0.8, value_parser = temperature)]
     pub temperature: f64,
-    /// Draw from so many of the likeliest tokens only
+    /// Sample from the K most likely tokens only
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     pub top_k: Option<u32>,
-    /// Draw from the likeliest tokens that together reach this probability only
+    /// Sample from the most likely tokens only whose probabilities add up to P
     #[arg(long, value_name = "P", value_parser = share)]
     pub top_p: Option<f64>,
     /// The same seed gives the same text
@@ -62,10 +62,13 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Prints the prompt and, as it comes, what the model adds.
 pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let device: Device = arguments.device.parse().map_err(|error| Failure::new(Exit::Usage, error).help("`hpsearch devices` lists what is here"))?;
+    let device: Device = arguments.device.parse().map_err(|error| {
+        Failure::new(Exit::Usage, error).help("`hpsearch devices` lists what is here")
+    })?;
     let directory = std::path::absolute(&arguments.directory)?;
     if !holds_weights(&directory) {
-        return Err(Failure::usage(format!("`{}` holds no model", arguments.directory.display())).help("`hpsearch export STUDY -o DIR` writes one"));
+        return Err(Failure::usage(format!("`{}` holds no model", arguments.directory.display()))
+            .help("`hpsearch export STUDY -o DIR` writes one"));
     }
     let prompt = match &arguments.prompt {
         Some(prompt) => prompt.clone(),
@@ -100,10 +103,14 @@ pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<
     }
     console.out.flush()?;
     let answer = answer?.unwrap_or_default();
-    let number = |name: &str| answer.get(name).and_then(serde_json::Value::as_u64).unwrap_or_default();
+    let number =
+        |name: &str| answer.get(name).and_then(serde_json::Value::as_u64).unwrap_or_default();
     let (tokens, unknown) = (number("tokens"), number("unknown"));
     if unknown > 0 {
-        console.say(&format!("warning: the model does not know {} of the prompt", count(unknown, "character")));
+        console.say(&format!(
+            "warning: the model does not know {} of the prompt",
+            count(unknown, "character")
+        ));
     }
     let seconds = began.elapsed().as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "a number of tokens")]

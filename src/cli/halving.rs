@@ -24,7 +24,8 @@ pub fn halving<T>(
 
 /// That rows did not fit, and how many are next.
 fn fewer(before: RowsAtOnce, now: RowsAtOnce) -> String {
-    let (before, now) = if before.train == now.train { (before.eval, now.eval) } else { (before.train, now.train) };
+    let (before, now) =
+        if before.train == now.train { (before.eval, now.eval) } else { (before.train, now.train) };
     format!("{before} rows at once did not fit into memory; now {now}")
 }
 

@@ -10,9 +10,9 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::named_study;
 use super::trial_json::VERSION;
-use crate::importance::{self, Evaluator, Row};
-use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::one_line;
+use crate::analysis::importance::{self, Evaluator, ImportanceError};
+use crate::report::table::{Align, Column};
+use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageReader};
 
 /// The longest bar, in columns.
@@ -58,8 +58,13 @@ struct Answer<'a> {
     version: u32,
     study: &'a str,
     evaluator: &'static str,
+    /// Those that were counted, pruned ones among them.
     trials: usize,
+    pruned: usize,
     importances: Vec<Share<'a>>,
+    /// Why there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -74,37 +79,107 @@ pub fn importance(arguments: &ImportanceArguments, console: &mut Console) -> Res
     let study = named_study::find(&reader, arguments.study.as_deref())?;
     let (spec, evaluator) = (&study.spec, Evaluator::from(arguments.evaluator));
     let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
-    let rows: Vec<Row<'_>> = outcomes.iter().filter_map(|outcome| Some(Row { params: &outcome.params, value: outcome.value? })).collect();
-    let trials = rows.iter().filter(|row| row.value.is_finite()).count();
-    let shares = importance::importances(evaluator, &spec.space, &rows, spec.direction(), spec.seed)
-        .map_err(|error| Failure::new(Exit::NoCompletedTrial, error).help("`hpsearch trials` shows where the trials stand"))?;
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => {
-            let importances = shares.iter().map(|(name, importance)| Share { name, importance: *importance }).collect();
-            console.json(&Answer { version: VERSION, study: &spec.name, evaluator: evaluator.as_str(), trials, importances })?;
+    let (rows, pruned) = importance::rows(&outcomes, evaluator, spec.direction());
+    let counted = Counted {
+        trials: rows.iter().filter(|row| row.value.is_finite()).count(),
+        pruned,
+        left_out: importance::stopped(&outcomes).len() - pruned,
+    };
+    let found = importance::importances(evaluator, &spec.space, &rows, spec.direction(), spec.seed);
+    let (shares, reason) = match found {
+        Ok(shares) => (shares, None),
+        Err(error @ ImportanceError::TooFew { found: 0 }) => {
+            let trials = console.next(&format!("trials {}", spec.name));
+            return Err(Failure::new(Exit::NoCompletedTrial, error)
+                .help(format!("{trials} shows where the trials stand")));
         }
-        OutputForm::Text => print(&shares, evaluator, trials, console)?,
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    match (OutputForm::from(arguments.json), &reason) {
+        (OutputForm::Json, _) => {
+            let importances = shares
+                .iter()
+                .map(|(name, importance)| Share { name, importance: *importance })
+                .collect();
+            let (evaluator, Counted { trials, pruned, .. }) = (evaluator.as_str(), counted);
+            console.json(&Answer {
+                version: VERSION,
+                study: &spec.name,
+                evaluator,
+                trials,
+                pruned,
+                importances,
+                reason,
+            })?;
+        }
+        (OutputForm::Text, None) => print(&shares, evaluator, counted, console)?,
+        (OutputForm::Text, Some(reason)) => writeln!(console.out, "{reason}")?,
     }
     Ok(Exit::Done)
 }
 
-fn print(shares: &[(String, f64)], evaluator: Evaluator, trials: usize, console: &mut Console) -> Result<(), Failure> {
+/// Which trials were counted.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    /// All of them.
+    trials: usize,
+    /// Those of them that a pruner stopped.
+    pruned: usize,
+    /// Those that a pruner stopped and that the evaluator cannot count.
+    left_out: usize,
+}
+
+fn print(
+    shares: &[(String, f64)],
+    evaluator: Evaluator,
+    counted: Counted,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let (full, half) = (console.look.either("█", "#"), console.look.either("▌", ""));
     let most = shares.first().map_or(1.0, |(_, share)| share.max(f64::MIN_POSITIVE));
     console.table(&[
-        Column::new("parameter", Align::Left, shares.iter().map(|(name, _)| one_line(name)).collect()),
-        Column::new("importance", Align::Right, shares.iter().map(|(_, share)| format!("{share:.3}")).collect()),
-        Column::new("", Align::Left, shares.iter().map(|(_, share)| bar(share / most, full, half)).collect()).optional(),
+        Column::new(
+            "parameter",
+            Align::Left,
+            shares.iter().map(|(name, _)| one_line(name)).collect(),
+        ),
+        Column::new(
+            "importance",
+            Align::Right,
+            shares.iter().map(|(_, share)| format!("{share:.3}")).collect(),
+        ),
+        Column::new(
+            "",
+            Align::Left,
+            shares.iter().map(|(_, share)| bar(share / most, full, half)).collect(),
+        )
+        .optional(),
     ])?;
     let means = match evaluator {
         Evaluator::PedAnova => "what separates the best tenth from the rest",
         Evaluator::Fanova => "shares of the variance between trials",
     };
-    Ok(writeln!(console.out, "\n{} of {trials} completed trials: {means}", evaluator.as_str())?)
+    let Counted { trials, pruned, left_out } = counted;
+    let (which, pruned) = match (pruned, left_out) {
+        (0, 0) => (format!("{trials} completed trials"), String::new()),
+        (0, left_out) => (
+            format!("{trials} completed trials"),
+            format!("; {left_out} pruned ones have no value, and are left out"),
+        ),
+        (pruned, _) => {
+            let which = format!("{} completed and {pruned} pruned trials", trials - pruned);
+            (which, "; pruned ones count as worse than completed ones, the earlier they were stopped the worse".to_owned())
+        }
+    };
+    Ok(writeln!(console.out, "\n{} of {which}: {means}{pruned}", evaluator.as_str())?)
 }
 
 /// A bar of halves of a column.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most the longest bar")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "at most the longest bar"
+)]
 fn bar(share: f64, full: &str, half: &str) -> String {
     let halves = (share.clamp(0.0, 1.0) * LONGEST_BAR * 2.0).round() as usize;
     full.repeat(halves / 2) + if halves % 2 == 1 { half } else { "" }

@@ -1,6 +1,9 @@
 //! `hpsearch init`: a first study file, from a look at the data or at the command that trains.
 
 mod columns;
+mod data;
+mod model;
+mod ranges;
 mod script;
 mod study_file;
 
@@ -10,40 +13,43 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::check::missing_files;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use crate::arguments::TRAINER_TASKS;
 use crate::config::{self, ConfigError};
-use crate::metric::Direction;
-use crate::reporters::wording::{count, one_line};
-use columns::Table;
-use study_file::{Task, TrainerStudy};
+use crate::report::wording::one_line;
+use crate::study::metric::Direction;
 
 const EXAMPLES: &str = "\
 Examples:
   hpsearch init reviews.csv                     texts and labels
   hpsearch init reviews.csv --yes               without questions
+  hpsearch init data/                           its train.csv
+  hpsearch init sms.tsv --no-header             the first line is a row
+  hpsearch init reviews.csv --model bert/       fine-tunes a pretrained model
   hpsearch init --command \"python train.py\"     any program
   hpsearch init --command \"./train --lr 0.01\"   numbers become parameters
 
-What is in the file is guessed: the columns of texts and labels, the classes,
-the lengths. Files beside it called validation or test are taken as such.
+What is in the file is guessed: what separates its cells, whether it has a
+header, the columns of texts and labels, the classes, the lengths. Files beside
+it called validation or test are taken as such.
 An existing file is never overwritten.";
 
 /// What `hpsearch init` is told.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct InitArguments {
-    /// The data to learn from: csv, tsv, jsonl or txt
+    /// The data to learn from: csv, tsv, jsonl or txt, or a directory with such a file
     #[arg(value_name = "DATA")]
     pub data: Option<PathBuf>,
     /// The program to search instead, as it is typed
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["data", "text", "label"])]
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["data", "text", "label", "model", "header", "no_header"])]
     pub command: Option<String>,
     /// The study file to write
     #[arg(short, long, value_name = "STUDY.toml", default_value = "study.toml")]
     pub output: PathBuf,
-    /// The study's name; by default that of the data or the script
+    /// The study's name; by default that of the study file, or of the data or the
+    /// script where that is study.toml
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// The column of texts
@@ -52,6 +58,15 @@ pub struct InitArguments {
     /// The column of labels
     #[arg(long, value_name = "COLUMN")]
     pub label: Option<String>,
+    /// The first line of a csv or tsv file names the columns, whatever it looks like
+    #[arg(long, conflicts_with = "no_header")]
+    pub header: bool,
+    /// The first line of a csv or tsv file is a row; the columns are called column1, column2, ..
+    #[arg(long)]
+    pub no_header: bool,
+    /// A pretrained model to fine-tune: a directory in Hugging Face's layout, or a name on the Hub
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
     /// The metric that the program prints
     #[arg(long, value_name = "NAME", conflicts_with = "data")]
     pub metric: Option<String>,
@@ -77,22 +92,45 @@ impl Questions {
         io::stderr().write_all(format!("{question} [{}] ", one_line(guess)).as_bytes())?;
         let mut answer = String::new();
         if io::stdin().lock().read_line(&mut answer)? == 0 {
-            return Err(Failure::usage("nothing was written").help("`hpsearch init --yes` takes the guesses without asking"));
+            return Err(Failure::usage("nothing was written")
+                .help("`hpsearch init --yes` takes the guesses without asking"));
         }
         Ok(if answer.trim().is_empty() { guess.to_owned() } else { answer.trim().to_owned() })
+    }
+
+    /// Whether it is so.
+    fn ask_whether(&self, question: &str, guess: bool) -> Result<bool, Failure> {
+        let answer = self.ask(question, if guess { "yes" } else { "no" })?;
+        match answer.to_ascii_lowercase().as_str() {
+            "y" | "yes" => Ok(true),
+            "n" | "no" => Ok(false),
+            _ => Err(Failure::usage(format!("`{}` is neither yes nor no", one_line(&answer)))
+                .help("run it again, and press Enter for the guess")),
+        }
     }
 }
 
 /// Writes the study file.
 pub fn init(arguments: &InitArguments, console: &mut Console) -> Result<Exit, Failure> {
     if arguments.output.exists() {
-        return Err(Failure::usage(format!("`{}` exists, and nothing is overwritten", arguments.output.display()))
-            .help("`hpsearch init -o OTHER.toml` writes another file, `hpsearch check` looks at this one"));
+        return Err(Failure::usage(format!(
+            "`{}` exists, and nothing is overwritten",
+            arguments.output.display()
+        ))
+        .help(
+            "`hpsearch init -o OTHER.toml` writes another file, `hpsearch check` looks at this one",
+        ));
     }
-    let questions = Questions { asks: !arguments.yes && io::stdin().is_terminal() && io::stderr().is_terminal() };
+    let questions = Questions {
+        asks: !arguments.yes && io::stdin().is_terminal() && io::stderr().is_terminal(),
+    };
     let text = match (&arguments.data, &arguments.command) {
-        (Some(data), _) => of_data(data, arguments, &questions, console)?,
+        (Some(data), _) => data::of_data(data, arguments, &questions, console)?,
         (None, Some(command)) => of_command(command, arguments, &questions, console)?,
+        (None, None) if arguments.model.is_some() => {
+            return Err(Failure::usage("what shall the model be fine-tuned on?")
+                .help("give the data too: `hpsearch init data.csv --model MODEL`"));
+        }
         (None, None) => {
             return Err(Failure::usage("what shall be searched: a data file, or a program?")
                 .help("`hpsearch init data.csv` for the built-in trainer, `hpsearch init --command \"python train.py\"` for a program"));
@@ -100,132 +138,29 @@ pub fn init(arguments: &InitArguments, console: &mut Console) -> Result<Exit, Fa
     };
     write(&arguments.output, &text)?;
     // What was guessed must hold; if it does not, the file says where, and can be mended.
-    config::load(&arguments.output, &[])?;
+    let spec = config::load(&arguments.output, &[])?;
+    missing_files(&spec).iter().for_each(|missing| console.say(&missing.to_string()));
     let file = shown(&arguments.output);
-    console.say(&format!("wrote {file}\nnext: `hpsearch check {file}` looks at it and its data, `hpsearch run {file}` searches"));
+    let [check, run] = ["check", "run"].map(|verb| console.next(&format!("{verb} {file}")));
+    console.say(&format!("wrote {file}\nnext: {check} looks at it and its data, {run} searches"));
     Ok(Exit::Done)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let broken =
-        |error: io::Error| Failure::new(Exit::Usage, error).help(format!("`{}` cannot be written: choose another with `-o`", path.display()));
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(broken)?;
+    let broken = |error: io::Error| {
+        Failure::new(Exit::Usage, error)
+            .help(format!("`{}` cannot be written: choose another with `-o`", path.display()))
+    };
+    let mut file =
+        fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(broken)?;
     file.write_all(text.as_bytes()).map_err(broken)
-}
-
-fn of_data(data: &Path, arguments: &InitArguments, questions: &Questions, console: &mut Console) -> Result<String, Failure> {
-    let extension = data.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    let name = name(arguments, data);
-    let named = |path: &Path| as_named(path, &arguments.output);
-    let mut study = TrainerStudy {
-        name,
-        task: Task::LanguageModeling,
-        train: named(data)?,
-        validation: None,
-        test: None,
-        text: None,
-        rows: 0,
-        max_length: 64,
-        trials: arguments.trials,
-        findings: Vec::new(),
-    };
-    if extension == "txt" {
-        let size = fs::metadata(data)
-            .and_then(|found| if found.is_file() { Ok(found) } else { Err(io::Error::other("it is no file")) })
-            .map_err(|error| {
-                Failure::usage(format!("`{}` cannot be read: {error}", data.display())).help("give the path of a csv, tsv, jsonl or txt file")
-            })?
-            .len();
-        study.rows = usize::try_from(size / 64).unwrap_or(usize::MAX);
-        study.findings.push(format!("{}: {size} bytes of text, learnt character by character", shown(data)));
-    } else {
-        let table = columns::read(data)?;
-        study.rows = table.rows;
-        look(&table, data, arguments, questions, &mut study)?;
-        study.validation = beside(data, &["validation", "valid", "val", "dev"]).map(|path| named(&path)).transpose()?;
-        study.test = beside(data, &["test"]).map(|path| named(&path)).transpose()?;
-    }
-    known(&study.task)?;
-    for finding in &study.findings {
-        console.say(finding);
-    }
-    study.trials = asked_trials(questions, arguments.trials)?;
-    Ok(study.text())
-}
-
-/// Settles the columns, and says what is in them.
-fn look(table: &Table, data: &Path, arguments: &InitArguments, questions: &Questions, study: &mut TrainerStudy) -> Result<(), Failure> {
-    let (text, label) = columns::guess(table);
-    let names = || table.columns.iter().map(|column| format!("`{}`", one_line(&column.name))).collect::<Vec<_>>().join(", ");
-    let found = |named: &str| {
-        table
-            .column(named)
-            .ok_or_else(|| Failure::usage(format!("`{}` has no column `{}`", data.display(), one_line(named))).help(format!("it has {}", names())))
-    };
-    let text = match (&arguments.text, text) {
-        (Some(named), _) => found(named)?,
-        (None, Some(guess)) => found(&questions.ask(&format!("Which column holds the texts? (of {})", names()), &guess.name)?)?,
-        (None, None) => return Err(Failure::usage(format!("`{}` has no column of texts", data.display())).help(format!("it has {}", names()))),
-    };
-    let label = match (&arguments.label, label) {
-        (Some(named), _) => Some(found(named)?),
-        (None, Some(guess)) if guess.name != text.name => Some(found(&questions.ask("Which column holds the labels?", &guess.name)?)?),
-        _ => None,
-    };
-    let rows = if table.is_cut { format!("more than {} rows", table.rows) } else { count(table.rows as u64, "row") };
-    let (median, long) = (text.words_at(0.5), text.words_at(0.95));
-    study.findings.push(format!(
-        "{}: {rows}; `{}` has {median} words in the middle, {long} or fewer in 95 % of the rows",
-        shown(data),
-        one_line(&text.name)
-    ));
-    study.text = Some(text.name.clone());
-    // Half as many tokens again as words, and the two that frame them.
-    study.max_length = (long.saturating_mul(3) / 2 + 2).next_power_of_two().clamp(32, 512);
-    let Some(label) = label else {
-        study.findings.push("no column looks like labels: the texts themselves are learnt (`--label COLUMN` names one)".to_owned());
-        return Ok(());
-    };
-    let values = label.values.as_ref().filter(|values| values.len() >= 2);
-    let Some(values) = values else {
-        return Err(Failure::usage(format!("`{}` holds no labels: it has one value, or a thousand and more", one_line(&label.name)))
-            .help("`--label COLUMN` names another column"));
-    };
-    let mut classes: Vec<(&String, &u64)> = values.iter().collect();
-    classes.sort_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
-    let first: Vec<String> = classes.iter().take(5).map(|(name, rows)| format!("{} ({rows})", one_line(name))).collect();
-    let more = if classes.len() > 5 { ", ..." } else { "" };
-    study.findings.push(format!("`{}` has {} classes: {}{more}", one_line(&label.name), classes.len(), first.join(", ")));
-    study.task = Task::Classification { label: label.name.clone(), unbalanced: label.largest_share() > 0.6 };
-    Ok(())
-}
-
-/// Whether the trainer of this version knows the task.
-fn known(task: &Task) -> Result<(), Failure> {
-    let name = match task {
-        Task::Classification { .. } => "text-classification",
-        Task::LanguageModeling => "language-modeling",
-    };
-    if TRAINER_TASKS.iter().any(|known| known.name == name) {
-        return Ok(());
-    }
-    Err(Failure::usage(format!("this data is for the task {name}, which the built-in trainer does not have yet"))
-        .help("`hpsearch list tasks` shows what it has; `--text` and `--label` name columns for text-classification"))
-}
-
-/// A file beside the training data that holds another split: `valid.csv`, or `reviews-test.csv` beside `reviews-train.csv`.
-fn beside(data: &Path, splits: &[&str]) -> Option<PathBuf> {
-    let stem = data.file_stem()?.to_str()?;
-    let extension = data.extension()?;
-    let others = splits.iter().map(|split| if stem.contains("train") { stem.replacen("train", split, 1) } else { format!("{stem}-{split}") });
-    let plain = splits.iter().filter(|_| stem == "train").map(|split| (*split).to_owned());
-    others.chain(plain).map(|stem| data.with_file_name(stem).with_extension(extension)).find(|path| path.is_file())
 }
 
 /// A file as the study file names it: relative to the study file, where both are below the current directory.
 fn as_named(path: &Path, study: &Path) -> Result<String, Failure> {
     let is_here = study.parent().is_none_or(|parent| parent == Path::new(""));
-    let named = if is_here && path.is_relative() { path.to_owned() } else { std::path::absolute(path)? };
+    let named =
+        if is_here && path.is_relative() { path.to_owned() } else { std::path::absolute(path)? };
     named.to_str().map(str::to_owned).ok_or_else(|| {
         Failure::usage(format!("`{}` is no UTF-8 name, and study files are UTF-8", path.display()))
             .help("rename it, or link to it under another name")
@@ -260,40 +195,66 @@ const GENERIC: [&str; 24] = [
     "work",
 ];
 
-/// The study's name: as asked, else after the file, its directory where the file is only called after its split.
+/// The study's name: as asked; else after the study file, where that is called more than `study.toml`; else after `file`, the data
+/// or the script. Data that is only called after its split has the name of its directory.
 fn name(arguments: &InitArguments, file: &Path) -> String {
     let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let tells = |name: &String| !GENERIC.contains(&name.to_lowercase().as_str());
-    let of_file = stem(&absolute).filter(tells);
+    let of_study_file = stem(&arguments.output).filter(|name| name != "study");
+    let of_file = stem(&absolute).filter(|name| arguments.command.is_some() || tells(name));
     let of_directory = || {
-        let parents = absolute.ancestors().skip(1).filter_map(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let parents = absolute
+            .ancestors()
+            .skip(1)
+            .filter_map(Path::file_name)
+            .map(|name| name.to_string_lossy().into_owned());
         parents.take(3).find(tells)
     };
-    let name = arguments.name.clone().or(of_file).or_else(of_directory).unwrap_or_else(|| "study".to_owned());
-    let plain: String = name.chars().map(|char| if char.is_alphanumeric() || "-_.".contains(char) { char } else { '-' }).collect();
+    let name = arguments
+        .name
+        .clone()
+        .or(of_study_file)
+        .or(of_file)
+        .or_else(of_directory)
+        .unwrap_or_else(|| "study".to_owned());
+    let plain: String = name
+        .chars()
+        .map(|char| if char.is_alphanumeric() || "-_.".contains(char) { char } else { '-' })
+        .collect();
     let plain = plain.trim_matches(['.', '-']);
     if plain.is_empty() { "study".to_owned() } else { plain.to_owned() }
 }
 
 fn asked_trials(questions: &Questions, guess: u64) -> Result<u64, Failure> {
     let answer = questions.ask("How many trials?", &guess.to_string())?;
-    answer
-        .parse()
-        .ok()
-        .filter(|trials| *trials > 0)
-        .ok_or_else(|| Failure::usage(format!("`{}` is no number of trials", one_line(&answer))).help("write a whole number, such as 24"))
+    answer.parse().ok().filter(|trials| *trials > 0).ok_or_else(|| {
+        Failure::usage(format!("`{}` is no number of trials", one_line(&answer)))
+            .help("write a whole number, such as 24")
+    })
 }
 
-fn of_command(command: &str, arguments: &InitArguments, questions: &Questions, console: &mut Console) -> Result<String, Failure> {
+fn of_command(
+    command: &str,
+    arguments: &InitArguments,
+    questions: &Questions,
+    console: &mut Console,
+) -> Result<String, Failure> {
     let words = script::words(command).map_err(|why| {
-        Failure::usage(format!("`{}` is no command: {why}", one_line(command))).help("write it as you type it: --command \"python train.py\"")
+        Failure::usage(format!("`{}` is no command: {why}", one_line(command)))
+            .help("write it as you type it: --command \"python train.py\"")
     })?;
-    let directory = arguments.output.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let directory = arguments
+        .output
+        .parent()
+        .filter(|parent| *parent != Path::new(""))
+        .unwrap_or(Path::new("."));
     let script = checked(script::look(&words, directory), &words, &arguments.output)?;
     let names: Vec<&str> = script.space.iter().map(|searched| searched.name.as_str()).collect();
     if names.is_empty() {
-        console.say("nothing to search was found in the command: the study file has an example to change");
+        console.say(
+            "nothing to search was found in the command: the study file has an example to change",
+        );
     } else {
         console.say(&format!("searched: {}", one_line(&names.join(", "))));
     }
@@ -305,24 +266,50 @@ fn of_command(command: &str, arguments: &InitArguments, questions: &Questions, c
         Some(metric) => metric.clone(),
         None => questions.ask("Which metric does it print?", guess.as_deref().unwrap_or("loss"))?,
     };
-    let direction = match questions.ask("Minimize or maximize it?", script::direction(&metric).as_str())?.to_ascii_lowercase().as_str() {
+    let direction = match questions
+        .ask("Minimize or maximize it?", script::direction(&metric).as_str())?
+        .to_ascii_lowercase()
+        .as_str()
+    {
         word if "maximize".starts_with(word) && word.starts_with("ma") => Direction::Maximize,
         word if "minimize".starts_with(word) && word.starts_with("mi") => Direction::Minimize,
         other => {
-            return Err(
-                Failure::usage(format!("`{}` is neither minimize nor maximize", one_line(other))).help("run it again, and press Enter for the guess")
-            );
+            return Err(Failure::usage(format!(
+                "`{}` is neither minimize nor maximize",
+                one_line(other)
+            ))
+            .help("run it again, and press Enter for the guess"));
         }
     };
     let trials = asked_trials(questions, arguments.trials)?;
-    let file = script.file.clone().unwrap_or_else(|| script.run.first().cloned().unwrap_or_default());
-    let text = study_file::of_command(&name(arguments, Path::new(&file)), &script, &metric, direction, trials);
+    // `python -m package.train` runs a module.
+    let module = words
+        .iter()
+        .position(|word| word == "-m")
+        .and_then(|at| words.get(at + 1))
+        .and_then(|module| module.rsplit('.').next());
+    let file = script
+        .file
+        .clone()
+        .or_else(|| module.map(str::to_owned))
+        .unwrap_or_else(|| words.first().cloned().unwrap_or_default());
+    let text = study_file::of_command(
+        &name(arguments, Path::new(&file)),
+        &script,
+        &metric,
+        direction,
+        trials,
+    );
     // What cannot be a study (a program without a name) is told before anything is written.
     parsed(&text, &arguments.output).map(|()| text)
 }
 
 /// What was found to search, as far as a study can search it: else nothing, and all words stay as they are.
-fn checked(script: script::Script, words: &[String], output: &Path) -> Result<script::Script, Failure> {
+fn checked(
+    script: script::Script,
+    words: &[String],
+    output: &Path,
+) -> Result<script::Script, Failure> {
     let text = study_file::of_command("study", &script, "loss", Direction::Minimize, 1);
     Ok(if parsed(&text, output).is_ok() { script } else { script::plain(words, &script) })
 }
@@ -330,13 +317,15 @@ fn checked(script: script::Script, words: &[String], output: &Path) -> Result<sc
 /// Whether a text is a study, as a file at `output`.
 fn parsed(text: &str, output: &Path) -> Result<(), Failure> {
     let base = std::path::absolute(output)?;
-    config::parse(text, output, base.parent().unwrap_or(Path::new("/")), &[]).map(drop).map_err(|problems| ConfigError::Invalid(problems).into())
+    config::parse(text, output, base.parent().unwrap_or(Path::new("/")), &[])
+        .map(drop)
+        .map_err(|problems| ConfigError::Invalid(problems).into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::Program;
+    use crate::study::spec::Program;
     use proptest::prelude::*;
 
     /// Words as people write them, with what has a meaning in study files and their comments among them.
@@ -373,11 +362,23 @@ mod tests {
 
     #[test]
     fn an_option_that_is_given_twice_is_two_parameters() {
-        let words = script::words("sh -c x --layer 32 --layer 64 --layer_2=3 --{lr}=3 '{print}'").unwrap();
+        let words =
+            script::words("sh -c x --layer 32 --layer 64 --layer_2=3 --{lr}=3 '{print}'").unwrap();
         let script = script::look(&words, Path::new("/"));
         let names: Vec<&str> = script.space.iter().map(|searched| searched.name.as_str()).collect();
         assert_eq!(names, ["layer", "layer_2", "layer_2_2"]);
-        assert_eq!(script.run[3..], ["--layer", "{layer}", "--layer", "{layer_2}", "--layer_2={layer_2_2}", "--{{lr}}=3", "{{print}}"]);
+        assert_eq!(
+            script.run[3..],
+            [
+                "--layer",
+                "{layer}",
+                "--layer",
+                "{layer_2}",
+                "--layer_2={layer_2_2}",
+                "--{{lr}}=3",
+                "{{print}}"
+            ]
+        );
     }
 
     #[test]
@@ -389,6 +390,9 @@ mod tests {
             name: None,
             text: None,
             label: None,
+            header: false,
+            no_header: false,
+            model: None,
             metric: None,
             trials: 1,
             yes: true,
@@ -398,6 +402,18 @@ mod tests {
         assert_eq!(named("/home/ada/films/studies/train.csv"), "films");
         assert_eq!(named("/home/ada/films/data/train.csv"), "films");
         assert_eq!(named("/tmp/studies/data.csv"), "study");
-        assert_eq!(name(&InitArguments { name: Some("studies".into()), ..arguments.clone() }, Path::new("train.csv")), "studies");
+        assert_eq!(
+            name(
+                &InitArguments { name: Some("studies".into()), ..arguments.clone() },
+                Path::new("train.csv")
+            ),
+            "studies"
+        );
+        // The study file's own name is one that the person chose.
+        let elsewhere = InitArguments { output: "made/y.toml".into(), ..arguments.clone() };
+        assert_eq!(name(&elsewhere, Path::new("X.csv")), "y");
+        let command =
+            InitArguments { command: Some("python train.py".into()), ..arguments.clone() };
+        assert_eq!(name(&command, Path::new("/home/ada/films/train.py")), "train");
     }
 }

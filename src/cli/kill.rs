@@ -9,10 +9,10 @@ use super::named_study;
 use super::request::ask_all;
 use super::stop::must_run;
 use super::trial_words;
-use crate::event::Request;
 use crate::runner;
 use crate::storage::{Storage, StorageReader};
-use crate::trial::TrialNumber;
+use crate::study::event::Request;
+use crate::study::trial::TrialNumber;
 
 /// What `hpsearch kill` is told.
 #[derive(Clone, Debug, Args)]
@@ -33,9 +33,12 @@ pub fn kill(arguments: &KillArguments, console: &mut Console) -> Result<Exit, Fa
     let trial = reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))?;
     if trial.state.is_finished() {
         return Err(Failure::usage(format!("trial {number} is {} already", trial.state.as_str()))
-            .help(format!("`hpsearch explain {number}` says how it ended")));
+            .help(format!(
+                "{} says how it ended",
+                console.next(&format!("explain {} {number}", study.spec.name))
+            )));
     }
-    if must_run(&study).is_err() {
+    if must_run(&study, console).is_err() {
         // Nobody has a process of it: it is done here.
         return ask_all(&study, &[Request::Kill { trial: number }], console);
     }

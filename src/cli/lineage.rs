@@ -1,16 +1,18 @@
 //! Where results come from, in words: the runner of each attempt and what it found around it.
 
+use std::path::Path;
+
 use serde::Serialize;
 
-use super::console::Console;
+use super::console::{Console, shown};
 use super::exit::Failure;
-use super::show::{instant, moment};
+use super::moments::{instant, moment};
 use crate::engine::seed_of;
-use crate::lineage::Lineage;
-use crate::reporters::wording::{attempt_end, count, duration, one_line};
-use crate::seed::SeedTree;
+use crate::report::wording::{attempt_end, count, duration, one_line};
 use crate::storage::{Attempt, StorageReader, StoredRunner, StudyId, StudySummary};
-use crate::trial::{Trial, TrialNumber};
+use crate::study::provenance::Lineage;
+use crate::study::seed::SeedTree;
+use crate::study::trial::{Trial, TrialNumber};
 
 /// An attempt of a trial and who ran it.
 #[derive(Clone, Debug)]
@@ -53,20 +55,34 @@ impl Made {
 }
 
 /// The attempts of a trial with their runners.
-pub fn of_trial(reader: &dyn StorageReader, study: StudyId, trial: TrialNumber) -> Result<Vec<Made>, Failure> {
+pub fn of_trial(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    trial: TrialNumber,
+) -> Result<Vec<Made>, Failure> {
     let runners = reader.runners(study)?;
-    let of = |attempt: &Attempt| runners.iter().find(|runner| Some(runner.seq) == attempt.runner).cloned();
-    Ok(reader.attempts(study, Some(trial))?.into_iter().map(|attempt| Made { runner: of(&attempt), attempt }).collect())
+    let of = |attempt: &Attempt| {
+        runners.iter().find(|runner| Some(runner.seq) == attempt.runner).cloned()
+    };
+    Ok(reader
+        .attempts(study, Some(trial))?
+        .into_iter()
+        .map(|attempt| Made { runner: of(&attempt), attempt })
+        .collect())
 }
 
 /// What the last attempt of a trial depends on, whole, with its seed and device: what is compared of two trials.
 pub fn facts(study: &StudySummary, trial: &Trial, made: &[Made]) -> Vec<(String, String)> {
-    let mut facts = vec![("seed".to_owned(), seed_of(SeedTree::new(study.spec.seed), trial).to_string())];
+    let mut facts =
+        vec![("seed".to_owned(), seed_of(SeedTree::new(study.spec.seed), trial).to_string())];
     let Some(last) = made.last() else { return facts };
     facts.push(("device".to_owned(), last.attempt.slot.device.to_string()));
     match last.lineage() {
         Some(lineage) => facts.extend(lineage.facts()),
-        None => facts.push(("lineage".to_owned(), "not kept by the hpsearch that ran it".to_owned())),
+        None => facts.push((
+            "provenance".to_owned(),
+            "not recorded by the version of hpsearch that ran it".to_owned(),
+        )),
     }
     facts
 }
@@ -74,7 +90,8 @@ pub fn facts(study: &StudySummary, trial: &Trial, made: &[Made]) -> Vec<(String,
 /// Prints what a runner found around it.
 pub fn print(lineage: Option<&Lineage>, console: &mut Console) -> Result<(), Failure> {
     let Some(lineage) = lineage else {
-        return console.fact("lineage", "not kept: it was run by an older hpsearch");
+        return console
+            .fact("provenance", "not recorded: it was run by an older version of hpsearch");
     };
     for (title, text) in lineage.short_facts() {
         console.fact(&title, &one_line(&text))?;
@@ -86,11 +103,16 @@ pub fn print(lineage: Option<&Lineage>, console: &mut Console) -> Result<(), Fai
 pub fn print_attempts(made: &[Made], console: &mut Console) -> Result<(), Failure> {
     for (index, of_attempt) in made.iter().enumerate() {
         let Attempt { attempt, slot, started, ended, end, reason, .. } = &of_attempt.attempt;
-        let took = ended.map(|ended| format!(", {}", duration(ended.since(*started)))).unwrap_or_default();
+        let took =
+            ended.map(|ended| format!(", {}", duration(ended.since(*started)))).unwrap_or_default();
         let end = attempt_end(end.as_ref());
         let why = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        console.fact(&format!("attempt {attempt}"), &one_line(&format!("{} on {}, {end}{took}{why}", moment(*started), slot.device)))?;
-        let is_last_of_runner = made.get(index + 1).is_none_or(|next| next.attempt.runner != of_attempt.attempt.runner);
+        console.fact(
+            &format!("attempt {attempt}"),
+            &one_line(&format!("{} on {}, {end}{took}{why}", moment(*started), slot.device)),
+        )?;
+        let is_last_of_runner =
+            made.get(index + 1).is_none_or(|next| next.attempt.runner != of_attempt.attempt.runner);
         if is_last_of_runner {
             print(of_attempt.lineage(), console)?;
         }
@@ -98,11 +120,50 @@ pub fn print_attempts(made: &[Made], console: &mut Console) -> Result<(), Failur
     Ok(())
 }
 
+/// Says which files of the command are not what they were in the last run: its trials are of another program than those to come.
+pub fn say_changed_programs(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    now: &Lineage,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let runners = reader.runners(study.id)?;
+    let Some(before) = runners.iter().rev().find_map(|runner| runner.lineage.as_ref()) else {
+        return Ok(());
+    };
+    let changed = now.changed_programs(before);
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let names = changed
+        .iter()
+        .map(|file| format!("`{}`", one_line(&shown(Path::new(file)))))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let earlier = match study.counts.complete {
+        0 => String::new(),
+        complete => format!(
+            ": {} of the program as it was; `--fork NAME` starts a new study",
+            if complete == 1 {
+                "one complete trial is".to_owned()
+            } else {
+                format!("{complete} complete trials are")
+            }
+        ),
+    };
+    console.say(&format!("{names} changed since the last run{earlier}"));
+    Ok(())
+}
+
 /// What was found around the last runner of a study, and how many others ran it.
 pub fn print_study(runners: &[StoredRunner], console: &mut Console) -> Result<(), Failure> {
     let Some(last) = runners.last() else { return Ok(()) };
     let others = runners.iter().filter(|runner| runner.lineage != last.lineage).count() as u64;
-    let others = if others == 0 { String::new() } else { format!("; {} with another lineage", count(others, "run")) };
+    let others = if others == 0 {
+        String::new()
+    } else {
+        format!("; {} before it with other code, data or machine", count(others, "run"))
+    };
     console.fact("last run", &format!("{}{others}", moment(last.started)))?;
     print(last.lineage.as_ref(), console)
 }

@@ -10,7 +10,7 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
 use crate::arguments::TRAINER_TASKS;
-use crate::policy::OptionSpec;
+use crate::study::registry::OptionSpec;
 use crate::{pruners, samplers};
 
 /// What `list` lists.
@@ -62,12 +62,20 @@ struct OptionLine {
 /// Lists them.
 pub fn list(arguments: &ListArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (entries, later) = match arguments.what {
-        Listed::Samplers => {
-            (samplers::SAMPLERS.iter().map(|entry| policy(entry.name, entry.aliases, entry.summary, entry.options)).collect(), samplers::NOT_YET)
-        }
-        Listed::Pruners => {
-            (pruners::PRUNERS.iter().map(|entry| policy(entry.name, entry.aliases, entry.summary, entry.options)).collect(), pruners::NOT_YET)
-        }
+        Listed::Samplers => (
+            samplers::SAMPLERS
+                .iter()
+                .map(|entry| policy(entry.name, entry.aliases, entry.summary, entry.options))
+                .collect(),
+            samplers::NOT_YET,
+        ),
+        Listed::Pruners => (
+            pruners::PRUNERS
+                .iter()
+                .map(|entry| policy(entry.name, entry.aliases, entry.summary, entry.options))
+                .collect(),
+            pruners::NOT_YET,
+        ),
         Listed::Tasks => (tasks(), &[][..]),
     };
     match OutputForm::from(arguments.json) {
@@ -77,23 +85,52 @@ pub fn list(arguments: &ListArguments, console: &mut Console) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-fn policy(name: &'static str, aliases: &'static [&'static str], summary: &'static str, options: &'static [OptionSpec]) -> Line {
-    let option =
-        |option: &OptionSpec| OptionLine { name: option.name, values: option.kind.describe(), default: option.default, summary: option.summary };
+fn policy(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    summary: &'static str,
+    options: &'static [OptionSpec],
+) -> Line {
+    let option = |option: &OptionSpec| OptionLine {
+        name: option.name,
+        values: option.kind.describe(),
+        default: option.default,
+        summary: option.summary,
+    };
     Line { name, aliases, summary, options: options.iter().map(option).collect(), metrics: &[] }
 }
 
 fn tasks() -> Vec<Line> {
-    TRAINER_TASKS.iter().map(|task| Line { name: task.name, aliases: &[], summary: task.doc, options: Vec::new(), metrics: task.metrics }).collect()
+    TRAINER_TASKS
+        .iter()
+        .map(|task| Line {
+            name: task.name,
+            aliases: &[],
+            summary: task.doc,
+            options: Vec::new(),
+            metrics: task.metrics,
+        })
+        .collect()
 }
 
 fn print(entries: &[Line], later: &[&str], console: &mut Console) -> Result<(), Failure> {
     for entry in entries {
-        let aliases = if entry.aliases.is_empty() { String::new() } else { format!(" (also {})", entry.aliases.join(", ")) };
+        let aliases = if entry.aliases.is_empty() {
+            String::new()
+        } else {
+            format!(" (also {})", entry.aliases.join(", "))
+        };
         writeln!(console.out, "{}{aliases}", entry.name)?;
         console.hanging("  ", 2, entry.summary)?;
         for option in &entry.options {
-            console.hanging("    ", 6, &format!("{} = {}: {}; {}", option.name, option.default, option.summary, option.values))?;
+            console.hanging(
+                "    ",
+                6,
+                &format!(
+                    "{} = {}: {}; {}",
+                    option.name, option.default, option.summary, option.values
+                ),
+            )?;
         }
         if !entry.metrics.is_empty() {
             writeln!(console.out, "  metrics: {}", entry.metrics.join(", "))?;

@@ -6,22 +6,24 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use clap::Args;
+use serde::Serialize;
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::named_study;
 use super::trial_words;
-use crate::reporters::wording::{count, drives_a_terminal};
+use crate::config::shown::json;
+use crate::report::wording::{count, drives_a_terminal};
 use crate::runner::ownership;
 use crate::storage::sqlite;
 use crate::storage::{StorageReader, StudyId, StudySummary};
-use crate::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
+use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
 /// What `hpsearch logs` is told.
 #[derive(Clone, Debug, Args)]
 #[command(
     allow_missing_positional = true,
-    after_help = "Examples:\n  hpsearch logs digits 7\n  hpsearch logs digits 7 -f\n  hpsearch logs digits 7 --grep error\n  hpsearch logs 7 --attempt 0      the only study of the store"
+    after_help = "Examples:\n  hpsearch logs digits 7\n  hpsearch logs digits 7 -f\n  hpsearch logs digits 7 --grep error\n  hpsearch logs digits 7 --json | jq -r .text\n  hpsearch logs 7 --attempt 0      the only study of the store"
 )]
 pub struct LogsArguments {
     /// The study's name or file
@@ -32,55 +34,94 @@ pub struct LogsArguments {
     /// Which attempt, from 0; the last one by default
     #[arg(long, value_name = "N")]
     pub attempt: Option<u32>,
-    /// Go on printing while the attempt runs
+    /// Keep printing new lines while the attempt runs
     #[arg(short, long)]
     pub follow: bool,
-    /// Print the bytes as they are on a terminal, too: colours, progress bars, whatever they do to it
-    #[arg(long)]
+    /// Print the bytes unchanged even on a terminal: colours, progress bars, control sequences
+    #[arg(long, conflicts_with = "json")]
     pub raw: bool,
-    /// Print only lines that hold this; small letters stand for capital ones too
+    /// Print JSON lines: trial, attempt, line number, text
+    #[arg(long)]
+    pub json: bool,
+    /// Print only lines that contain TEXT; case is ignored unless TEXT has a capital letter
     #[arg(short, long, value_name = "TEXT")]
     pub grep: Option<String>,
 }
 
-/// Lets all bytes through, or only lines that hold a text.
+/// A line of `--json`.
+#[derive(Serialize)]
+struct Line<'a> {
+    trial: TrialNumber,
+    attempt: AttemptNumber,
+    /// In the log, from 1.
+    line: u64,
+    text: &'a str,
+}
+
+/// Lets all bytes through, or only lines that hold a text, or lines as JSON.
 struct Sieve {
     text: Option<String>,
+    /// Whose lines are JSON.
+    json: Option<(TrialNumber, AttemptNumber)>,
+    lines: u64,
     /// The beginning of a line whose end has not come yet.
     begun: Vec<u8>,
 }
 
 impl Sieve {
-    fn new(text: Option<&String>) -> Self {
-        Sieve { text: text.cloned(), begun: Vec::new() }
+    fn new(text: Option<&String>, json: Option<(TrialNumber, AttemptNumber)>) -> Self {
+        Sieve { text: text.cloned(), json, lines: 0, begun: Vec::new() }
+    }
+
+    /// Whether it lets everything through as it is.
+    fn is_open(&self) -> bool {
+        self.text.is_none() && self.json.is_none()
     }
 
     fn pass(&mut self, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
-        let Some(text) = &self.text else { return out.write_all(bytes) };
+        if self.is_open() {
+            return out.write_all(bytes);
+        }
         self.begun.extend_from_slice(bytes);
         while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.begun.drain(..=end).collect();
-            if holds(&line, text) {
-                out.write_all(&line)?;
-            }
+            self.pass_line(&line, out)?;
         }
         Ok(())
+    }
+
+    fn pass_line(&mut self, line: &[u8], out: &mut dyn Write) -> io::Result<()> {
+        self.lines += 1;
+        if self.text.as_ref().is_some_and(|text| !holds(line, text)) {
+            return Ok(());
+        }
+        let Some((trial, attempt)) = self.json else { return out.write_all(line) };
+        let text = String::from_utf8_lossy(line);
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        let line = Line {
+            trial,
+            attempt,
+            line: self.lines,
+            text: text.strip_suffix('\r').unwrap_or(text),
+        };
+        writeln!(out, "{}", json(&serde_json::to_string(&line)?))
     }
 
     /// The last line, if nothing ended it.
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let line = std::mem::take(&mut self.begun);
-        match &self.text {
-            Some(text) if holds(&line, text) => out.write_all(&line),
-            _ => Ok(()),
-        }
+        if line.is_empty() { Ok(()) } else { self.pass_line(&line, out) }
     }
 }
 
 /// Whether a line holds a text; a text without capital letters is found in any case.
 fn holds(line: &[u8], text: &str) -> bool {
     let line = String::from_utf8_lossy(line);
-    if text.chars().any(char::is_uppercase) { line.contains(text) } else { line.to_lowercase().contains(text) }
+    if text.chars().any(char::is_uppercase) {
+        line.contains(text)
+    } else {
+        line.to_lowercase().contains(text)
+    }
 }
 
 /// How often a growing log is looked at.
@@ -92,17 +133,27 @@ pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Fa
     let study = named_study::find(&reader, arguments.study.as_deref())?;
     let number = TrialNumber(arguments.trial);
     let trial = reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))?;
-    let attempt = attempt(arguments.attempt, &trial)?;
+    let attempt = attempt(arguments.attempt, &study, &trial, console)?;
     let homes = ownership::homes(&reader, &study.clone().stored(), &console.store)?;
     let mut places = homes.iter().map(|home| home.log(number, attempt));
-    let path = places.find(|path| path.exists()).unwrap_or_else(|| study.files(&console.store).log(number, attempt));
+    let path = places
+        .find(|path| path.exists())
+        .unwrap_or_else(|| study.files(&console.store).log(number, attempt));
     let mut log = sqlite::open_file(&path).map_err(|error| {
-        let failure = Failure::new(Exit::Usage, format!("trial {number} has no log of attempt {attempt}: `{}`: {error}", shown(&path)));
-        failure.help("built-in and commanded trials write one; the files may have been moved or removed")
+        let failure = Failure::new(
+            Exit::Usage,
+            format!("trial {number} has no log of attempt {attempt}: `{}`: {error}", shown(&path)),
+        );
+        failure.help(
+            "built-in and commanded trials write one; the files may have been moved or removed",
+        )
     })?;
-    let mut sieve = Sieve::new(arguments.grep.as_ref());
-    let mut screen = Screen::new(if arguments.raw || !io::stdout().is_terminal() { Form::Raw } else { Form::Shown });
-    if sieve.text.is_none() {
+    let mut sieve =
+        Sieve::new(arguments.grep.as_ref(), arguments.json.then_some((number, attempt)));
+    // JSON has no character that drives a terminal.
+    let is_raw = arguments.raw || arguments.json || !io::stdout().is_terminal();
+    let mut screen = Screen::new(if is_raw { Form::Raw } else { Form::Shown });
+    if sieve.is_open() {
         io::copy(&mut log, &mut screen.on(&mut console.out))?;
     } else {
         let mut bytes = Vec::new();
@@ -178,7 +229,9 @@ impl Screen {
             (Within::Escape, '(' | ')' | '#' | ' ') => (Within::Escape, None),
             (Within::Escape, _) if !char.is_control() => (Within::Text, None),
             (Within::Control, '\u{20}'..='\u{3f}') => (Within::Control, None),
-            (Within::Control, '\u{40}'..='\u{7e}') | (Within::Command, '\u{7}' | '\u{9c}') => (Within::Text, None),
+            (Within::Control, '\u{40}'..='\u{7e}') | (Within::Command, '\u{7}' | '\u{9c}') => {
+                (Within::Text, None)
+            }
             (_, '\u{1b}') => (Within::Escape, None),
             (Within::Command, _) if char != '\n' => (Within::Command, None),
             (_, '\u{9b}') => (Within::Control, None),
@@ -203,7 +256,11 @@ fn incomplete(bytes: &[u8]) -> usize {
     let last = bytes.len().saturating_sub(3)..bytes.len();
     let begin = last.rev().find(|at| bytes[*at] & 0xc0 != 0x80).unwrap_or(bytes.len());
     let tail = &bytes[begin..];
-    if std::str::from_utf8(tail).is_err_and(|error| error.error_len().is_none()) { tail.len() } else { 0 }
+    if std::str::from_utf8(tail).is_err_and(|error| error.error_len().is_none()) {
+        tail.len()
+    } else {
+        0
+    }
 }
 
 /// A stream with a screen before it.
@@ -231,16 +288,27 @@ pub fn unknown_trial(study: &StudySummary, trial: TrialNumber) -> Failure {
     Failure::usage(format!("there is no trial {trial} in `{}`", study.spec.name)).help(help)
 }
 
-fn attempt(asked: Option<u32>, trial: &Trial) -> Result<AttemptNumber, Failure> {
+fn attempt(
+    asked: Option<u32>,
+    study: &StudySummary,
+    trial: &Trial,
+    console: &Console,
+) -> Result<AttemptNumber, Failure> {
     let Some(last) = trial.last_attempt() else {
-        return Err(
-            Failure::usage(format!("trial {} has not started yet, so there is no log", trial.number)).help("`hpsearch trials` shows which have")
-        );
+        let trials = console.next(&format!("trials {}", study.spec.name));
+        return Err(Failure::usage(format!(
+            "trial {} has not started yet, so there is no log",
+            trial.number
+        ))
+        .help(format!("{trials} shows which have")));
     };
     match asked {
         None => Ok(last),
         Some(asked) if asked <= last.0 => Ok(AttemptNumber(asked)),
-        Some(asked) => Err(Failure::usage(format!("trial {} has no attempt {asked}", trial.number)).help(format!("its attempts are 0 to {last}"))),
+        Some(asked) => {
+            Err(Failure::usage(format!("trial {} has no attempt {asked}", trial.number))
+                .help(format!("its attempts are 0 to {last}")))
+        }
     }
 }
 
@@ -254,7 +322,9 @@ fn follow(
 ) -> Result<(), Failure> {
     loop {
         // Asked before reading: what is written between the last read and the end is not missed.
-        let running = reader.trial(study, number)?.is_some_and(|trial| trial.state == TrialState::Running && trial.last_attempt() == Some(attempt));
+        let running = reader.trial(study, number)?.is_some_and(|trial| {
+            trial.state == TrialState::Running && trial.last_attempt() == Some(attempt)
+        });
         let mut added = Vec::new();
         log.read_to_end(&mut added)?;
         sieve.pass(&added, &mut screen.on(&mut console.out))?;
@@ -271,7 +341,7 @@ mod tests {
     use super::*;
 
     fn sieved(text: &str, parts: &[&str]) -> String {
-        let mut sieve = Sieve::new(Some(&text.to_owned()));
+        let mut sieve = Sieve::new(Some(&text.to_owned()), None);
         let mut out = Vec::new();
         parts.iter().for_each(|part| sieve.pass(part.as_bytes(), &mut out).unwrap());
         sieve.finish(&mut out).unwrap();
@@ -289,7 +359,10 @@ mod tests {
     #[test]
     fn what_drives_a_terminal_is_left_out_of_a_log_on_one() {
         assert_eq!(on_a_terminal(&[b"\x1b[31mred\x1b[0m \x1b]0;title\x07plain\n"]), "red plain\n");
-        assert_eq!(on_a_terminal(&[b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ \x1b(B\x07\x08\t|"]), "link   \t|");
+        assert_eq!(
+            on_a_terminal(&[b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ \x1b(B\x07\x08\t|"]),
+            "link   \t|"
+        );
         assert_eq!(on_a_terminal(&[b"10%\r20%\r\nend"]), "10%\n20%\nend");
         assert_eq!(on_a_terminal(&["\u{9b}31mé\u{202e}".as_bytes()]), "é ");
         assert_eq!(on_a_terminal(&[b"an open \x1b]title\nnext"]), "an open \nnext");
@@ -308,7 +381,10 @@ mod tests {
 
     #[test]
     fn lines_are_whole_however_they_come() {
-        assert_eq!(sieved("loss", &["epoch 1 lo", "ss 0.5\nother\nLoss ", "nan"]), "epoch 1 loss 0.5\nLoss nan");
+        assert_eq!(
+            sieved("loss", &["epoch 1 lo", "ss 0.5\nother\nLoss ", "nan"]),
+            "epoch 1 loss 0.5\nLoss nan"
+        );
         assert_eq!(sieved("Loss", &["loss\nLoss\n"]), "Loss\n");
     }
 }

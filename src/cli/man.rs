@@ -12,7 +12,7 @@ use super::CommandLine;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::named_study::nearest;
-use crate::reporters::wording::count;
+use crate::report::wording::count;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,13 +36,19 @@ pub fn man(arguments: &ManArguments, console: &mut Console) -> Result<Exit, Fail
     let mut command = CommandLine::command();
     command.build();
     if let Some(directory) = &arguments.dir {
-        fs::create_dir_all(directory)
-            .map_err(|error| Failure::new(Exit::Usage, error).help(format!("`{}` cannot be made: choose another directory", directory.display())))?;
+        fs::create_dir_all(directory).map_err(|error| {
+            Failure::new(Exit::Usage, error)
+                .help(format!("`{}` cannot be made: choose another directory", directory.display()))
+        })?;
         let pages = pages(&command);
         for (name, page) in &pages {
             fs::write(directory.join(name), page)?;
         }
-        console.say(&format!("{} written to {}", count(pages.len() as u64, "page"), shown(directory)));
+        console.say(&format!(
+            "{} written to {}",
+            count(pages.len() as u64, "page"),
+            shown(directory)
+        ));
         return Ok(Exit::Done);
     }
     let page = match &arguments.verb {
@@ -63,16 +69,23 @@ fn pages(command: &Command) -> Vec<(String, Vec<u8>)> {
     let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     std::iter::once(command)
         .chain(verbs)
-        .filter_map(|command| Some((Man::new(command.clone()).get_filename(), rendered(command.clone()).ok()?)))
+        .filter_map(|command| {
+            Some((Man::new(command.clone()).get_filename(), rendered(command.clone()).ok()?))
+        })
         .collect()
 }
 
 fn rendered(command: Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     let title = command.get_display_name().unwrap_or_else(|| command.get_name()).to_uppercase();
-    Man::new(command).title(title).manual("hpsearch").source(concat!("hpsearch ", env!("CARGO_PKG_VERSION"))).render(&mut page)?;
+    Man::new(command)
+        .title(title)
+        .manual("hpsearch")
+        .source(concat!("hpsearch ", env!("CARGO_PKG_VERSION")))
+        .render(&mut page)?;
     // What comes after the options begins with the examples.
-    let text = String::from_utf8_lossy(&page).replacen(".SH EXTRA\nExamples:\n", ".SH EXAMPLES\n", 1);
+    let text =
+        String::from_utf8_lossy(&page).replacen(".SH EXTRA\nExamples:\n", ".SH EXAMPLES\n", 1);
     Ok(text.into_bytes())
 }
 
@@ -87,7 +100,9 @@ fn formatted(page: &[u8]) -> bool {
 }
 
 fn unknown(command: &Command, verb: &str) -> Failure {
-    let known = command.get_subcommands().filter(|known| !known.is_hide_set()).map(Command::get_name);
+    let known =
+        command.get_subcommands().filter(|known| !known.is_hide_set()).map(Command::get_name);
     let help = nearest(verb, known).map(|near| format!("did you mean `{near}`?"));
-    Failure::usage(format!("there is no verb `{verb}`")).help(help.unwrap_or_else(|| "`hpsearch --help` lists the verbs".to_owned()))
+    Failure::usage(format!("there is no verb `{verb}`"))
+        .help(help.unwrap_or_else(|| "`hpsearch --help` lists the verbs".to_owned()))
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::exit::Failure;
 use crate::config;
-use crate::reporters::wording::one_line;
+use crate::report::wording::one_line;
 use crate::storage::sqlite;
 use crate::storage::{StorageReader, StudySummary};
-use crate::study::StudySpec;
+use crate::study::spec::StudySpec;
 
 /// The study that `named` means in the store behind `reader`.
 pub fn find(reader: &dyn StorageReader, named: Option<&str>) -> Result<StudySummary, Failure> {
@@ -17,7 +17,8 @@ pub fn find(reader: &dyn StorageReader, named: Option<&str>) -> Result<StudySumm
     let file = Path::new(named);
     if file.extension().is_some_and(|extension| extension == "toml") {
         if sqlite::is_open_here(file) {
-            return Err(Failure::usage(format!("`{named}` is the store, and no study file")).help("name a study, or the file it is run from"));
+            return Err(Failure::usage(format!("`{named}` is the store, and no study file"))
+                .help("name a study, or the file it is run from"));
         }
         return of_file(reader, file, &config::load(file, &[])?);
     }
@@ -28,11 +29,19 @@ pub fn find(reader: &dyn StorageReader, named: Option<&str>) -> Result<StudySumm
 }
 
 /// The stored study of a study file.
-pub fn of_file(reader: &dyn StorageReader, file: &Path, spec: &StudySpec) -> Result<StudySummary, Failure> {
+pub fn of_file(
+    reader: &dyn StorageReader,
+    file: &Path,
+    spec: &StudySpec,
+) -> Result<StudySummary, Failure> {
     if let Some(study) = reader.study(&spec.name)? {
         return Ok(reader.summary(study.id)?);
     }
-    let failure = Failure::usage(format!("the study `{}` of `{}` is not in the store", one_line(&spec.name), file.display()));
+    let failure = Failure::usage(format!(
+        "the study `{}` of `{}` is not in the store",
+        one_line(&spec.name),
+        file.display()
+    ));
     let others = match reader.studies()?.as_slice() {
         [] => String::new(),
         studies => format!("; the store holds {}", names(studies)),
@@ -44,10 +53,12 @@ fn only(reader: &dyn StorageReader) -> Result<StudySummary, Failure> {
     let mut studies = reader.studies()?;
     match (studies.pop(), studies.is_empty()) {
         (Some(study), true) => Ok(study),
-        (None, _) => Err(Failure::usage("the store holds no study yet").help("`hpsearch run study.toml` starts one")),
+        (None, _) => Err(Failure::usage("the store holds no study yet")
+            .help("`hpsearch run study.toml` starts one")),
         (Some(last), false) => {
             studies.push(last);
-            Err(Failure::usage("the store holds several studies: say which").help(format!("there are {}: name one behind the verb", names(&studies))))
+            Err(Failure::usage("the store holds several studies: say which")
+                .help(format!("there are {}: name one behind the verb", names(&studies))))
         }
     }
 }
@@ -57,8 +68,14 @@ fn unknown(reader: &dyn StorageReader, name: &str) -> Result<Failure, Failure> {
     let failure = Failure::usage(format!("there is no study `{}`", one_line(name)));
     let near = nearest(name, studies.iter().map(|study| study.spec.name.as_str()));
     Ok(match near {
-        _ if studies.is_empty() => failure.help("the store holds no study yet: `hpsearch run study.toml` starts one"),
-        Some(near) => failure.help(format!("did you mean `{}`? There are {}", one_line(near), names(&studies))),
+        _ if studies.is_empty() => {
+            failure.help("the store holds no study yet: `hpsearch run study.toml` starts one")
+        }
+        Some(near) => failure.help(format!(
+            "did you mean `{}`? There are {}",
+            one_line(near),
+            names(&studies)
+        )),
         None => failure.help(format!("there are {}", names(&studies))),
     })
 }
@@ -73,5 +90,9 @@ pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&
 }
 
 fn names(studies: &[StudySummary]) -> String {
-    studies.iter().map(|study| format!("`{}`", one_line(&study.spec.name))).collect::<Vec<_>>().join(", ")
+    studies
+        .iter()
+        .map(|study| format!("`{}`", one_line(&study.spec.name)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -7,5 +7,6 @@ pub const LATER: &[&str] = &["report", "track"];
 
 /// The refusal.
 pub fn refusal(verb: &str) -> Failure {
-    Failure::usage(format!("`hpsearch {verb}` is not built yet")).help("`hpsearch --help` lists what is")
+    Failure::usage(format!("`hpsearch {verb}` is not built yet"))
+        .help("`hpsearch --help` lists what is")
 }

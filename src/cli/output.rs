@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::SIGINT;
 
-use crate::reporters::wording::width;
+use crate::report::wording::width;
 
 /// A pager and the screen that decides whether it is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,10 +22,17 @@ pub struct Paging {
 
 impl Paging {
     /// The pager that the environment asks for, `less -FRX` by default; `None` for an empty `PAGER` and for `cat`.
-    pub fn from_environment(variable: impl Fn(&str) -> Option<String>, (columns, rows): (usize, usize)) -> Option<Paging> {
+    pub fn from_environment(
+        variable: impl Fn(&str) -> Option<String>,
+        (columns, rows): (usize, usize),
+    ) -> Option<Paging> {
         let pager = variable("PAGER").unwrap_or_else(|| "less -FRX".to_owned());
         let pager = pager.trim();
-        (!pager.is_empty() && pager != "cat" && rows > 1).then(|| Paging { pager: pager.to_owned(), rows, columns: columns.max(1) })
+        (!pager.is_empty() && pager != "cat" && rows > 1).then(|| Paging {
+            pager: pager.to_owned(),
+            rows,
+            columns: columns.max(1),
+        })
     }
 }
 
@@ -100,7 +107,9 @@ impl Write for Output {
         let overflows = match &mut self.paged {
             Paged::No => return self.stdout.write(bytes),
             Paged::Nobody => return Ok(bytes.len()),
-            Paged::Runs(pager) => return pager.stdin.as_mut().map_or(Ok(bytes.len()), |stdin| stdin.write(bytes)),
+            Paged::Runs(pager) => {
+                return pager.stdin.as_mut().map_or(Ok(bytes.len()), |stdin| stdin.write(bytes));
+            }
             Paged::Fits { paging, held, rows } => {
                 *rows += rows_of(bytes, paging.columns);
                 held.extend_from_slice(bytes);
@@ -127,7 +136,10 @@ impl Write for Output {
 /// Rows that the finished lines in `bytes` take on a screen; colours count as text, which at worst pages a little early.
 fn rows_of(bytes: &[u8], columns: usize) -> usize {
     let text = String::from_utf8_lossy(bytes);
-    text.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(|line| width(line.trim_end()).div_ceil(columns).max(1)).sum()
+    text.split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+        .map(|line| width(line.trim_end()).div_ceil(columns).max(1))
+        .sum()
 }
 
 fn start(paging: &Paging) -> Option<Child> {
@@ -138,7 +150,12 @@ fn start(paging: &Paging) -> Option<Child> {
     };
     // A shell that finds no such program would take the text with it.
     let program = paging.pager.split_whitespace().next()?;
-    let known = shell("command -v \"$0\"").arg(program).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let known = shell("command -v \"$0\"")
+        .arg(program)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     if !known.is_ok_and(|status| status.success()) {
         return None;
     }
@@ -148,7 +165,8 @@ fn start(paging: &Paging) -> Option<Child> {
     }
     let pager = command.stdin(Stdio::piped()).spawn().ok()?;
     // Ctrl-C is the pager's: leaving before it would leave the terminal to two readers.
-    let _refused_only_without_memory = signal_hook::flag::register(SIGINT, Arc::new(AtomicBool::new(false)));
+    let _refused_only_without_memory =
+        signal_hook::flag::register(SIGINT, Arc::new(AtomicBool::new(false)));
     Some(pager)
 }
 
@@ -157,7 +175,10 @@ mod tests {
     use super::*;
 
     fn paging(variable: Option<&str>) -> Option<Paging> {
-        Paging::from_environment(|name| variable.filter(|_| name == "PAGER").map(str::to_owned), (80, 24))
+        Paging::from_environment(
+            |name| variable.filter(|_| name == "PAGER").map(str::to_owned),
+            (80, 24),
+        )
     }
 
     #[test]

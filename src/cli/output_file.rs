@@ -10,22 +10,50 @@ use super::exit::Failure;
 use crate::storage::sqlite::is_open_here;
 
 /// Refuses an output that is one of the files read, by whatever path or link.
-pub fn refuse_inputs(output: &Path, inputs: impl IntoIterator<Item = PathBuf>) -> Result<(), Failure> {
+pub fn refuse_inputs(
+    output: &Path,
+    inputs: impl IntoIterator<Item = PathBuf>,
+) -> Result<(), Failure> {
     let file = |metadata: &Metadata| (metadata.dev(), metadata.ino());
     let Ok(output_file) = fs::metadata(output) else { return Ok(()) };
-    let same = inputs.into_iter().find(|input| fs::metadata(input).is_ok_and(|input| file(&input) == file(&output_file)));
+    let same = inputs
+        .into_iter()
+        .find(|input| fs::metadata(input).is_ok_and(|input| file(&input) == file(&output_file)));
     let Some(input) = same else { return Ok(()) };
     let which = if input == output { String::new() } else { format!(" (`{}`)", input.display()) };
-    Err(Failure::usage(format!("`{}` is read here{which}, and would be overwritten", output.display())).help("give another file to `-o`"))
+    Err(Failure::usage(format!(
+        "`{}` is read here{which}, and would be overwritten",
+        output.display()
+    ))
+    .help("give another file to `-o`"))
+}
+
+/// Refuses an output that is there already: it may be anybody's. What is no file is written to, and the files of these names
+/// were opened by the shell.
+pub fn refuse_existing(output: &Path) -> Result<(), Failure> {
+    let opened = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
+    if opened.iter().any(|name| output.starts_with(name)) || !output.is_file() {
+        return Ok(());
+    }
+    let message = format!("`{}` is there already, and nothing is overwritten", output.display());
+    Err(Failure::usage(message).help("give another file to `-o`, or say `--overwrite`"))
 }
 
 /// Writes a file beside its place and renames it there when it is complete: nobody sees half of it, and a failure leaves
 /// what was there. What is no file, such as `/dev/stdout` or a FIFO, is written to.
-pub fn whole_file<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>) -> Result<T, Failure> {
-    let refused = |what: &str| Failure::usage(format!("`{}` {what}", path.display())).help("name the file itself: `-o trials.csv`");
+pub fn whole_file<T>(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let refused = |what: &str| {
+        Failure::usage(format!("`{}` {what}", path.display()))
+            .help("name the file itself: `-o trials.csv`")
+    };
     let unwritten = |error: io::Error| {
         let failure = Failure::usage(format!("`{}` cannot be written: {error}", path.display()));
-        failure.help("name a file in a directory that is there and that you may write to, with `-o FILE`")
+        failure.help(
+            "name a file in a directory that is there and that you may write to, with `-o FILE`",
+        )
     };
     if is_open_here(path) {
         return Err(refused("belongs to the store, which is not written over"));
@@ -47,14 +75,22 @@ pub fn whole_file<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<T
         return Err(refused("is a link to nothing"));
     }
     // The file that a link leads to is replaced, and the link stays.
-    let place = if existing.is_some() { fs::canonicalize(path).map_err(unwritten)? } else { path.to_owned() };
+    let place = if existing.is_some() {
+        fs::canonicalize(path).map_err(unwritten)?
+    } else {
+        path.to_owned()
+    };
     let name = place.file_name().ok_or_else(|| refused("is no name of a file"))?;
     let mut number = 0;
     let (beside, file) = loop {
         // Another name where one is left of a killed process: in containers process ids come again.
         let mut beside = OsString::from(".");
         beside.push(name);
-        beside.push(if number == 0 { format!(".{}.partial", std::process::id()) } else { format!(".{}-{number}.partial", std::process::id()) });
+        beside.push(if number == 0 {
+            format!(".{}.partial", std::process::id())
+        } else {
+            format!(".{}-{number}.partial", std::process::id())
+        });
         let beside = place.with_file_name(beside);
         match File::create_new(&beside) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
@@ -93,8 +129,13 @@ mod tests {
         symlink("a.csv", path("soft.csv")).unwrap();
         fs::write(path("b.csv"), "text").unwrap();
         for output in ["a.csv", "hard.csv", "soft.csv", "./a.csv"] {
-            let refused = refuse_inputs(&path(output), [path("b.csv"), path("a.csv")]).unwrap_err().to_string();
-            assert!(refused.contains("would be overwritten") && refused.contains("help: "), "{refused}");
+            let refused = refuse_inputs(&path(output), [path("b.csv"), path("a.csv")])
+                .unwrap_err()
+                .to_string();
+            assert!(
+                refused.contains("would be overwritten") && refused.contains("help: "),
+                "{refused}"
+            );
         }
         assert!(refuse_inputs(&path("b.csv"), [path("a.csv"), path("missing")]).is_ok());
         assert!(refuse_inputs(&path("new.csv"), [path("a.csv")]).is_ok());
@@ -109,8 +150,18 @@ mod tests {
         symlink("a", path("link")).unwrap();
         written(&path("link")).unwrap();
         assert!(path("link").is_symlink());
-        assert_eq!((fs::read_to_string(path("a")).unwrap(), fs::metadata(path("a")).unwrap().mode() & 0o777), ("new".into(), 0o640));
-        fs::write(path(&format!(".a.{}.partial", std::process::id())), "left by a process that was killed").unwrap();
+        assert_eq!(
+            (
+                fs::read_to_string(path("a")).unwrap(),
+                fs::metadata(path("a")).unwrap().mode() & 0o777
+            ),
+            ("new".into(), 0o640)
+        );
+        fs::write(
+            path(&format!(".a.{}.partial", std::process::id())),
+            "left by a process that was killed",
+        )
+        .unwrap();
         written(&path("a")).unwrap();
         fs::remove_file(path(&format!(".a.{}.partial", std::process::id()))).unwrap();
         let failed = whole_file(&path("a"), |out| -> Result<(), Failure> {
@@ -118,7 +169,13 @@ mod tests {
             Err(Failure::usage("broken"))
         });
         assert!(failed.is_err());
-        assert_eq!((fs::read_to_string(path("a")).unwrap(), fs::read_dir(directory.path()).unwrap().count()), ("new".into(), 2));
+        assert_eq!(
+            (
+                fs::read_to_string(path("a")).unwrap(),
+                fs::read_dir(directory.path()).unwrap().count()
+            ),
+            ("new".into(), 2)
+        );
     }
 
     #[test]
@@ -150,6 +207,7 @@ mod tests {
     }
 
     fn make_fifo(path: &Path) {
-        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .unwrap();
     }
 }

@@ -5,8 +5,8 @@ use clap::Args;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
-use crate::device::Device;
-use crate::event::Request;
+use crate::study::device::Device;
+use crate::study::event::Request;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,11 +41,15 @@ pub struct PauseArguments {
 /// Pauses.
 pub fn pause(arguments: &PauseArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (study, trials) = named(&arguments.words, console)?;
-    let mut requests: Vec<Request> = trials.iter().map(|trial| Request::PauseTrial { trial: trial.number }).collect();
+    let mut requests: Vec<Request> =
+        trials.iter().map(|trial| Request::PauseTrial { trial: trial.number }).collect();
     if !(arguments.device.is_empty() || trials.is_empty()) {
-        return Err(Failure::usage("trials and devices are paused one after the other").help("leave out the trials, or --device"));
+        return Err(Failure::usage("trials and devices are paused one after the other")
+            .help("leave out the trials, or --device"));
     }
-    requests.extend(arguments.device.iter().map(|device| Request::PauseDevice { device: device.clone() }));
+    requests.extend(
+        arguments.device.iter().map(|device| Request::PauseDevice { device: device.clone() }),
+    );
     if requests.is_empty() {
         requests.push(Request::PauseStudy);
     }

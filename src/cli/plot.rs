@@ -14,11 +14,11 @@ use super::importance::{ImportanceArguments, Measure, importance};
 use super::named_study;
 use super::picture::{self, Size};
 use super::trial_json::VERSION;
-use crate::metric::Number;
-use crate::query::{SortKey, TrialQuery};
-use crate::reporters::wording::one_line;
+use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
-use crate::trial::TrialNumber;
+use crate::study::metric::Number;
+use crate::study::query::{SortKey, TrialQuery};
+use crate::study::trial::TrialNumber;
 use crate::tui::chart::Chart;
 
 const EXAMPLES: &str = "\
@@ -112,7 +112,11 @@ const LINES: u64 = 200;
 /// Prints the pictures.
 pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Failure> {
     if arguments.kind == Kind::Importance {
-        let asked = ImportanceArguments { study: arguments.study.clone(), evaluator: Measure::PedAnova, json: arguments.json };
+        let asked = ImportanceArguments {
+            study: arguments.study.clone(),
+            evaluator: Measure::PedAnova,
+            json: arguments.json,
+        };
         return importance(&asked, console);
     }
     let reader = console.reader()?;
@@ -120,15 +124,36 @@ pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Fa
     let charts = charts(&reader, &study, arguments)?;
     match OutputForm::from(arguments.json) {
         OutputForm::Json => {
-            let points = |series: &crate::tui::chart::Series<'_>| series.points.iter().map(|(x, y)| (Number(*x), Number(*y))).collect();
-            let series =
-                |chart: &Chart<'_>| chart.series.iter().map(|series| SeriesJson { name: series.name.clone(), points: points(series) }).collect();
-            let charts = charts.iter().map(|chart| ChartJson { title: chart.title.clone(), series: series(chart) }).collect();
-            console.json(&Answer { version: VERSION, study: &study.spec.name, plot: arguments.kind.name(), charts })?;
+            let points = |series: &crate::tui::chart::Series<'_>| {
+                series.points.iter().map(|(x, y)| (Number(*x), Number(*y))).collect()
+            };
+            let series = |chart: &Chart<'_>| {
+                chart
+                    .series
+                    .iter()
+                    .map(|series| SeriesJson { name: series.name.clone(), points: points(series) })
+                    .collect()
+            };
+            let charts = charts
+                .iter()
+                .map(|chart| ChartJson { title: chart.title.clone(), series: series(chart) })
+                .collect();
+            console.json(&Answer {
+                version: VERSION,
+                study: &study.spec.name,
+                plot: arguments.kind.name(),
+                charts,
+            })?;
         }
         OutputForm::Text => {
-            let height = arguments.height.unwrap_or(if arguments.kind == Kind::Slice { 12 } else { 20 });
-            let size = Size { width: arguments.width.unwrap_or(u16::try_from(console.columns()).unwrap_or(u16::MAX)), height };
+            let height =
+                arguments.height.unwrap_or(if arguments.kind == Kind::Slice { 12 } else { 20 });
+            let size = Size {
+                width: arguments
+                    .width
+                    .unwrap_or(u16::try_from(console.columns()).unwrap_or(u16::MAX)),
+                height,
+            };
             for (index, chart) in charts.iter().enumerate() {
                 if index > 0 {
                     writeln!(console.out)?;
@@ -143,7 +168,11 @@ pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-fn charts(reader: &dyn StorageReader, study: &StudySummary, arguments: &PlotArguments) -> Result<Vec<Chart<'static>>, Failure> {
+fn charts(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    arguments: &PlotArguments,
+) -> Result<Vec<Chart<'static>>, Failure> {
     let spec = &study.spec;
     if arguments.kind == Kind::Curves {
         let trials = reader.trials(study.id, &TrialQuery::all(SortKey::Value).page(0, LINES))?;
@@ -154,27 +183,37 @@ fn charts(reader: &dyn StorageReader, study: &StudySummary, arguments: &PlotArgu
     let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
     Ok(match arguments.kind {
         Kind::History | Kind::Curves | Kind::Importance => vec![figures::history(spec, &outcomes)],
-        Kind::Parallel => vec![figures::parallel(spec, &outcomes, usize::try_from(LINES).unwrap_or(usize::MAX))],
+        Kind::Parallel => {
+            vec![figures::parallel(spec, &outcomes, usize::try_from(LINES).unwrap_or(usize::MAX))]
+        }
         Kind::Slice => {
             let mut dimensions: Vec<_> = spec.space.dimensions().iter().collect();
-            if let Some(unknown) = arguments.param.iter().find(|name| spec.space.dimension(name).is_none()) {
+            if let Some(unknown) =
+                arguments.param.iter().find(|name| spec.space.dimension(name).is_none())
+            {
                 return Err(unknown_parameter(study, unknown));
             }
             if !arguments.param.is_empty() {
                 dimensions.retain(|dimension| arguments.param.contains(&dimension.name));
             }
-            dimensions.into_iter().map(|dimension| figures::slice(spec, dimension, &outcomes, study.best)).collect()
+            dimensions
+                .into_iter()
+                .map(|dimension| figures::slice(spec, dimension, &outcomes, study.best))
+                .collect()
         }
     })
 }
 
 fn unknown_parameter(study: &StudySummary, name: &str) -> Failure {
-    let known: Vec<&str> = study.spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
-    let near = named_study::nearest(name, known.iter().copied()).map(|near| format!("did you mean `{near}`? "));
+    let known: Vec<&str> =
+        study.spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
+    let near = named_study::nearest(name, known.iter().copied())
+        .map(|near| format!("did you mean `{near}`? "));
     let names: Vec<String> = known.iter().map(|name| format!("`{}`", one_line(name))).collect();
-    Failure::usage(format!("`{}` searches no parameter `{}`", one_line(&study.spec.name), one_line(name))).help(format!(
-        "{}it searches {}",
-        near.unwrap_or_default(),
-        names.join(", ")
+    Failure::usage(format!(
+        "`{}` searches no parameter `{}`",
+        one_line(&study.spec.name),
+        one_line(name)
     ))
+    .help(format!("{}it searches {}", near.unwrap_or_default(), names.join(", ")))
 }

@@ -1,7 +1,7 @@
 //! `hpsearch predict`: labels and scores of texts from an exported model.
 
 use std::fs;
-use std::io::{self, BufRead, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,15 +10,16 @@ use serde_json::{Value, json};
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::halving::halving;
-use super::output_file::{refuse_inputs, whole_file};
+use super::output_file::{refuse_existing, refuse_inputs, whole_file};
 use super::waiting::Waiting;
 use crate::arguments::RowsAtOnce;
+use crate::arguments::data_file::{self, Columns, Header, Layout};
 use crate::config;
 use crate::config::shown::one_line;
-use crate::device::Device;
 use crate::runner::errand;
 use crate::runner::process::own_program;
-use crate::wire::Job;
+use crate::runner::protocol::Job;
+use crate::study::device::Device;
 
 /// What `hpsearch predict` is told.
 #[derive(Clone, Debug, Args)]
@@ -29,22 +30,28 @@ pub struct PredictArguments {
     /// The directory that `export` wrote
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// The texts; from standard input, one a line, if there are none here
+    /// The texts; from standard input, one a line, if there are none here or `-`
     #[arg(value_name = "TEXT")]
     pub texts: Vec<String>,
-    /// A file of texts instead: .csv, .tsv, .jsonl, or .txt with one a line
+    /// A file of texts instead: .csv, .tsv, .jsonl, or .txt with one a line; `-` for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     pub file: Option<PathBuf>,
     /// The column of texts in that file
     #[arg(long, value_name = "NAME", default_value = "text", requires = "file")]
     pub column: String,
+    /// The first line of that .csv or .tsv file is a row; its columns are called column1, column2, ..
+    #[arg(long, requires = "file")]
+    pub no_header: bool,
     /// Write a .csv with each text, its labels and their scores
     #[arg(short, long, value_name = "OUT.csv")]
     pub output: Option<PathBuf>,
-    /// So many labels of each text; without it those from a twentieth on, with -o the first
+    /// Replace that file if it is there already
+    #[arg(long, requires = "output")]
+    pub overwrite: bool,
+    /// The K most likely labels of each text; by default those with a score of at least 0.05, with -o the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top_k: Option<u32>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
     /// The device to use
@@ -63,33 +70,61 @@ type Labels = Vec<(String, f64)>;
 
 /// Predicts them.
 pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let device: Device = arguments.device.parse().map_err(|error| Failure::new(Exit::Usage, error).help("`hpsearch devices` lists what is here"))?;
+    let device: Device = arguments.device.parse().map_err(|error| {
+        Failure::new(Exit::Usage, error).help("`hpsearch devices` lists what is here")
+    })?;
     let directory = std::path::absolute(&arguments.directory)?;
     if !holds_weights(&directory) {
-        return Err(Failure::usage(format!("`{}` holds no model", arguments.directory.display())).help("`hpsearch export STUDY -o DIR` writes one"));
+        return Err(Failure::usage(format!("`{}` holds no model", arguments.directory.display()))
+            .help("`hpsearch export STUDY -o DIR` writes one"));
     }
     if let Some(output) = &arguments.output {
         refuse_inputs(output, files_of(&directory).chain(arguments.file.clone()))?;
+        if !arguments.overwrite {
+            refuse_existing(output)?;
+        }
+        if output.extension().is_some_and(|extension| !extension.eq_ignore_ascii_case("csv")) {
+            return Err(Failure::usage(format!(
+                "`{}` is not called .csv, the one format that is written here",
+                output.display()
+            ))
+            .help(format!("`-o {}`", output.with_extension("csv").display())));
+        }
     }
-    let texts = texts(arguments)?;
+    let texts = texts(arguments, console)?;
     let waiting = Waiting::start("loading the model", console);
     let usual = Some(RowsAtOnce { train: 1, eval: texts.len().min(TEXTS_AT_ONCE) });
     let answer = halving(usual, &waiting, |rows| {
         let rows = rows.map_or(TEXTS_AT_ONCE, |rows| rows.eval);
-        let job = Job::Predict { directory: directory.clone(), texts: texts.clone(), device: device.clone(), rows };
+        let job = Job::Predict {
+            directory: directory.clone(),
+            texts: texts.clone(),
+            device: device.clone(),
+            rows,
+        };
         errand::run(&own_program(), job, &mut |progress| waiting.hear(&progress))
     });
     drop(waiting);
     let answer = answer?.unwrap_or_default();
-    let predictions: Vec<Option<Labels>> = answer.as_array().into_iter().flatten().map(|one| labels(one, arguments)).collect();
+    let predictions: Vec<Option<Labels>> =
+        answer.as_array().into_iter().flatten().map(|one| labels(one, arguments)).collect();
     if let Some(output) = &arguments.output {
         write_csv(output, &texts, &predictions)?;
-        console.say(&format!("{} texts with their labels are in {}", texts.len(), output.display()));
+        console.say(&format!(
+            "{} texts with their labels are in {}",
+            texts.len(),
+            output.display()
+        ));
     }
     if arguments.json {
         let each = texts.iter().zip(&predictions).map(|(text, labels)| {
-            let Some(labels) = labels else { return json!({"text": text, "labels": [], "problem": "nan"}) };
-            let labels: Vec<Value> = labels.iter().map(|(label, score)| json!({"label": label, "score": score})).collect();
+            let Some(labels) = labels else {
+                return json!({"text": text, "labels": [], "problem": "nan"});
+            };
+            let labels: Vec<Value> = labels
+                .iter()
+                .map(|(label, score)| json!({"label": label, "score": score}))
+                .collect();
             json!({"text": text, "labels": labels})
         });
         console.json(&json!({"version": 1, "predictions": each.collect::<Vec<_>>()}))?;
@@ -116,9 +151,16 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
 /// That the model's scores of some texts are no numbers.
 fn unlabelled(predictions: &[Option<Labels>]) -> Option<Failure> {
     let first = predictions.iter().position(Option::is_none)? + 1;
-    let (count, all) = (predictions.iter().filter(|labels| labels.is_none()).count(), predictions.len());
-    let which = if all == 1 { "the text".to_owned() } else { format!("{count} of {all} texts (the first is text {first})") };
-    let failure = Failure::usage(format!("the model gives {which} scores that are no numbers (NaN or infinite), so there is no label"));
+    let (count, all) =
+        (predictions.iter().filter(|labels| labels.is_none()).count(), predictions.len());
+    let which = if all == 1 {
+        "the text".to_owned()
+    } else {
+        format!("{count} of {all} texts (the first is text {first})")
+    };
+    let failure = Failure::usage(format!(
+        "the model gives {which} scores that are no numbers (NaN or infinite), so there is no label"
+    ));
     Some(failure.help("its weights or their products overflow: export another trial (`hpsearch export STUDY --trial N -o DIR`), or train it again with a lower learning rate"))
 }
 
@@ -129,76 +171,132 @@ fn files_of(directory: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Whether a directory holds a model's weights, in one file or in several.
 pub fn holds_weights(directory: &Path) -> bool {
-    ["model.safetensors", "model.safetensors.index.json"].iter().any(|file| directory.join(file).is_file())
+    ["model.safetensors", "model.safetensors.index.json"]
+        .iter()
+        .any(|file| directory.join(file).is_file())
 }
 
 /// Those of a text's labels that are asked for; `None` where a score is no number, which JSON has as null.
 fn labels(prediction: &Value, arguments: &PredictArguments) -> Option<Labels> {
     let all = prediction.get("labels").and_then(Value::as_array).into_iter().flatten();
-    let each = all.map(|label| Some((label.get("label")?.as_str()?.to_owned(), label.get("score")?.as_f64()?)));
+    let each = all.map(|label| {
+        Some((label.get("label")?.as_str()?.to_owned(), label.get("score")?.as_f64()?))
+    });
     let each: Labels = each.collect::<Option<_>>()?;
-    let wanted = |index: usize, score: f64| match (arguments.top_k, &arguments.output, arguments.json) {
-        (Some(count), ..) => index < count as usize,
-        (None, Some(_), _) => index == 0,
-        (None, None, true) => true,
-        (None, None, false) => index == 0 || score >= SHOWN,
-    };
-    Some(each.into_iter().enumerate().filter(|(index, (_, score))| wanted(*index, *score)).map(|(_, label)| label).collect())
+    let wanted =
+        |index: usize, score: f64| match (arguments.top_k, &arguments.output, arguments.json) {
+            (Some(count), ..) => index < count as usize,
+            (None, Some(_), _) => index == 0,
+            (None, None, true) => true,
+            (None, None, false) => index == 0 || score >= SHOWN,
+        };
+    Some(
+        each.into_iter()
+            .enumerate()
+            .filter(|(index, (_, score))| wanted(*index, *score))
+            .map(|(_, label)| label)
+            .collect(),
+    )
 }
 
 /// The texts of the command line, of a file, or of standard input.
-fn texts(arguments: &PredictArguments) -> Result<Vec<String>, Failure> {
-    let Some(file) = &arguments.file else {
-        let given = !arguments.texts.is_empty();
-        return Ok(if given { arguments.texts.clone() } else { io::stdin().lock().lines().collect::<Result<Vec<_>, _>>()? });
-    };
-    let name = file.display();
-    let wrong = |what: String| Failure::usage(format!("`{name}`: {what}")).help("`--column NAME` says which column holds the texts");
-    let content = config::file::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    let content = content.strip_prefix('\u{feff}').unwrap_or(&content);
-    match file.extension().and_then(|extension| extension.to_str()) {
-        Some("csv") => column(content, b',', &arguments.column).map_err(wrong),
-        Some("tsv") => column(content, b'\t', &arguments.column).map_err(wrong),
-        Some("jsonl") => {
-            let lines = (1..).zip(content.lines()).filter(|(_, line)| !line.trim().is_empty());
-            let text = |(number, line): (usize, &str)| {
-                let row: Value = serde_json::from_str(line).map_err(|error| wrong(format!("line {number} is no JSON: {error}")))?;
-                let text = row.get(&arguments.column).and_then(Value::as_str);
-                text.map(str::to_owned).ok_or_else(|| wrong(format!("line {number} has no text `{}`", arguments.column)))
-            };
-            lines.map(text).collect()
-        }
-        Some("txt") => Ok(content.lines().map(str::to_owned).collect()),
-        _ => Err(wrong("is not a .csv, .tsv, .jsonl or .txt file".to_owned())),
+fn texts(arguments: &PredictArguments, console: &Console) -> Result<Vec<String>, Failure> {
+    let is_stdin = |name: &Path| name == Path::new("-");
+    match (&arguments.file, &arguments.texts[..]) {
+        (Some(file), _) if !is_stdin(file) => texts_of_file(file, arguments),
+        (None, [only]) if !is_stdin(Path::new(only)) => given(&arguments.texts, arguments),
+        (None, [_, _, ..]) => given(&arguments.texts, arguments),
+        _ => texts_of_stdin(console),
     }
 }
 
-/// One column of a table.
-fn column(content: &str, delimiter: u8, name: &str) -> Result<Vec<String>, String> {
-    let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).quoting(delimiter == b',').from_reader(content.as_bytes());
-    let header = reader.headers().map_err(|error| error.to_string())?.clone();
-    let Some(place) = header.iter().position(|column| column.trim() == name) else {
-        return Err(format!(
-            "there is no column `{name}`; columns are {}",
-            header.iter().map(|column| format!("`{column}`")).collect::<Vec<_>>().join(", ")
-        ));
+/// The texts of the command line, none of which may mean something else.
+fn given(texts: &[String], arguments: &PredictArguments) -> Result<Vec<String>, Failure> {
+    let directory = arguments.directory.display();
+    if texts.iter().any(|text| text == "-") {
+        return Err(Failure::usage("`-` means standard input, and there are other texts beside it")
+            .help(format!("give `-` alone, or write all texts to standard input, one a line: `cat texts.txt | hpsearch predict {directory}`")));
+    }
+    if let Some(file) = texts.iter().find(|text| Path::new(text).is_file()) {
+        return Err(Failure::usage(format!("`{file}` is a file, not a text"))
+            .help(format!("`hpsearch predict {directory} --file {file}` labels the texts in it; as a text itself it goes through standard input")));
+    }
+    Ok(texts.to_vec())
+}
+
+/// The lines of standard input.
+fn texts_of_stdin(console: &Console) -> Result<Vec<String>, Failure> {
+    let mut input = io::stdin().lock();
+    if input.is_terminal() {
+        console.say("reading texts from standard input, one a line; Ctrl-D ends them");
+    }
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes)?;
+    let name = Path::new("standard input");
+    let content = data_file::text(name, &bytes)?;
+    if content.trim().is_empty() {
+        return Err(Failure::usage("standard input is empty: there is no text to label")
+            .help("give texts as arguments, in a file with `--file FILE`, or on standard input, one a line"));
+    }
+    Ok(content.lines().map(str::to_owned).collect())
+}
+
+/// The texts in a file, by its ending.
+fn texts_of_file(file: &Path, arguments: &PredictArguments) -> Result<Vec<String>, Failure> {
+    let bytes = config::file::read(file).map_err(|error| {
+        Failure::usage(format!("`{}` cannot be read: {error}", file.display()))
+            .help("give the path of a .csv, .tsv, .jsonl or .txt file")
+    })?;
+    let content = data_file::text(file, &bytes)?;
+    let is_table = data_file::is_delimited(file);
+    if arguments.no_header && !is_table {
+        return Err(Failure::usage(format!(
+            "`--no-header` is for .csv and .tsv files, not for `{}`",
+            file.display()
+        ))
+        .help("leave it out"));
+    }
+    if file.extension().is_some_and(|extension| extension == "txt") && !content.trim().is_empty() {
+        return Ok(content.lines().map(str::to_owned).collect());
+    }
+    // A tsv has its name for it.
+    let found =
+        data_file::find_separator(content.as_bytes(), false).filter(|_| data_file::is_quoted(file));
+    let header = if arguments.no_header { Header::Numbered } else { Header::FirstLine };
+    let help = if is_table {
+        "`--column NAME` says which column holds the texts; `--no-header`: the first line is a row, and the columns are called column1, column2, .."
+    } else {
+        "`--column NAME` says which key holds the texts"
     };
-    reader.records().map(|record| record.map(|record| record[place].to_owned()).map_err(|error| error.to_string())).collect()
+    let columns = Columns { text: &arguments.column, label: None, help };
+    let rows = data_file::rows(file, content, columns, Layout { separator: found, header })?;
+    Ok(rows.into_iter().map(|row| row.text).collect())
 }
 
 /// `text,label,score`, and `label_2,score_2` and so on where several are asked for; no label and the score NaN where there is none.
-fn write_csv(output: &Path, texts: &[String], predictions: &[Option<Labels>]) -> Result<(), Failure> {
-    let wrong = |error: csv::Error| Failure::usage(format!("`{}` cannot be written: {error}", output.display())).help("give another file to -o");
+fn write_csv(
+    output: &Path,
+    texts: &[String],
+    predictions: &[Option<Labels>],
+) -> Result<(), Failure> {
+    let wrong = |error: csv::Error| {
+        Failure::usage(format!("`{}` cannot be written: {error}", output.display()))
+            .help("give another file to -o")
+    };
     let width = predictions.iter().flatten().map(Vec::len).max().unwrap_or(1).max(1);
     whole_file(output, |out| {
         let mut writer = csv::Writer::from_writer(out);
         let mut head = vec!["text".to_owned(), "label".to_owned(), "score".to_owned()];
-        head.extend((2..=width).flat_map(|number| [format!("label_{number}"), format!("score_{number}")]));
+        head.extend(
+            (2..=width).flat_map(|number| [format!("label_{number}"), format!("score_{number}")]),
+        );
         writer.write_record(&head).map_err(wrong)?;
         for (text, labels) in texts.iter().zip(predictions) {
             let mut row = vec![text.clone()];
             match labels {
-                Some(labels) => row.extend(labels.iter().flat_map(|(label, score)| [label.clone(), score.to_string()])),
+                Some(labels) => row.extend(
+                    labels.iter().flat_map(|(label, score)| [label.clone(), score.to_string()]),
+                ),
                 None => row.extend([String::new(), "NaN".to_owned()]),
             }
             row.resize(1 + 2 * width, String::new());
@@ -218,7 +316,9 @@ mod tests {
             texts: Vec::new(),
             file: None,
             column: "text".to_owned(),
+            no_header: false,
             output: None,
+            overwrite: false,
             top_k,
             json: false,
             device: "cpu".to_owned(),
@@ -226,7 +326,11 @@ mod tests {
     }
 
     fn prediction(scores: &[f64]) -> Value {
-        let labels: Vec<Value> = ["good", "bad"].iter().zip(scores).map(|(label, score)| json!({"label": label, "score": score})).collect();
+        let labels: Vec<Value> = ["good", "bad"]
+            .iter()
+            .zip(scores)
+            .map(|(label, score)| json!({"label": label, "score": score}))
+            .collect();
         json!({"labels": labels})
     }
 
@@ -235,8 +339,14 @@ mod tests {
         for scores in [[f64::NAN, f64::NAN], [0.5, f64::NAN], [f64::INFINITY, 0.5]] {
             assert_eq!(labels(&prediction(&scores), &arguments(None)), None, "{scores:?}");
         }
-        assert_eq!(labels(&prediction(&[0.99, 0.01]), &arguments(None)), Some(vec![("good".to_owned(), 0.99)]));
-        assert_eq!(labels(&prediction(&[0.99, 0.01]), &arguments(Some(2))).map(|labels| labels.len()), Some(2));
+        assert_eq!(
+            labels(&prediction(&[0.99, 0.01]), &arguments(None)),
+            Some(vec![("good".to_owned(), 0.99)])
+        );
+        assert_eq!(
+            labels(&prediction(&[0.99, 0.01]), &arguments(Some(2))).map(|labels| labels.len()),
+            Some(2)
+        );
     }
 
     #[test]

@@ -8,12 +8,12 @@ use super::console::{Console, life};
 use super::exit::{Exit, Failure};
 use super::trial_words::{self, Named};
 use super::{logs::unknown_trial, named_study};
-use crate::event::{Answer, Request};
-use crate::reporters::wording::{HolderLife, one_line};
+use crate::report::wording::{HolderLife, one_line};
 use crate::runner::{self, RunnerError, desk};
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Storage, StorageError, StorageReader, StudyId, StudySummary};
-use crate::trial::{Trial, TrialNumber};
+use crate::study::event::{Answer, Request};
+use crate::study::trial::{Trial, TrialNumber};
 
 /// A runner looks for requests ten times a second; a busy machine gets more.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -26,26 +26,39 @@ pub fn named(words: &[String], console: &Console) -> Result<(StudySummary, Vec<T
     let Named { study, trials } = trial_words::read(words)?;
     let reader = console.reader()?;
     let study = named_study::find(&reader, study.as_deref())?;
-    let find = |number: TrialNumber| reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number));
+    let find = |number: TrialNumber| {
+        reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))
+    };
     let trials = trials.into_iter().map(find).collect::<Result<Vec<_>, Failure>>()?;
     Ok((study, trials))
 }
 
 /// Asks each, and says what came of it; an error if one was refused, once all were asked.
-pub fn ask_all(study: &StudySummary, requests: &[Request], console: &mut Console) -> Result<Exit, Failure> {
+pub fn ask_all(
+    study: &StudySummary,
+    requests: &[Request],
+    console: &mut Console,
+) -> Result<Exit, Failure> {
     let mut store = console.writer()?;
-    let ids = requests.iter().map(|request| store.request(study.id, runner::now(), request)).collect::<Result<Vec<_>, _>>()?;
+    let ids = requests
+        .iter()
+        .map(|request| store.request(study.id, runner::now(), request))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut refused = None;
     for id in ids {
         match answer(&mut store, study, id, console)? {
             Some(Answer::Done(done)) if done.is_empty() => {}
-            Some(Answer::Done(done)) => console.say(&format!("{}: {done}", one_line(&study.spec.name))),
+            Some(Answer::Done(done)) => {
+                console.say(&format!("{}: {done}", one_line(&study.spec.name)))
+            }
             Some(Answer::Refused(why)) => {
                 if let Some(before) = refused.replace(Failure::usage(why)) {
                     console.say(before.to_string().trim_end());
                 }
             }
-            None => console.say("asked; whoever runs the study has not answered yet, and does it as soon as it can"),
+            None => console.say(
+                "asked; whoever runs the study has not answered yet, and does it as soon as it can",
+            ),
         }
     }
     refused.map_or(Ok(Exit::Done), Err)
@@ -64,7 +77,12 @@ pub fn post(path: &Path, study: StudyId, request: &Request) -> Result<i64, Stora
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match desk::serve_at_rest(&mut store, &stored, &path) {
         Err(RunnerError::Storage(error))
-            if !matches!(error, StorageError::Busy { .. } | StorageError::HeldElsewhere { .. } | StorageError::Fenced { .. }) =>
+            if !matches!(
+                error,
+                StorageError::Busy { .. }
+                    | StorageError::HeldElsewhere { .. }
+                    | StorageError::Fenced { .. }
+            ) =>
         {
             Err(error)
         }
@@ -74,7 +92,12 @@ pub fn post(path: &Path, study: StudyId, request: &Request) -> Result<i64, Stora
 }
 
 /// What came of a request; `None` if a runner has it and does not answer.
-fn answer(store: &mut dyn Storage, study: &StudySummary, id: i64, console: &Console) -> Result<Option<Answer>, Failure> {
+fn answer(
+    store: &mut dyn Storage,
+    study: &StudySummary,
+    id: i64,
+    console: &Console,
+) -> Result<Option<Answer>, Failure> {
     let until = Instant::now() + PATIENCE;
     loop {
         if let Some(answer) = store.answer(study.id, id)? {
@@ -90,8 +113,15 @@ fn answer(store: &mut dyn Storage, study: &StudySummary, id: i64, console: &Cons
             match desk::serve_at_rest(store, &stored, &std::path::absolute(&console.store)?) {
                 Ok(()) => continue,
                 // Someone runs it meanwhile: it is theirs.
-                Err(RunnerError::Storage(StorageError::Busy { .. } | StorageError::HeldElsewhere { .. } | StorageError::Fenced { .. })) => {}
-                Err(error) => return Err(Failure::from(error).help("what was asked is kept, and done when the study is run")),
+                Err(RunnerError::Storage(
+                    StorageError::Busy { .. }
+                    | StorageError::HeldElsewhere { .. }
+                    | StorageError::Fenced { .. },
+                )) => {}
+                Err(error) => {
+                    return Err(Failure::from(error)
+                        .help("what was asked is kept, and done when the study is run"));
+                }
             }
         }
         sleep(TURN);

@@ -5,10 +5,10 @@ use clap::Args;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
-use crate::device::Device;
-use crate::event::Request;
 use crate::runner::slots::{Machine, slots};
-use crate::study::DevicesSpec;
+use crate::study::device::Device;
+use crate::study::event::Request;
+use crate::study::spec::DevicesSpec;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,17 +39,26 @@ pub struct ResumeArguments {
 /// Resumes.
 pub fn resume(arguments: &ResumeArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (study, trials) = named(&arguments.words, console)?;
-    let mut requests: Vec<Request> = trials.iter().map(|trial| Request::ResumeTrial { trial: trial.number }).collect();
+    let mut requests: Vec<Request> =
+        trials.iter().map(|trial| Request::ResumeTrial { trial: trial.number }).collect();
     if !(arguments.device.is_empty() || trials.is_empty()) {
-        return Err(Failure::usage("trials and devices are resumed one after the other").help("leave out the trials, or --device"));
+        return Err(Failure::usage("trials and devices are resumed one after the other")
+            .help("leave out the trials, or --device"));
     }
     if arguments.slots.is_some() {
         // Whoever runs the study runs it here: what is not on this machine is no place for trials.
         let select: Vec<String> = arguments.device.iter().map(ToString::to_string).collect();
         let machine = Machine::detect(&select);
-        slots(&DevicesSpec { select, ..study.spec.devices.clone() }, &study.spec.program, &machine)?;
+        slots(
+            &DevicesSpec { select, ..study.spec.devices.clone() },
+            &study.spec.program,
+            &machine,
+        )?;
     }
-    let resumed = arguments.device.iter().map(|device| Request::ResumeDevice { device: device.clone(), slots: arguments.slots });
+    let resumed = arguments
+        .device
+        .iter()
+        .map(|device| Request::ResumeDevice { device: device.clone(), slots: arguments.slots });
     requests.extend(resumed);
     if requests.is_empty() {
         requests.push(Request::ResumeStudy);

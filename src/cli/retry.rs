@@ -5,7 +5,7 @@ use clap::Args;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
-use crate::event::{Request, Retried};
+use crate::study::event::{Request, Retried};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,9 +32,18 @@ pub fn retry(arguments: &RetryArguments, console: &mut Console) -> Result<Exit, 
     let (study, trials) = named(&arguments.words, console)?;
     let requests: Vec<Request> = match (arguments.failed, &trials[..]) {
         (true, []) => vec![Request::Retry { trials: Retried::AllFailed }],
-        (false, [_, ..]) => trials.iter().map(|trial| Request::Retry { trials: Retried::One(trial.number) }).collect(),
-        (true, _) => return Err(Failure::usage("both trials and --failed are given").help("--failed means all that failed: leave the trials out")),
-        (false, []) => return Err(Failure::usage("say which trials are to be tried again").help("a trial's number, or --failed for all that failed")),
+        (false, [_, ..]) => trials
+            .iter()
+            .map(|trial| Request::Retry { trials: Retried::One(trial.number) })
+            .collect(),
+        (true, _) => {
+            return Err(Failure::usage("both trials and --failed are given")
+                .help("--failed means all that failed: leave the trials out"));
+        }
+        (false, []) => {
+            return Err(Failure::usage("say which trials are to be tried again")
+                .help("a trial's number, or --failed for all that failed"));
+        }
     };
     ask_all(&study, &requests, console)
 }

@@ -10,34 +10,37 @@ use clap::Args;
 use crossbeam_channel::Sender;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
-use super::check::{missing_program, prepare_data};
-use super::console::{Console, Talk, can_draw, life, shown};
+use super::check::{missing_files, prepare_data};
+use super::console::{Console, Talk, can_draw, life, shown, typed};
 use super::exit::{Exit, Failure};
 use super::export::{check_target, export_trial, target, test_winner};
+use super::failures;
+use super::foreground::{self, Foreground};
+use super::lineage;
+use super::overrides::sets;
 use super::request::post;
 use super::waiting::Waiting;
 use super::winner;
 use super::{DEFAULT_STORE, environment, starter, warm_start};
-use crate::checkpoint::Checkpoint;
-use crate::config::{self, ChangeClass, Moved};
-use crate::device::Slot;
+use crate::config::{self, ChangeClass, Moved, command_line};
 use crate::engine::{Input, Outcome};
-use crate::event::Request;
 use crate::export::Otherwise;
-use crate::lineage::masked_override;
-use crate::paths::{StudyFiles, component};
-use crate::reporters::wording::{count, extension, number, one_line};
-use crate::reporters::{Reporter, reporter};
+use crate::report::wording::{count, extension, number, one_line};
+use crate::report::{Reporter, plain, reporter};
 use crate::runner::ownership::{self, Owner, Unreachable};
 use crate::runner::process::{ProcessLauncher, own_program};
 use crate::runner::signals::{HangUp, SignalWatch};
 use crate::runner::slots::{Machine, remarks, slots, tried};
 use crate::runner::surroundings::look_around;
 use crate::runner::{self, Runner, RunnerError};
+use crate::storage::paths::{StudyFiles, component};
 use crate::storage::sqlite::{SqliteReader, SqliteStore};
 use crate::storage::{Holder, Storage, StorageError, StorageReader, StoredStudy};
-use crate::study::{Extension, StudySpec};
-use crate::tui::{RunnerEnd, Surroundings, TuiExit, TuiMode, run_tui};
+use crate::study::checkpoint::Checkpoint;
+use crate::study::device::Slot;
+use crate::study::event::Request;
+use crate::study::spec::{Extension, StudySpec};
+use crate::tui::{Detach, RunnerEnd, Surroundings, TuiExit, TuiMode, run_tui};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,9 +51,10 @@ Examples:
   hpsearch run study.toml --take-over      its runner died on another host
 
 On a terminal the live leaderboard is shown; into a pipe or a file, plain lines.
-Ctrl-C stops and saves; run again to go on. A study that was paused with
-`hpsearch pause` stays paused: `hpsearch resume`, or run with --resume, lets it
-go on.";
+To leave it, press `q`, then `d` to detach (the study goes on in the background,
+and `hpsearch watch` shows it) or `y` to stop. Ctrl-C stops and saves; run again
+to go on. A study that was paused with `hpsearch pause` stays paused until
+`hpsearch resume`, or until it is run with --resume.";
 
 /// What `hpsearch run` is told.
 #[derive(Clone, Debug, Args)]
@@ -62,7 +66,7 @@ pub struct RunArguments {
     /// Override a key of the study file, as often as needed
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub set: Vec<String>,
-    /// Go on although the space, the sampler, the pruner or what is enqueued changed
+    /// Go on although the space, the sampler, the pruner or [[enqueue]] changed
     #[arg(long)]
     pub accept: bool,
     /// Start a new study of this name from the file
@@ -75,18 +79,25 @@ pub struct RunArguments {
     /// that was restarted under another name
     #[arg(long)]
     pub take_over: bool,
-    /// Go on without checkpoints that cannot be reached: they are gone for good
+    /// Go on without checkpoints that cannot be found: they are gone for good
     #[arg(long)]
     pub forget_checkpoints: bool,
-    /// Print one line for each thing that matters
+    /// Print plain lines instead of the live leaderboard
     #[arg(long, group = "form")]
     pub plain: bool,
     /// Print the journal as JSON lines
     #[arg(long, group = "form")]
     pub events: bool,
-    /// No live leaderboard, even on a terminal (the same as --plain)
+    /// The same as --plain
     #[arg(long, group = "form")]
     pub no_tui: bool,
+}
+
+impl RunArguments {
+    /// Whether the run is shown on live screens.
+    pub fn is_on_screen(&self, console: &Console) -> bool {
+        !self.plain && !self.events && !self.no_tui && console.talk != Talk::Quiet && can_draw()
+    }
 }
 
 /// Runs it to its end, or until it is interrupted.
@@ -101,46 +112,78 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     }
     let checked = config::load_with_warnings(&file, &arguments.set)?;
     console.warn(&checked.warnings);
-    let mut spec = checked.spec;
+    let mut spec = checked.spec.clone();
     if let Some(name) = &arguments.fork {
         if !config::is_study_name(name) {
-            return Err(Failure::usage(format!("`{}` cannot be a study's name", one_line(name))).help(config::STUDY_NAME_RULE));
+            return Err(Failure::usage(format!("`{}` cannot be a study's name", one_line(name)))
+                .help(config::STUDY_NAME_RULE));
         }
         spec.name.clone_from(name);
     }
     let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
     remarks(&places).iter().for_each(|remark| console.say(remark));
     let path = std::path::absolute(&console.store)?;
+    let is_new = !path.exists();
+    if is_new {
+        checked.begins()?;
+    }
+    if let Some(failure) = stored_beside_its_file(&spec, &file, &path, arguments, console) {
+        return Err(failure);
+    }
     let mut store = SqliteStore::open(&path)?;
+    console.mention(&format!(
+        "store: {}{}",
+        one_line(&path.display().to_string()),
+        if is_new { " (new)" } else { "" }
+    ));
     console.tell_migration(store.reader());
     let known = store.study(&spec.name)?;
+    if !known.as_ref().is_some_and(|known| command_line::has_earlier_rules(&known.spec, &spec)) {
+        checked.begins()?;
+    }
     if let Some(known) = &known {
-        // The file does not know of `hpsearch extend`.
+        // The file does not know of `hpsearch extend`, nor of the rules the study began with.
         spec.budget.extend(known.extension);
+        command_line::keep_rules(&known.spec, &mut spec);
         tell_extension(known, &arguments.set, console);
     }
     if let Some(known) = &known {
-        let marked = ownership::owner(&StudyFiles::of(&spec, known.directory.as_deref(), &path).directory());
+        let marked =
+            ownership::owner(&StudyFiles::of(&spec, known.directory.as_deref(), &path).directory());
         // A project that was copied as a whole has its store at the same place in it as its original.
         let is_copied = |moved: &Moved| match &marked {
-            Owner::Store { path: before, .. } => before.strip_prefix(&moved.from).is_ok_and(|below| path == moved.to.join(below)),
+            Owner::Store { path: before, .. } => {
+                before.strip_prefix(&moved.from).is_ok_and(|below| path == moved.to.join(below))
+            }
             _ => false,
         };
-        let rebased = config::moved(&known.spec, &spec, &|moved| moved.to.exists() && (!moved.from.exists() || is_copied(moved)));
+        let rebased = config::moved(&known.spec, &spec, &|moved| {
+            moved.to.exists() && (!moved.from.exists() || is_copied(moved))
+        });
         if let Some((Moved { from, to }, _)) = &rebased {
             let how = if from.exists() { "copied" } else { "moved" };
-            console.say(&format!("the project was {how} from {} to {}", from.display(), to.display()));
+            console.say(&format!(
+                "the project was {how} from {} to {}",
+                from.display(),
+                to.display()
+            ));
         }
-        let before = StoredStudy { spec: rebased.map_or_else(|| known.spec.clone(), |(_, spec)| spec), ..known.clone() };
+        let before = StoredStudy {
+            spec: rebased.map_or_else(|| known.spec.clone(), |(_, spec)| spec),
+            ..known.clone()
+        };
         if let Some(exit) = refuse_change(&store, &before, &spec, arguments, &file, console)? {
             return Ok(exit);
         }
     }
-    check_target(&spec, &file, known.as_ref().map(|known| (&store as &dyn StorageReader, known.id)), console)?;
+    check_target(
+        &spec,
+        &file,
+        known.as_ref().map(|known| (&store as &dyn StorageReader, known.id)),
+        console,
+    )?;
     warm_start::settle(&mut spec, known.as_ref().map(|known| &known.spec), &store, console)?;
-    if let Some(warning) = missing_program(&spec) {
-        console.say(&warning);
-    }
+    missing_files(&spec).iter().for_each(|missing| console.say(&missing.to_string()));
     let prepared = prepare_data(&spec, console)?;
     for line in &prepared.findings {
         if known.is_none() || console.talk == Talk::Verbose {
@@ -149,7 +192,9 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     }
     if let Some(known) = known.as_ref().filter(|_| arguments.take_over) {
         match runner::take_over(&mut store, known)? {
-            Some(Holder { pid, host, .. }) => console.say(&format!("taken over from process {pid} on `{}`", one_line(&host))),
+            Some(Holder { pid, host, .. }) => {
+                console.say(&format!("taken over from process {pid} on `{}`", one_line(&host)))
+            }
             None => console.say("--take-over: no process of another host holds the study"),
         }
     }
@@ -157,42 +202,105 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     if arguments.resume && store.summary(study.id)?.paused.is_some() {
         store.request(study.id, runner::now(), &Request::ResumeStudy)?;
     }
-    let found = look_around(&spec, prepared.directory.as_deref(), &store.reader().salt()?);
+    let words = std::env::args_os;
+    let command = foreground::command_line(words()).unwrap_or_else(|| words().collect());
+    let found = look_around(&spec, command, prepared.directory.as_deref(), &store.reader().salt()?);
+    lineage::say_changed_programs(
+        store.reader(),
+        &store.summary(study.id)?,
+        &found.lineage,
+        console,
+    )?;
     // Where another process runs the study, that is told, and its trials are not disturbed.
-    let places = if store.summary(study.id)?.held.is_none() { working(places, &spec, console)? } else { places };
-    let unreachable = if arguments.forget_checkpoints { Unreachable::Forget } else { Unreachable::Refuse };
+    let places = if store.summary(study.id)?.held.is_none() {
+        working(places, &spec, console)?
+    } else {
+        places
+    };
+    let unreachable =
+        if arguments.forget_checkpoints { Unreachable::Forget } else { Unreachable::Refuse };
     let before = study.directory.clone();
     let study = ownership::claim(&mut store, study, &path, unreachable)?;
     let own = component(&spec.name);
     if study.directory != before && study.directory.as_ref() != Some(&own) {
         let directory = study.files(&path).directory();
-        console.say(&format!("files of trials go to {}: `{own}` beside it belongs to another store", shown(&directory)));
+        console.say(&format!(
+            "files of trials go to {}: `{own}` beside it belongs to another store",
+            shown(&directory)
+        ));
     }
     let missing = |checkpoint: &Checkpoint| matches!(checkpoint.path.try_exists(), Ok(false));
-    let gone = store.checkpoints(study.id)?.iter().filter(|(_, checkpoint)| missing(checkpoint)).count();
+    let gone =
+        store.checkpoints(study.id)?.iter().filter(|(_, checkpoint)| missing(checkpoint)).count();
     if gone > 0 {
-        console.say(&format!("{} missing, and forgotten: trials that need one begin again", count(gone as u64, "checkpoint")));
+        console.say(&format!(
+            "{} missing, and forgotten: trials that need one begin again",
+            count(gone as u64, "checkpoint")
+        ));
     }
     let protected = vec![path.clone(), std::path::absolute(&file)?];
-    let launcher = ProcessLauncher::new(own_program(), Arc::new(spec.clone()), path.clone(), study.files(&path), protected);
+    let launcher = ProcessLauncher::new(
+        own_program(),
+        Arc::new(spec.clone()),
+        path.clone(),
+        study.files(&path),
+        protected,
+    );
     // Orphans of a supervisor that is killed become ours to kill, wherever they fled to.
-    let _refused_by_old_kernels = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let (outcome, signal) = if arguments.plain || arguments.events || arguments.no_tui || console.talk == Talk::Quiet || !can_draw() {
-        let mut runner = Runner::start(&mut store, &study, places, Box::new(launcher), &path)?.describe(found)?;
-        if let Some(reporter) = lines(arguments, console.talk) {
+    let _refused_by_old_kernels =
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let form = if arguments.is_on_screen(console) { Form::Screens } else { Form::Lines };
+    let (outcome, signal) = if form == Form::Lines {
+        let mut runner = Runner::start(&mut store, &study, places, Box::new(launcher), &path)?
+            .describe(found)?;
+        if let Some(reporter) = lines(arguments, console) {
             // A file of its own: the lock of `stdout` would be held for as long as a reader does not read.
-            runner.report_to(reporter, Box::new(File::from(io::stdout().as_fd().try_clone_to_owned()?)))?;
+            runner.report_to(
+                reporter,
+                Box::new(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
+            )?;
         }
-        let signals = SignalWatch::start(runner.inputs(), HangUp::Leaves).map_err(no_signals)?;
+        let signals =
+            SignalWatch::start(runner.inputs(), HangUp::Leaves, None).map_err(no_signals)?;
         (runner.run()?, signals.received())
     } else {
-        on_screen(store, &study, console, |store| Runner::start(store, &study, places, Box::new(launcher), &path)?.describe(found))?
+        let log = study.files(&path).directory().join(ownership::RUN_LOG);
+        match on_screen(store, &study, &log, console, |store| {
+            Runner::start(store, &study, places, Box::new(launcher), &path)?.describe(found)
+        })? {
+            Left::Over(outcome, signal) => (outcome, signal),
+            // What it was told once holds no more.
+            Left::ToRunAgain => {
+                return run(&RunArguments { take_over: false, ..arguments.clone() }, console);
+            }
+        }
     };
-    conclude(&outcome, signal, &study, &file, arguments, console)
+    conclude(&outcome, signal, form, (&study, &file), arguments, console)
+}
+
+/// How a run is shown while it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Live screens.
+    Screens,
+    /// Lines, or nothing.
+    Lines,
+}
+
+/// How a run with screens was left.
+enum Left {
+    /// It is over: how it ended, and the signal that ended it.
+    Over(Outcome, Option<i32>),
+    /// It was over, and more was asked of the study on its screens.
+    ToRunAgain,
 }
 
 /// The places on devices that work.
-fn working(places: Vec<Slot>, spec: &StudySpec, console: &mut Console) -> Result<Vec<Slot>, Failure> {
+fn working(
+    places: Vec<Slot>,
+    spec: &StudySpec,
+    console: &mut Console,
+) -> Result<Vec<Slot>, Failure> {
     let waiting = Waiting::start("trying the devices", console);
     let found = tried(places, &spec.devices, &spec.program);
     drop(waiting);
@@ -205,8 +313,14 @@ fn tell_extension(known: &StoredStudy, set: &[String], console: &mut Console) {
     if !known.extension.is_nothing() {
         let more = extension(known.extension);
         let over_set = set.iter().any(|word| word.trim_start().starts_with("budget."));
-        let take_back = if over_set { format!("; `--set` is raised by it too: set {more} less to take it back") } else { String::new() };
-        console.say(&format!("budget: {more} more than the file says, by `hpsearch extend`{take_back}"));
+        let take_back = if over_set {
+            format!("; `--set` is raised by it too: set {more} less to take it back")
+        } else {
+            String::new()
+        };
+        console.say(&format!(
+            "budget: {more} more than the file says, by `hpsearch extend`{take_back}"
+        ));
     }
 }
 
@@ -214,19 +328,50 @@ fn tell_extension(known: &StoredStudy, set: &[String], console: &mut Console) {
 fn named_like_a_study(file: &Path, console: &Console) -> Option<Failure> {
     let name = file.to_str().filter(|_| !file.exists())?;
     SqliteReader::open(&console.store).ok()?.study(name).ok()??;
-    let failure = Failure::usage(format!("`{name}` is a study of the store, and running it takes its file"));
+    let failure =
+        Failure::usage(format!("`{name}` is a study of the store, and running it takes its file"));
     Some(failure.help("`hpsearch run STUDY.toml` goes on with it; `hpsearch watch` and `hpsearch show` take the name"))
+}
+
+/// The error about a study that the store beside its file has, and the one of this directory has not: nobody chose to begin it again.
+fn stored_beside_its_file(
+    spec: &StudySpec,
+    file: &Path,
+    here: &Path,
+    arguments: &RunArguments,
+    console: &Console,
+) -> Option<Failure> {
+    let there = std::path::absolute(file).ok()?.parent()?.join(DEFAULT_STORE);
+    let is_same = || matches!((there.canonicalize(), here.canonicalize()), (Ok(there), Ok(here)) if there == here);
+    if console.is_store_named || !there.is_file() || is_same() {
+        return None;
+    }
+    let has = |store: &Path| {
+        SqliteReader::open(store).ok().and_then(|reader| reader.study(&spec.name).ok()?).is_some()
+    };
+    if (here.exists() && has(here)) || !has(&there) {
+        return None;
+    }
+    let name = one_line(&spec.name);
+    let failure = Failure::usage(format!(
+        "the study `{name}` is in the store beside its file, and there is none of it in this directory"
+    ));
+    let run = format!("hpsearch run {}{}", shown(file), sets(&arguments.set));
+    Some(failure.help(format!(
+        "`{run} --store {}` goes on with it; `{run} --store {DEFAULT_STORE}` begins it anew here",
+        typed(&there)
+    )))
 }
 
 fn no_signals(source: io::Error) -> RunnerError {
     RunnerError::System { doing: "listen for signals", source }
 }
 
-fn lines(arguments: &RunArguments, talk: Talk) -> Option<Box<dyn Reporter>> {
+fn lines(arguments: &RunArguments, console: &Console) -> Option<Box<dyn Reporter>> {
     if arguments.events {
         return reporter("events");
     }
-    if talk == Talk::Quiet { None } else { reporter("plain") }
+    if console.talk == Talk::Quiet { None } else { Some(plain(console.store_option())) }
 }
 
 /// Shows what changed since the study was stored; the exit code if it may not go on like that.
@@ -238,23 +383,37 @@ fn refuse_change(
     file: &Path,
     console: &mut Console,
 ) -> Result<Option<Exit>, Failure> {
-    let mut changes = config::difference(&known.spec, spec);
+    let mut changes =
+        config::difference_to_stored(&known.spec, spec, store.summary(known.id)?.counts.complete);
     changes.extend(environment::changes(store.reader(), known.id, spec)?);
     if changes.is_empty() {
         return Ok(None);
     }
-    console.say(&format!("study `{}` changed since it was last run:", spec.name));
-    for change in &changes {
-        console.say(&format!("  {change}"));
-    }
-    let file = shown(file);
-    match changes.iter().map(|change| change.class).max() {
+    let class = changes.iter().map(|change| change.class).max();
+    let is_refused = match class {
+        Some(ChangeClass::NeedsFork) => true,
+        Some(ChangeClass::NeedsAccept) => !arguments.accept,
+        _ => false,
+    };
+    // Why nothing runs is an error, which `-q` prints, too.
+    let say: &dyn Fn(&str) =
+        if is_refused { &|text| console.complain(text) } else { &|text| console.say(text) };
+    say(&format!("study `{}` changed since it was last run:", spec.name));
+    changes.iter().for_each(|change| say(&format!("  {change}")));
+    let run = format!("run {}{}", shown(file), sets(&arguments.set));
+    match class {
         Some(ChangeClass::NeedsFork) => {
-            console.say(&format!("its trials cannot be compared any more: `hpsearch run {file} --fork NAME` starts a new study; or undo the change"));
+            let fork = console.next(&format!("{run} --fork NAME"));
+            say(&format!(
+                "its trials cannot be compared any more: {fork} starts a new study; or undo the change"
+            ));
             Ok(Some(Exit::StudyChanged))
         }
-        Some(ChangeClass::NeedsAccept) if !arguments.accept => {
-            console.say(&format!("`hpsearch run {file} --accept` goes on with the new search; or undo the change"));
+        Some(ChangeClass::NeedsAccept) if is_refused => {
+            say(&format!(
+                "{} goes on with the new search; or undo the change",
+                console.next(&format!("{run} --accept"))
+            ));
             Ok(Some(Exit::StudyChanged))
         }
         _ => Ok(None),
@@ -262,7 +421,11 @@ fn refuse_change(
 }
 
 /// The study in the store, as the file has it now.
-fn settle(store: &mut SqliteStore, known: Option<StoredStudy>, spec: &StudySpec) -> Result<StoredStudy, Failure> {
+fn settle(
+    store: &mut SqliteStore,
+    known: Option<StoredStudy>,
+    spec: &StudySpec,
+) -> Result<StoredStudy, Failure> {
     match known {
         // The values of `[command] env` are in the file's specification only.
         Some(known) if known.spec == *spec => Ok(StoredStudy { spec: spec.clone(), ..known }),
@@ -276,9 +439,18 @@ fn settle(store: &mut SqliteStore, known: Option<StoredStudy>, spec: &StudySpec)
         None => {
             let now = runner::now();
             match store.create_study(now, spec) {
-                Ok(id) => Ok(StoredStudy { id, spec: spec.clone(), extension: Extension::default(), created: now, directory: None }),
+                Ok(id) => Ok(StoredStudy {
+                    id,
+                    spec: spec.clone(),
+                    extension: Extension::default(),
+                    created: now,
+                    directory: None,
+                }),
                 // Another runner of the same file was faster, a moment ago: who runs the study is decided by the lease.
-                Err(error @ StorageError::Exists { .. }) => store.study(&spec.name)?.filter(|known| known.spec == *spec).ok_or_else(|| error.into()),
+                Err(error @ StorageError::Exists { .. }) => store
+                    .study(&spec.name)?
+                    .filter(|known| known.spec == *spec)
+                    .ok_or_else(|| error.into()),
                 Err(error) => Err(error.into()),
             }
         }
@@ -303,12 +475,14 @@ impl Drop for InOrder {
 fn on_screen(
     mut store: SqliteStore,
     study: &StoredStudy,
+    log: &Path,
     console: &Console,
     start: impl for<'a> FnOnce(&'a mut SqliteStore) -> Result<Runner<'a>, RunnerError> + Send,
-) -> Result<(Outcome, Option<i32>), Failure> {
+) -> Result<Left, Failure> {
     let reader = SqliteReader::open(&console.store)?;
     let ended: Ended = Arc::default();
-    let (inputs_tx, inputs_rx) = crossbeam_channel::bounded::<Result<Sender<Input>, RunnerError>>(1);
+    let (inputs_tx, inputs_rx) =
+        crossbeam_channel::bounded::<Result<Sender<Input>, RunnerError>>(1);
     std::thread::scope(|scope| {
         let ended_there = Arc::clone(&ended);
         let running = scope.spawn(move || {
@@ -333,13 +507,27 @@ fn on_screen(
         let inputs = match inputs_rx.recv() {
             Ok(Ok(inputs)) => inputs,
             Ok(Err(error)) => return Err(Failure::from(error)),
-            Err(_) => return Err(Failure::new(Exit::Internal, "the runner ended before it began").help(AGAIN)),
+            Err(_) => {
+                return Err(
+                    Failure::new(Exit::Internal, "the runner ended before it began").help(AGAIN)
+                );
+            }
         };
         let _in_order = InOrder(inputs.clone());
-        let signals = SignalWatch::start(inputs.clone(), HangUp::IsTheScreens).map_err(no_signals)?;
+        let signals = SignalWatch::start(
+            inputs.clone(),
+            HangUp::IsTheScreens,
+            console.foreground.as_ref().map(Foreground::signals),
+        )
+        .map_err(no_signals)?;
         let store = console.store.clone();
         let mut surroundings = Surroundings {
             mode: TuiMode::Embedded,
+            detach: if console.foreground.is_some() {
+                Detach::Possible
+            } else {
+                Detach::Impossible
+            },
             look: console.look,
             store: console.store.clone(),
             // What is asked after the end is done here and now.
@@ -349,24 +537,46 @@ fn on_screen(
         };
         let left = run_tui(Box::new(reader), study.id, &mut surroundings);
         match &left {
-            Ok(TuiExit::Left) => {}
+            Ok(TuiExit::Left | TuiExit::RunAgain) => {}
+            Ok(TuiExit::Detached) => detach(study, log, console),
             Ok(TuiExit::KillNow) => drop(inputs.send(Input::KillAll)),
             // Without a screen nobody could stop it any more: it is left in order.
             Ok(TuiExit::Gone) | Err(_) => drop(inputs.send(Input::Interrupt)),
         }
-        let outcome = running.join().map_err(|_| Failure::new(Exit::Internal, "the runner panicked").help(AGAIN))?;
-        left?;
-        let (outcome, _store) = outcome.ok_or_else(|| Failure::new(Exit::Internal, "the runner did not start").help(AGAIN))?;
-        Ok((outcome?, signals.received()))
+        let outcome = running
+            .join()
+            .map_err(|_| Failure::new(Exit::Internal, "the runner panicked").help(AGAIN))?;
+        let left = left?;
+        let (outcome, _store) = outcome
+            .ok_or_else(|| Failure::new(Exit::Internal, "the runner did not start").help(AGAIN))?;
+        if left == TuiExit::RunAgain {
+            return Ok(Left::ToRunAgain);
+        }
+        Ok(Left::Over(outcome?, signals.received()))
     })
+}
+
+/// Lets the run go on without its terminal. Where that cannot be, it stays on it, without its screen.
+fn detach(study: &StoredStudy, log: &Path, console: &Console) {
+    let (name, pid) = (&study.spec.name, std::process::id());
+    let says = || {
+        console.say(&format!("study `{name}` goes on in the background, as process {pid}; what it says at its end goes to {}", shown(log)));
+        let [watch, stop] = ["watch", "stop"].map(|verb| console.next(&format!("{verb} {name}")));
+        console.say(&format!("{watch} shows it, {stop} stops it"));
+    };
+    let detached = console.foreground.as_ref().map(|foreground| foreground.detach(log, says));
+    if let Some(Err(error)) = detached {
+        let log = shown(log);
+        console.say(&format!("cannot detach, `{log}` or a session is refused ({error}): the study goes on here without its screen; Ctrl-C stops it"));
+    }
 }
 
 /// Says how it ended, exports if the study says so, and gives the exit code.
 fn conclude(
     outcome: &Outcome,
     signal: Option<i32>,
-    study: &StoredStudy,
-    file: &Path,
+    form: Form,
+    (study, file): (&StoredStudy, &Path),
     arguments: &RunArguments,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
@@ -375,44 +585,89 @@ fn conclude(
     let reader = SqliteReader::open(&console.store)?;
     let summary = reader.summary(study.id)?;
     let name = &study.spec.name;
-    let (place, file, store) = (file, shown(file), store_option(console));
+    let (place, file) = (file, shown(file));
     // The plain reporter has said this already.
-    let is_told = (arguments.plain || arguments.no_tui || !can_draw()) && !arguments.events && console.talk != Talk::Quiet;
+    let is_told = form == Form::Lines && !arguments.events && console.talk != Talk::Quiet;
     if !is_told {
         console.say(&format!("study `{name}`: {}", outcome.reason()));
     }
     if let (Some((trial, value)), false) = (summary.best, is_told) {
         let total = count(summary.counts.total(), "trial");
-        console.say(&format!("best of {total}: trial {trial} with {} {}", study.spec.objective().metric, number(value)));
+        console.say(&format!(
+            "best of {total}: trial {trial} with {} {}",
+            study.spec.objective().metric,
+            number(value)
+        ));
     }
     match outcome {
         Outcome::Finished(_) => {
-            if let Err(failure) = test_winner(&mut SqliteStore::open(&console.store)?, study, console) {
-                console.say(&format!("the winner was not measured on the test split; `hpsearch export` tries again: {failure}"));
+            if let Err(failure) =
+                test_winner(&mut SqliteStore::open(&console.store)?, study, console)
+            {
+                let again = console.next(&format!("export {name}"));
+                console.say(&format!(
+                    "the winner was not measured on the test split; {again} tries again: {failure}"
+                ));
             }
             if let Some(race) = winner::view(&reader, &summary)?.as_ref().and_then(winner::race) {
                 console.say(&format!("race: {race}"));
             }
             if let (true, Some(directory)) = (study.spec.export.on_finish, &study.spec.export.dir) {
-                let target = target(directory, &study.spec, Some(place), Some((&reader, study.id)), console)?;
-                export_trial(&reader, &summary, None, study.spec.export.quantize, (&target, Otherwise::Beside), console)?;
+                let target = target(
+                    directory,
+                    &study.spec,
+                    Some(place),
+                    Some((&reader, study.id)),
+                    console,
+                )?;
+                export_trial(
+                    &reader,
+                    &summary,
+                    None,
+                    study.spec.export.quantize,
+                    (&target, Otherwise::Beside),
+                    console,
+                )?;
             } else if summary.best.is_some() {
-                console.say(&format!("`hpsearch best {name}{store}` shows it, `hpsearch export {name}{store} -o DIR` takes it"));
+                let [best, export] = [format!("best {name}"), format!("export {name} -o DIR")]
+                    .map(|words| console.next(&words));
+                console.say(&format!("{best} shows it, {export} takes it"));
             }
             Ok(Exit::Done)
         }
         Outcome::NoValue(_) => {
-            console.say(&format!("`hpsearch trials {name}{store}` says why each trial ended, `hpsearch logs {name} N{store}` what it printed"));
+            let [trials, logs] = [format!("trials {name}"), format!("logs {name} N")]
+                .map(|words| console.next(&words));
+            console.say(&format!("{trials} says why each trial ended, {logs} what it printed"));
+            if summary.counts.failed > 0 {
+                failures::say_what_next(
+                    &reader,
+                    &summary,
+                    &command_to_go_on(arguments, &file, console),
+                    console,
+                )?;
+            }
             Ok(Exit::NoCompletedTrial)
         }
         Outcome::TooManyFailures(_) => {
-            console.say(&format!("`hpsearch logs {name} N{store}` shows what trial N printed; raise budget.failures to go on"));
+            failures::say_what_next(
+                &reader,
+                &summary,
+                &command_to_go_on(arguments, &file, console),
+                console,
+            )?;
             Ok(Exit::FailureLimit)
         }
         Outcome::Interrupted(_) => {
-            console.say(&format!("nothing is lost; go on with: {}", command_to_go_on(arguments, &file, &store)));
+            console.say(&format!(
+                "nothing is lost; go on with: {}",
+                command_to_go_on(arguments, &file, console)
+            ));
             if summary.paused.is_some() {
-                console.say(&format!("it stays paused until `hpsearch resume {name}{store}`, or until it is run with --resume"));
+                let resume = console.next(&format!("resume {name}"));
+                console.say(&format!(
+                    "it stays paused until {resume}, or until it is run with --resume"
+                ));
             }
             Ok(match signal {
                 Some(SIGTERM) => Exit::Terminated,
@@ -424,7 +679,7 @@ fn conclude(
             let help = format!(
                 "nothing is lost, and no trial failed: make room on the disk (`df -h`, `df -i`), raise the limit (`ulimit -n`, `ulimit -u`) or \
                  allow writing there, then go on with: {}",
-                command_to_go_on(arguments, &file, &store)
+                command_to_go_on(arguments, &file, console)
             );
             Err(Failure::new(Exit::Store, reason.clone()).help(help))
         }
@@ -432,15 +687,9 @@ fn conclude(
     }
 }
 
-fn command_to_go_on(arguments: &RunArguments, file: &str, store: &str) -> String {
-    let sets: String = arguments.set.iter().map(|set| format!(" --set '{}'", masked_override(set))).collect();
+fn command_to_go_on(arguments: &RunArguments, file: &str, console: &Console) -> String {
     let fork = arguments.fork.as_ref().map_or(String::new(), |fork| format!(" --fork {fork}"));
-    format!("hpsearch run {file}{sets}{fork}{store}")
-}
-
-/// ` --store PATH`, where it is not the default one.
-fn store_option(console: &Console) -> String {
-    if console.store == Path::new(DEFAULT_STORE) { String::new() } else { format!(" --store {}", console.store.display()) }
+    format!("hpsearch run {file}{}{fork}{}", sets(&arguments.set), console.store_option())
 }
 
 /// After a mistake that is not the user's.
@@ -450,8 +699,11 @@ impl From<RunnerError> for Failure {
     fn from(error: RunnerError) -> Self {
         match error {
             RunnerError::Storage(error) => Failure::from(error),
-            RunnerError::Engine(error) => Failure::new(Exit::Usage, error).help("`hpsearch check FILE` looks at the study file without running it"),
-            RunnerError::Unreachable { .. } | RunnerError::Files { .. } => Failure::new(Exit::Store, error),
+            RunnerError::Engine(error) => Failure::new(Exit::Usage, error)
+                .help("`hpsearch check FILE` looks at the study file without running it"),
+            RunnerError::Unreachable { .. } | RunnerError::Files { .. } => {
+                Failure::new(Exit::Store, error)
+            }
             RunnerError::System { .. } => Failure::new(Exit::Internal, error).help(AGAIN),
         }
     }

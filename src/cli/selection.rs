@@ -1,8 +1,8 @@
 //! `--where` and `--sort`: which trials are meant, in what order, and how that is explained.
 
 use super::exit::Failure;
-use crate::query::{Filter, FilterError, SortKey};
 use crate::storage::{StorageReader, StudySummary};
+use crate::study::query::{Filter, FilterError, SortKey};
 
 /// How filters are written, for the end of a verb's help.
 const FILTERS: &str = "\
@@ -24,24 +24,44 @@ pub fn with_filters(examples: &str) -> String {
 }
 
 /// The filter that was written; all trials if none was.
-pub fn filter(reader: &dyn StorageReader, study: &StudySummary, text: Option<&str>) -> Result<Filter, Failure> {
+pub fn filter(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    text: Option<&str>,
+) -> Result<Filter, Failure> {
     match text {
         None => Ok(Filter::all()),
-        Some(text) => Filter::parse_with(text, &study.spec, &reader.metrics(study.id)?).map_err(|error| refused(&error, study)),
+        Some(text) => Filter::parse_with(text, &study.spec, &reader.metrics(study.id)?)
+            .map_err(|error| refused(&error, study)),
     }
 }
 
 /// The order that was written, and whether it is turned round.
-pub fn sort_key(reader: &dyn StorageReader, study: &StudySummary, text: &str) -> Result<(SortKey, bool), Failure> {
-    SortKey::parse_with(text, &study.spec, &reader.metrics(study.id)?).map_err(|error| refused(&error, study))
+pub fn sort_key(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    text: &str,
+) -> Result<(SortKey, bool), Failure> {
+    SortKey::parse_with(text, &study.spec, &reader.metrics(study.id)?)
+        .map_err(|error| refused(&error, study))
 }
 
 fn refused(error: &FilterError, study: &StudySummary) -> Failure {
     let failure = Failure::usage(error.to_string());
     match error {
         FilterError::UnknownName { suggestion: None, .. } => {
-            let names: Vec<String> = study.spec.space.dimensions().iter().map(|dimension| format!("`{}`", dimension.name)).collect();
-            failure.help(format!("the study's parameters are {}; its metric is `{}`", names.join(", "), study.spec.objective().metric))
+            let names: Vec<String> = study
+                .spec
+                .space
+                .dimensions()
+                .iter()
+                .map(|dimension| format!("`{}`", dimension.name))
+                .collect();
+            failure.help(format!(
+                "the study's parameters are {}; its metric is `{}`",
+                names.join(", "),
+                study.spec.objective().metric
+            ))
         }
         _ => failure,
     }

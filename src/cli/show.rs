@@ -12,27 +12,30 @@ use super::OutputForm;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::lineage;
-use super::ls::{elapsed, state};
+use super::moments::moment;
 use super::named_study;
+use super::progress::{elapsed, state};
 use super::trial_json::{BestJson, CountsJson, VERSION};
 use super::trial_words;
 use super::winner::{self, RunsJson};
-use crate::forecast::{Forecast, Span};
-use crate::lineage::Lineage;
-use crate::metric::Number;
-use crate::paths::files_directory;
-use crate::race::Race;
-use crate::reporters::ahead::{self, Running, look_ahead};
-use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{StudyState, bytes, count, duration, number, one_line, param};
+use crate::analysis::forecast::{Forecast, Span};
+use crate::report::ahead::{self, Running, look_ahead};
+use crate::report::table::{Align, Column};
+use crate::report::wording::{
+    StudyState, bytes, count, duration, no_best, number, one_line, param,
+};
 use crate::runner;
 use crate::samplers::{self, Situation};
-use crate::space::{Dimension, Distribution, Scale};
+use crate::storage::paths::files_directory;
 use crate::storage::{StorageReader, StoredRunner, StudySummary};
-use crate::study::{Count, Duplicates, PolicySpec, Program, StudySpec, ValueRule};
-use crate::time::Timestamp;
-use crate::trial::{TrialNumber, TrialState};
-use crate::view::StudyView;
+use crate::study::device::Device;
+use crate::study::finalists::Race;
+use crate::study::metric::Number;
+use crate::study::provenance::Lineage;
+use crate::study::space::{Dimension, Distribution, Scale};
+use crate::study::spec::{Count, Duplicates, PolicySpec, Program, StudySpec, ValueRule};
+use crate::study::state::StudyView;
+use crate::study::trial::{TrialNumber, TrialState};
 use trial::Form;
 
 const EXAMPLES: &str = "\
@@ -85,7 +88,7 @@ struct Answer<'a> {
 
 /// What is ahead of the study: each the likely value, and a range around it.
 #[derive(Serialize)]
-struct ForecastJson {
+pub struct ForecastJson {
     seconds_left: Option<[f64; 3]>,
     device_hours: Option<[f64; 3]>,
     cost: Option<[f64; 3]>,
@@ -122,9 +125,23 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
     let form = OutputForm::from(arguments.json);
     match (named.trials.as_slice(), arguments.changes) {
         ([], false) => {}
-        ([trial], changes) => return trial::show(&reader, &study, *trial, if changes { Form::Changes } else { Form::Whole(form) }, console),
-        ([], true) => return Err(Failure::usage("`--changes` is about a trial").help("write `hpsearch show STUDY 7 --changes`")),
-        _ => return Err(Failure::usage("one trial is shown at a time").help("`hpsearch trials` lists several, `hpsearch diff` compares two")),
+        ([trial], changes) => {
+            return trial::show(
+                &reader,
+                &study,
+                *trial,
+                if changes { Form::Changes } else { Form::Whole(form) },
+                console,
+            );
+        }
+        ([], true) => {
+            return Err(Failure::usage("`--changes` is about a trial")
+                .help("write `hpsearch show STUDY 7 --changes`"));
+        }
+        _ => {
+            return Err(Failure::usage("one trial is shown at a time")
+                .help("`hpsearch trials` lists several, `hpsearch diff` compares two"));
+        }
     }
     let state = state(&study);
     let effort = effort(&reader, &study, state)?;
@@ -137,7 +154,9 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             state: state.as_str(),
             finished: study.finished.as_deref(),
             trials: study.counts.into(),
-            best: study.best.map(|(number, value)| BestJson { number: number.0, value: Number(value) }),
+            best: study
+                .best
+                .map(|(number, value)| BestJson { number: number.0, value: Number(value) }),
             runs: view.as_ref().and_then(winner::runs).as_ref().map(RunsJson::from),
             race: view.as_ref().and_then(|view| view.race.as_ref()),
             seconds: effort.elapsed.as_secs_f64(),
@@ -147,16 +166,27 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             specification: &study.spec,
             lineage: runners.last().and_then(|runner| runner.lineage.as_ref()),
         })?,
-        OutputForm::Text => print(&study, state, &effort, &Behind { view: view.as_ref(), runners: &runners }, console)?,
+        OutputForm::Text => print(
+            &study,
+            state,
+            &effort,
+            &Behind { view: view.as_ref(), runners: &runners },
+            console,
+        )?,
     }
     Ok(Exit::Done)
 }
 
-fn effort(reader: &dyn StorageReader, study: &StudySummary, state: StudyState) -> Result<Effort, Failure> {
+fn effort(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    state: StudyState,
+) -> Result<Effort, Failure> {
     let (elapsed, used, now) = (elapsed(reader, study)?, reader.used(study.id)?, runner::now());
     let running = if state == StudyState::Running { Running::Yes } else { Running::No };
     let device_time = if running == Running::Yes { used.device_time(now) } else { used.busy };
-    let forecast = (state != StudyState::Finished).then(|| look_ahead(&study.spec, study.search_counts(), elapsed, used, now, running));
+    let forecast = (!matches!(state, StudyState::Finished | StudyState::Failed))
+        .then(|| look_ahead(&study.spec, study.search_counts(), elapsed, used, now, running));
     Ok(Effort { elapsed, device_time, forecast })
 }
 
@@ -166,15 +196,29 @@ struct Behind<'a> {
     runners: &'a [StoredRunner],
 }
 
-fn print(study: &StudySummary, state: StudyState, effort: &Effort, behind: &Behind<'_>, console: &mut Console) -> Result<(), Failure> {
+fn print(
+    study: &StudySummary,
+    state: StudyState,
+    effort: &Effort,
+    behind: &Behind<'_>,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let spec = &study.spec;
     let objective = spec.objective();
-    writeln!(console.out, "{}: {} {}", one_line(&spec.name), objective.direction.as_str(), one_line(&objective.metric))?;
+    writeln!(
+        console.out,
+        "{}: {} {}",
+        one_line(&spec.name),
+        objective.direction.as_str(),
+        one_line(&objective.metric)
+    )?;
     if let Some(description) = &spec.description {
         writeln!(console.out, "{}", one_line(description))?;
     }
     writeln!(console.out)?;
-    for (title, text) in how_far(study, state, effort).into_iter().chain(rules(study, console)) {
+    for (title, text) in
+        how_far(study, state, effort, console).into_iter().chain(rules(study, console))
+    {
         console.fact(title, &text)?;
         if let (true, Some(view)) = (title == "best", behind.view) {
             several_runs(view, console)?;
@@ -198,25 +242,50 @@ fn several_runs(view: &StudyView, console: &mut Console) -> Result<(), Failure> 
         console.fact("race", &race)?;
     }
     if let Some(test) = runs.and_then(|runs| runs.test) {
-        let metrics: Vec<String> = test.iter().map(|(name, value)| format!("{} {}", one_line(name), number(value))).collect();
+        let metrics: Vec<String> = test
+            .iter()
+            .map(|(name, value)| format!("{} {}", one_line(name), number(value)))
+            .collect();
         console.fact("test", &format!("{}, measured once", metrics.join(", ")))?;
     }
     Ok(())
 }
 
-fn how_far(study: &StudySummary, state: StudyState, effort: &Effort) -> Vec<(&'static str, String)> {
+fn how_far(
+    study: &StudySummary,
+    state: StudyState,
+    effort: &Effort,
+    console: &Console,
+) -> Vec<(&'static str, String)> {
     let mut counts = study.counts;
     let parts: Vec<String> = TrialState::ALL
         .into_iter()
-        .filter_map(|state| Some(*counts.of(state)).filter(|trials| *trials > 0).map(|trials| format!("{trials} {}", state.as_str())))
+        .filter_map(|state| {
+            Some(*counts.of(state))
+                .filter(|trials| *trials > 0)
+                .map(|trials| format!("{trials} {}", state.as_str()))
+        })
         .collect();
     let trials = if parts.is_empty() { "none yet".to_owned() } else { parts.join(", ") };
     let hours = ahead::device_hours(effort.device_time.as_secs_f64() / 3600.0);
-    let cost = study.spec.budget.price_of(effort.device_time).map(|cost| format!(", cost {cost:.2}")).unwrap_or_default();
-    let forecast = effort.forecast.as_ref().map(ahead::parts).filter(|parts| !parts.is_empty()).map(|parts| ("forecast", parts.join("; ")));
-    let best = study.best.map_or_else(|| "no complete trial yet".to_owned(), |(trial, value)| format!("{} (trial {trial})", number(value)));
+    let cost = study
+        .spec
+        .budget
+        .price_of(effort.device_time)
+        .map(|cost| format!(", cost {cost:.2}"))
+        .unwrap_or_default();
+    let forecast = effort
+        .forecast
+        .as_ref()
+        .map(ahead::parts)
+        .filter(|parts| !parts.is_empty())
+        .map(|parts| ("forecast", parts.join("; ")));
+    let best = study.best.map_or_else(
+        || no_best(study.counts),
+        |(trial, value)| format!("{} (trial {trial})", number(value)),
+    );
     let facts = [
-        ("state", state_in_words(study, state)),
+        ("state", state_in_words(study, state, console)),
         ("trials", trials),
         ("best", best),
         ("time", format!("{}; {hours}{cost}", duration(effort.elapsed))),
@@ -224,13 +293,20 @@ fn how_far(study: &StudySummary, state: StudyState, effort: &Effort) -> Vec<(&'s
     facts.into_iter().chain(forecast).chain([("created", moment(study.created))]).collect()
 }
 
-fn state_in_words(study: &StudySummary, state: StudyState) -> String {
+fn state_in_words(study: &StudySummary, state: StudyState, console: &Console) -> String {
+    let [resume, run] =
+        [format!("resume {}", one_line(&study.spec.name)), "run STUDY.toml".to_owned()]
+            .map(|words| console.next(&words));
     match (state, &study.held, &study.finished) {
-        (StudyState::Running, Some(held), _) => format!("running, by process {} on {}", held.holder.pid, one_line(&held.holder.host)),
-        (StudyState::Paused, ..) => "paused by you: `hpsearch resume` lets it go on".to_owned(),
-        (StudyState::Finished, _, Some(reason)) => format!("finished: {}", one_line(reason)),
-        (StudyState::Interrupted, ..) => "interrupted: its runner died; `hpsearch run` goes on".to_owned(),
-        (StudyState::Stopped, ..) => "stopped; `hpsearch run` goes on".to_owned(),
+        (StudyState::Running, Some(held), _) => {
+            format!("running, by process {} on {}", held.holder.pid, one_line(&held.holder.host))
+        }
+        (StudyState::Paused, ..) => format!("paused by you: {resume} lets it go on"),
+        (StudyState::Finished | StudyState::Failed, _, Some(reason)) => {
+            format!("{}: {}", state.as_str(), one_line(reason))
+        }
+        (StudyState::Interrupted, ..) => format!("interrupted: its runner died; {run} goes on"),
+        (StudyState::Stopped, ..) => format!("stopped; {run} goes on"),
         _ => state.as_str().to_owned(),
     }
 }
@@ -242,20 +318,50 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
         ValueRule::Last => "the last report of a trial",
     };
     let threads = count(u64::from(spec.devices.cpu_threads), "thread");
-    let within = spec.devices.memory.map(|memory| format!(" within {}", bytes(memory))).unwrap_or_default();
-    let shared = if spec.devices.packed { format!(", shared out as they are measured{within}") } else { String::new() };
-    let paused: String =
-        study.paused_devices.iter().map(|device| format!("; {device} is paused by you: `hpsearch resume --device {device}`")).collect();
-    let keep = spec.checkpoints.keep_best.map_or_else(|| "all".to_owned(), |best| format!("of the best {}", count(u64::from(best), "trial")));
-    let most = spec.checkpoints.max_disk.map(|most| format!(", {} at most", bytes(most))).unwrap_or_default();
+    let within =
+        spec.devices.memory.map(|memory| format!(" within {}", bytes(memory))).unwrap_or_default();
+    let shared = if spec.devices.packed {
+        format!(", shared out as they are measured{within}")
+    } else {
+        String::new()
+    };
+    let resume = |device: &Device| {
+        console.next(&format!("resume {} --device {device}", one_line(&spec.name)))
+    };
+    let paused: String = study
+        .paused_devices
+        .iter()
+        .map(|device| format!("; {device} is paused by you: {}", resume(device)))
+        .collect();
+    let keep = spec.checkpoints.keep_best.map_or_else(
+        || "all".to_owned(),
+        |best| format!("of the best {}", count(u64::from(best), "trial")),
+    );
+    let most = spec
+        .checkpoints
+        .max_disk
+        .map(|most| format!(", {} at most", bytes(most)))
+        .unwrap_or_default();
     vec![
-        ("value", format!("{value}; reports are counted in {}", clock(spec))),
+        ("value", format!("{value}; reports are counted in {}", spec.step.plural())),
         ("budget", budget(spec)),
         ("sampler", sampler(study)),
         ("pruner", policy(&spec.pruner)),
         ("program", program(&spec.program)),
-        ("devices", format!("{}{shared}, {threads} for each trial on the CPU{paused}", one_line(&spec.devices.select.join(", ")))),
-        ("checkpoints", format!("{keep}{most}, in {}", one_line(&shown(&files_directory(spec, &console.store))))),
+        (
+            "devices",
+            format!(
+                "{}{shared}, {threads} for each trial on the CPU{paused}",
+                one_line(&spec.devices.select.join(", "))
+            ),
+        ),
+        (
+            "checkpoints",
+            format!(
+                "{keep}{most}, in {}",
+                one_line(&shown(&files_directory(spec, &console.store)))
+            ),
+        ),
         ("seed", spec.seed.to_string()),
     ]
     .into_iter()
@@ -266,23 +372,19 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
 /// How configurations are compared, where it is not by one run each.
 fn comparison(spec: &StudySpec) -> Option<String> {
     let parts: Vec<String> = [
-        (spec.replicates > 1).then(|| format!("{} runs of each configuration that completes", spec.replicates)),
-        (spec.race > 0).then(|| format!("a race of the best {} at the end", spec.race)),
-        (spec.duplicates == Duplicates::Replicate).then(|| "a point proposed again is another run of it".to_owned()),
-        spec.deterministic.then(|| "decisions do not depend on who is faster".to_owned()),
+        (spec.replicates > 1)
+            .then(|| format!("{} runs of each configuration that completes", spec.replicates)),
+        (spec.race > 0)
+            .then(|| format!("a race at the end: the best {} run again on fresh seeds", spec.race)),
+        (spec.duplicates == Duplicates::Replicate)
+            .then(|| "a configuration that is proposed again runs on another seed".to_owned()),
+        spec.deterministic
+            .then(|| "deterministic: decisions do not depend on which trial is faster".to_owned()),
     ]
     .into_iter()
     .flatten()
     .collect();
     (!parts.is_empty()).then(|| parts.join("; "))
-}
-
-fn clock(spec: &StudySpec) -> &'static str {
-    match spec.step {
-        crate::study::StepClock::Epoch => "epochs",
-        crate::study::StepClock::Step => "steps",
-        crate::study::StepClock::Samples => "samples",
-    }
 }
 
 fn budget(spec: &StudySpec) -> String {
@@ -299,10 +401,12 @@ fn budget(spec: &StudySpec) -> String {
         budget.failures.map(|failures| format!("{} at most", count(failures, "failed trial"))),
         budget.trial_time.map(|time| format!("{} for each attempt", duration(time))),
         budget.stall_time.map(|time| format!("{} without a report", duration(time))),
-        budget.patience.map(|patience| format!("{} without a better one", count(patience, "trial"))),
-        budget.device_hours.map(|hours| format!("{hours} device-hours")),
-        budget.cost.map(|cost| format!("a cost of {cost}")),
-        budget.price_per_hour.map(|price| format!("{price} for a device-hour")),
+        budget
+            .patience
+            .map(|patience| format!("{} without a better one", count(patience, "trial"))),
+        budget.device_hours.map(|hours| format!("{} device-hours", number(hours))),
+        budget.cost.map(|cost| format!("a cost of {}", number(cost))),
+        budget.price_per_hour.map(|price| format!("{} for a device-hour", number(price))),
     ]
     .into_iter()
     .flatten()
@@ -317,22 +421,37 @@ fn sampler(study: &StudySummary) -> String {
     let unfinished = counts.queued + counts.running;
     let number = TrialNumber(finished + unfinished);
     let stopped = counts.pruned + counts.paused;
-    let situation = Situation { space: &spec.space, number, finished, stopped, unfinished, budget: spec.budget.trials };
+    let situation = Situation {
+        space: &spec.space,
+        number,
+        finished,
+        stopped,
+        unfinished,
+        budget: spec.budget.trials,
+    };
     let chosen = samplers::choice(&spec.sampler, &situation);
-    let next = chosen.map(|choice| format!("; next by {}: {}", choice.sampler, choice.reason)).unwrap_or_default();
+    let next = chosen
+        .map(|choice| format!("; next by {}: {}", choice.sampler, choice.reason))
+        .unwrap_or_default();
     format!("{}{next}", policy(&spec.sampler))
 }
 
 fn policy(policy: &PolicySpec) -> String {
-    let options: Vec<String> = policy.options.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-    let options = if options.is_empty() { String::new() } else { format!(" with {}", options.join(", ")) };
+    let options: Vec<String> =
+        policy.options.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    let options =
+        if options.is_empty() { String::new() } else { format!(" with {}", options.join(", ")) };
     one_line(&format!("{}{options}", policy.name))
 }
 
 fn program(program: &Program) -> String {
     match program {
         Program::Trainer { arguments, .. } => {
-            let task = arguments.get("task").and_then(serde_json::Value::as_str).map(|task| format!(", {task}")).unwrap_or_default();
+            let task = arguments
+                .get("task")
+                .and_then(serde_json::Value::as_str)
+                .map(|task| format!(", {task}"))
+                .unwrap_or_default();
             format!("the built-in trainer{}", one_line(&task))
         }
         Program::Command { run, .. } => format!("`{}`", one_line(&run.join(" "))),
@@ -340,28 +459,28 @@ fn program(program: &Program) -> String {
     }
 }
 
-/// A moment as people read it, in their time zone.
-pub fn moment(at: Timestamp) -> String {
-    let Ok(at) = jiff::Timestamp::from_microsecond(at.0) else {
-        return String::new();
-    };
-    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
-}
-
-/// A moment as programs read it: RFC 3339, in UTC.
-pub fn instant(at: Timestamp) -> String {
-    jiff::Timestamp::from_microsecond(at.0).map_or_else(|_| String::new(), |at| at.to_string())
-}
-
 fn space_columns(dimensions: &[Dimension]) -> Vec<Column> {
-    let cells = |cell: &dyn Fn(&Dimension) -> String| dimensions.iter().map(cell).collect::<Vec<_>>();
+    let cells =
+        |cell: &dyn Fn(&Dimension) -> String| dimensions.iter().map(cell).collect::<Vec<_>>();
     let mut columns = vec![
         Column::new("parameter", Align::Left, cells(&|dimension| one_line(&dimension.name))),
-        Column::new("kind", Align::Left, cells(&|dimension| kind(&dimension.distribution).to_owned())),
-        Column::new("values", Align::Left, cells(&|dimension| one_line(&values(&dimension.distribution)))),
+        Column::new(
+            "kind",
+            Align::Left,
+            cells(&|dimension| kind(&dimension.distribution).to_owned()),
+        ),
+        Column::new(
+            "values",
+            Align::Left,
+            cells(&|dimension| one_line(&values(&dimension.distribution))),
+        ),
     ];
     if dimensions.iter().any(|dimension| dimension.prior.is_some()) {
-        columns.push(Column::new("expected", Align::Left, cells(&|dimension| dimension.prior.as_ref().map_or_else(String::new, param))));
+        columns.push(Column::new(
+            "prior",
+            Align::Left,
+            cells(&|dimension| dimension.prior.as_ref().map_or_else(String::new, param)),
+        ));
     }
     if dimensions.iter().any(|dimension| dimension.when.is_some()) {
         columns.push(Column::new("only when", Align::Left, cells(&condition)));
@@ -382,12 +501,16 @@ fn kind(distribution: &Distribution) -> &'static str {
 fn values(distribution: &Distribution) -> String {
     match distribution {
         Distribution::Float { low, high, step, .. } => {
-            let step = step.map(|step| format!(" in steps of {}", param(&step.into()))).unwrap_or_default();
+            let step = step
+                .map(|step| format!(" in steps of {}", param(&step.into())))
+                .unwrap_or_default();
             format!("{} to {}{step}", param(&(*low).into()), param(&(*high).into()))
         }
         Distribution::Int { low, high, step: 1, .. } => format!("{low} to {high}"),
         Distribution::Int { low, high, step, .. } => format!("{low} to {high} in steps of {step}"),
-        Distribution::Choice { choices } => choices.iter().map(param).collect::<Vec<_>>().join(", "),
+        Distribution::Choice { choices } => {
+            choices.iter().map(param).collect::<Vec<_>>().join(", ")
+        }
     }
 }
 
@@ -395,7 +518,12 @@ fn condition(dimension: &Dimension) -> String {
     let Some(condition) = &dimension.when else {
         return String::new();
     };
-    let clauses: Vec<String> =
-        condition.0.iter().map(|(parent, values)| format!("{parent} is {}", values.iter().map(param).collect::<Vec<_>>().join(" or "))).collect();
+    let clauses: Vec<String> = condition
+        .0
+        .iter()
+        .map(|(parent, values)| {
+            format!("{parent} is {}", values.iter().map(param).collect::<Vec<_>>().join(" or "))
+        })
+        .collect();
     one_line(&clauses.join(" and "))
 }

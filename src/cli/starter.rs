@@ -25,13 +25,17 @@ pub fn offer() -> Result<PathBuf, Failure> {
     }
     let taken = FILES.iter().find(|(name, _)| PathBuf::from(name).exists());
     if let Some((name, _)) = taken.filter(|(name, _)| *name != "quickstart.toml") {
-        return Err(refusal().help(format!("an example would overwrite `{name}`: `hpsearch run STUDY.toml` runs a study of yours")));
+        return Err(refusal().help(format!(
+            "an example would overwrite `{name}`: `hpsearch run STUDY.toml` runs a study of yours"
+        )));
     }
     let file = PathBuf::from("quickstart.toml");
     if taken.is_some() {
         return Ok(file);
     }
-    eprint!("There is no study file here. Write an example (quickstart.toml and data/, 130 kB) and run it? [Y/n] ");
+    eprint!(
+        "There is no study file here. Write an example (quickstart.toml and data/, 130 kB) and run it? [Y/n] "
+    );
     io::stderr().flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

@@ -3,13 +3,17 @@
 use std::io::Write;
 
 use clap::Args;
+use serde::Serialize;
 
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
+use super::trial_json::VERSION;
 use super::trial_words::numbers;
-use crate::event::{Request, TAG_RULE, is_tag};
-use crate::reporters::wording::one_line;
+use crate::report::wording::one_line;
+use crate::storage::StudySummary;
+use crate::study::event::{Request, TAG_RULE, is_tag};
+use crate::study::trial::Trial;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,20 +32,44 @@ pub struct TagArguments {
     /// The study's name or file, trials of it, and tags to give (+) or take (-)
     #[arg(value_name = "STUDY, TRIALS, TAGS", allow_hyphen_values = true)]
     pub words: Vec<String>,
+    /// Print JSON: the tags, as they are now
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    version: u32,
+    study: &'a str,
+    tags: Vec<Line<'a>>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    /// Null for a tag of the study.
+    trial: Option<u64>,
+    tag: &'a str,
 }
 
 /// Gives, takes or shows.
 pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Failure> {
+    // Behind a first word that may begin with a sign, clap leaves options to us.
+    let is_json = arguments.json || arguments.words.iter().any(|word| word == "--json");
     let signed = |word: &&String| word.starts_with(['+', '-']);
-    let (tags, words): (Vec<&String>, Vec<&String>) = arguments.words.iter().partition(signed);
+    let given = arguments.words.iter().filter(|word| *word != "--json");
+    let (tags, words): (Vec<&String>, Vec<&String>) = given.partition(signed);
     let words: Vec<String> = words.into_iter().cloned().collect();
     if let Some(word) = words.iter().skip(1).find(|word| numbers(word).is_none()) {
         let word = one_line(word);
         return Err(Failure::usage(format!("`{word}` is no trial number"))
             .help(format!("a tag begins with its sign: `+{word}` gives it, `-{word}` takes it")));
     }
-    let tags: Vec<(String, bool)> = tags.into_iter().map(|word| read(word)).collect::<Result<_, _>>()?;
+    let tags: Vec<(String, bool)> =
+        tags.into_iter().map(|word| read(word)).collect::<Result<_, _>>()?;
     let (study, trials) = named(&words, console)?;
+    if tags.is_empty() && is_json {
+        return print_json(&study, &trials, console);
+    }
     if tags.is_empty() {
         if trials.is_empty() {
             writeln!(console.out, "{}", one_line(&study.tags.join(" ")))?;
@@ -51,22 +79,55 @@ pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Fail
         }
         return Ok(Exit::Done);
     }
-    let owners = if trials.is_empty() { vec![None] } else { trials.iter().map(|trial| Some(trial.number)).collect() };
+    let owners = if trials.is_empty() {
+        vec![None]
+    } else {
+        trials.iter().map(|trial| Some(trial.number)).collect()
+    };
     let of = |(tag, present): &(String, bool)| {
         let (tag, present) = (tag.clone(), *present);
-        owners.iter().map(move |trial| Request::Tag { trial: *trial, tag: tag.clone(), present }).collect::<Vec<_>>()
+        owners
+            .iter()
+            .map(move |trial| Request::Tag { trial: *trial, tag: tag.clone(), present })
+            .collect::<Vec<_>>()
     };
     let requests: Vec<Request> = tags.iter().flat_map(of).collect();
     let exit = ask_all(&study, &requests, console)?;
     console.say(if tags.iter().any(|(_, present)| *present) { "tagged" } else { "untagged" });
+    if is_json {
+        let (study, trials) = named(&words, console)?;
+        print_json(&study, &trials, console)?;
+    }
     Ok(exit)
+}
+
+/// The tags of these trials; of the study, where none is named.
+fn print_json(
+    study: &StudySummary,
+    trials: &[Trial],
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    let mut tags: Vec<Line> = study
+        .tags
+        .iter()
+        .filter(|_| trials.is_empty())
+        .map(|tag| Line { trial: None, tag })
+        .collect();
+    tags.extend(
+        trials.iter().flat_map(|trial| {
+            trial.tags.iter().map(|tag| Line { trial: Some(trial.number.0), tag })
+        }),
+    );
+    console.json(&Answer { version: VERSION, study: &study.spec.name, tags })?;
+    Ok(Exit::Done)
 }
 
 /// `+x` or `-x`: the tag, and whether it shall be there.
 fn read(word: &str) -> Result<(String, bool), Failure> {
     let tag = &word[1..];
     if !is_tag(tag) {
-        return Err(Failure::usage(format!("`{}` is no tag", one_line(word))).help(format!("tags are {TAG_RULE}: +keep, -draft")));
+        return Err(Failure::usage(format!("`{}` is no tag", one_line(word)))
+            .help(format!("tags are {TAG_RULE}: +keep, -draft")));
     }
     Ok((tag.to_owned(), word.starts_with('+')))
 }

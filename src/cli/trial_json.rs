@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::show::instant;
-use crate::device::Device;
-use crate::metric::Number;
-use crate::params::Params;
-use crate::trial::{Trial, TrialState};
-use crate::view::Counts;
+use super::moments::instant;
+use crate::study::device::Device;
+use crate::study::metric::Number;
+use crate::study::params::Params;
+use crate::study::state::Counts;
+use crate::study::trial::{Trial, TrialState};
 
 /// Version of all shapes.
 pub const VERSION: u32 = 1;
@@ -94,7 +94,11 @@ impl From<&Trial> for TrialJson {
             attempts: trial.attempts,
             reason: trial.reason.clone(),
             tags: trial.tags.clone(),
-            notes: trial.notes.iter().map(|note| NoteJson { at: instant(note.at), text: note.text.clone() }).collect(),
+            notes: trial
+                .notes
+                .iter()
+                .map(|note| NoteJson { at: instant(note.at), text: note.text.clone() })
+                .collect(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `[STUDY] [TRIALS..]`: words of which the first may name a study and the others are numbers of trials.
 
 use super::exit::Failure;
-use crate::trial::TrialNumber;
+use crate::study::trial::TrialNumber;
 
 /// A study and some of its trials, as the command line names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,11 +27,16 @@ pub fn read(words: &[String]) -> Result<Named, Failure> {
     }
     for word in rest {
         let numbers = numbers(word).ok_or_else(|| {
-            Failure::usage(format!("`{word}` is no trial number")).help("trials are written like `7`, `3,5` or `0-4`; the study comes before them")
+            Failure::usage(format!("`{word}` is no trial number"))
+                .help("trials are written like `7`, `3,5` or `0-4`; the study comes before them")
         })?;
-        named.trials.extend(numbers.into_iter().filter(|number| !named.trials.contains(number)).collect::<Vec<_>>());
+        named.trials.extend(
+            numbers.into_iter().filter(|number| !named.trials.contains(number)).collect::<Vec<_>>(),
+        );
         if named.trials.len() > MOST {
-            return Err(Failure::usage(format!("more than {MOST} trials are named")).help("name fewer"));
+            return Err(
+                Failure::usage(format!("more than {MOST} trials are named")).help("name fewer")
+            );
         }
     }
     Ok(named)
@@ -39,7 +44,9 @@ pub fn read(words: &[String]) -> Result<Named, Failure> {
 
 /// One trial number, where a command line takes no other.
 pub fn number(word: &str) -> Result<u64, String> {
-    word.parse().map_err(|_| "this is no trial number; a trial comes after the study, like `digits 7`".to_owned())
+    word.parse().map_err(|_| {
+        "this is no trial number; a trial comes after the study, like `digits 7`".to_owned()
+    })
 }
 
 /// `7`, `3,5` or `0-4`.
@@ -68,15 +75,24 @@ mod tests {
     #[test]
     fn numbers_lists_and_ranges_are_trials_and_another_first_word_is_the_study() {
         let trials = |numbers: &[u64]| numbers.iter().copied().map(TrialNumber).collect::<Vec<_>>();
-        assert_eq!(named(&["digits", "7", "2-4", "3,9"]), Named { study: Some("digits".into()), trials: trials(&[7, 2, 3, 4, 9]) });
+        assert_eq!(
+            named(&["digits", "7", "2-4", "3,9"]),
+            Named { study: Some("digits".into()), trials: trials(&[7, 2, 3, 4, 9]) }
+        );
         assert_eq!(named(&["1"]), Named { study: None, trials: trials(&[1]) });
-        assert_eq!(named(&["study.toml"]), Named { study: Some("study.toml".into()), trials: Vec::new() });
+        assert_eq!(
+            named(&["study.toml"]),
+            Named { study: Some("study.toml".into()), trials: Vec::new() }
+        );
         assert_eq!(named(&[]), Named::default());
     }
 
     #[test]
     fn a_later_word_that_is_no_number_is_refused() {
         let failure = read(&["digits".to_owned(), "best".to_owned()]).unwrap_err();
-        assert!(failure.to_string().starts_with("error: `best` is no trial number\nhelp: "), "{failure}");
+        assert!(
+            failure.to_string().starts_with("error: `best` is no trial number\nhelp: "),
+            "{failure}"
+        );
     }
 }

@@ -8,12 +8,12 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::trial_json::{TrialJson, VERSION};
 use super::{named_study, selection};
-use crate::query::TrialQuery;
-use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{count, duration, micros, number, one_line, param, shown_value};
-use crate::space::Distribution;
+use crate::report::table::{Align, Column};
+use crate::report::wording::{count, duration, micros, one_line, param, value_cell};
 use crate::storage::{StorageReader, StudySummary};
-use crate::trial::Trial;
+use crate::study::query::TrialQuery;
+use crate::study::space::Distribution;
+use crate::study::trial::Trial;
 
 /// What `hpsearch trials` is told.
 #[derive(Clone, Debug, Args)]
@@ -25,16 +25,16 @@ Examples:
 pub struct TrialsArguments {
     /// The study's name or file
     pub study: Option<String>,
-    /// Only trials for which this holds (see below)
+    /// Only trials that match the filter (see below)
     #[arg(long = "where", value_name = "FILTER", allow_hyphen_values = true)]
     pub filter: Option<String>,
     /// The order: value, number, step, seconds, state, started, a parameter or a metric
     #[arg(long, value_name = "KEY", default_value = "value", allow_hyphen_values = true)]
     pub sort: String,
-    /// The other way round
+    /// Reverse the order
     #[arg(short, long)]
     pub reverse: bool,
-    /// At most so many
+    /// Only the first N trials
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
     /// Print JSON
@@ -55,14 +55,26 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
     let study = named_study::find(&reader, arguments.study.as_deref())?;
     let filter = selection::filter(&reader, &study, arguments.filter.as_deref())?;
     let (sort, turned) = selection::sort_key(&reader, &study, &arguments.sort)?;
-    let query = TrialQuery { filter, sort, reverse: turned != arguments.reverse, offset: 0, limit: arguments.limit.unwrap_or(u64::MAX) };
+    let query = TrialQuery {
+        filter,
+        sort,
+        reverse: turned != arguments.reverse,
+        offset: 0,
+        limit: arguments.limit.unwrap_or(u64::MAX),
+    };
     let trials = reader.trials(study.id, &query)?;
     match OutputForm::from(arguments.json) {
         OutputForm::Json => {
-            console.json(&Listing { version: VERSION, study: &study.spec.name, trials: trials.iter().map(TrialJson::from).collect() })?;
+            console.json(&Listing {
+                version: VERSION,
+                study: &study.spec.name,
+                trials: trials.iter().map(TrialJson::from).collect(),
+            })?;
         }
         OutputForm::Text if study.counts.total() == 0 => console.say("the study has no trials yet"),
-        OutputForm::Text if trials.is_empty() => console.say(&format!("none of {} passes", count(study.counts.total(), "trial"))),
+        OutputForm::Text if trials.is_empty() => {
+            console.say(&format!("none of {} passes", count(study.counts.total(), "trial")))
+        }
         OutputForm::Text => console.table(&columns(&study, &trials))?,
     }
     Ok(Exit::Done)
@@ -73,9 +85,23 @@ fn columns(study: &StudySummary, trials: &[Trial]) -> Vec<Column> {
     let mut columns = vec![
         Column::new("trial", Align::Right, cells(&|trial| trial.number.to_string())),
         Column::new("state", Align::Left, cells(&|trial| trial.state.as_str().to_owned())),
-        Column::new(one_line(&study.spec.objective().metric), Align::Point, cells(&|trial| shown_value(trial).map_or_else(String::new, number))),
-        Column::new(study.spec.step.as_str(), Align::Right, cells(&|trial| trial.last().map_or_else(String::new, |(step, _)| step.to_string()))),
-        Column::new("time", Align::Right, cells(&|trial| if trial.busy_micros > 0 { duration(micros(trial.busy_micros)) } else { String::new() })),
+        Column::new(one_line(&study.spec.objective().metric), Align::Point, cells(&value_cell)),
+        Column::new(
+            study.spec.step.as_str(),
+            Align::Right,
+            cells(&|trial| trial.last().map_or_else(String::new, |(step, _)| step.to_string())),
+        ),
+        Column::new(
+            "time",
+            Align::Right,
+            cells(&|trial| {
+                if trial.busy_micros > 0 {
+                    duration(micros(trial.busy_micros))
+                } else {
+                    String::new()
+                }
+            }),
+        ),
     ];
     for dimension in study.spec.space.dimensions() {
         let align = match dimension.distribution {
@@ -83,9 +109,14 @@ fn columns(study: &StudySummary, trials: &[Trial]) -> Vec<Column> {
             Distribution::Int { .. } => Align::Right,
             Distribution::Choice { .. } => Align::Left,
         };
-        let values = cells(&|trial| trial.params.get(&dimension.name).map_or_else(String::new, param));
+        let values =
+            cells(&|trial| trial.params.get(&dimension.name).map_or_else(String::new, param));
         columns.push(Column::new(one_line(&dimension.name), align, values).optional());
     }
-    columns.push(Column::new("reason", Align::Left, cells(&|trial| trial.reason.as_deref().map_or_else(String::new, one_line))));
+    columns.push(Column::new(
+        "reason",
+        Align::Left,
+        cells(&|trial| trial.reason.as_deref().map_or_else(String::new, one_line)),
+    ));
     columns
 }

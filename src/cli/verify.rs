@@ -10,22 +10,25 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::named_study;
 use super::trial_json::VERSION;
-use crate::engine::verify::{Difference, Entry, ORDER, Verified, VersionChange, hold_tables, verify as decide_again};
-use crate::event::Seq;
-use crate::reporters::wording::{count, one_line};
+use crate::engine::verify::{
+    Difference, Entry, ORDER, Verified, VersionChange, hold_tables, verify as decide_again,
+};
+use crate::report::wording::{count, one_line};
 use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageReader, StudyId};
-use crate::study::StudySpec;
-use crate::view::StudyView;
+use crate::study::event::Seq;
+use crate::study::spec::StudySpec;
+use crate::study::state::StudyView;
 
 const EXAMPLES: &str = "\
 Examples:
   hpsearch verify digits
   hpsearch verify digits --json | jq .difference
 
-Every point is proposed again from the study's seed and what was known then,
-every report is judged again, and promotions, races and values likewise; then
-the tables are held against the journal. Nothing is run, and nothing written.
+Every configuration is proposed again from the study's seed and what was known
+then, every pruning decision is made again, and so are promotions, races and
+values; then the tables are compared with the journal. No trial is run, and
+nothing is written.
 
 Exit codes:
   0  everything repeats exactly      7  something differs; the first is shown";
@@ -80,8 +83,10 @@ pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit
     let reader = console.reader()?;
     let study = named_study::find(&reader, arguments.study.as_deref())?;
     let Moment { revisions, journal, tables, difference } = moment_of(&reader, study.id)?;
-    let mut verified = decide_again(&revisions, &journal, &tables)
-        .map_err(|error| Failure::new(Exit::Internal, error).help("verify with the hpsearch that ran the study: `hpsearch show` names it"))?;
+    let mut verified = decide_again(&revisions, &journal, &tables).map_err(|error| {
+        Failure::new(Exit::Internal, error)
+            .help("verify with the hpsearch that ran the study: `hpsearch show` names it")
+    })?;
     // What was decided otherwise comes first; then what other tables are read by.
     if verified.difference.as_ref().is_none_or(|difference| difference.table.is_some()) {
         verified.difference = difference.or(verified.difference);
@@ -110,27 +115,35 @@ fn moment_of(reader: &SqliteReader, study: StudyId) -> Result<Moment, Failure> {
         let revisions = reader.revisions(study)?;
         let journal = reader.events_after(study, Seq(0), u64::MAX)?;
         let tables = reader.view(study)?;
-        let difference = hold_tables(reader, study, &reader.objectives(study)?, &revisions, &journal)?;
+        let difference =
+            hold_tables(reader, study, &reader.objectives(study)?, &revisions, &journal)?;
         let last = journal.last().map_or(Seq(0), |(seq, ..)| *seq);
-        if reader.events_after(study, last, 1)?.is_empty() && reader.revisions(study)?.len() == revisions.len() {
+        if reader.events_after(study, last, 1)?.is_empty()
+            && reader.revisions(study)?.len() == revisions.len()
+        {
             return Ok(Moment { revisions, journal, tables, difference });
         }
     }
 }
 
 fn json(name: &str, verified: Verified) -> Answer<'_> {
-    let versions = verified.versions.into_iter().map(|VersionChange { kind, name, stored, here }| VersionJson { kind, name, stored, here });
+    let versions = verified
+        .versions
+        .into_iter()
+        .map(|VersionChange { kind, name, stored, here }| VersionJson { kind, name, stored, here });
     let said = |text: String| (!text.is_empty()).then_some(text);
-    let difference = verified.difference.map(|Difference { seq, trial, what, table, row, field, stored, now }| DifferenceJson {
-        event: seq.0,
-        trial: trial.map(|trial| trial.0),
-        what,
-        table,
-        row: said(row),
-        field: said(field),
-        stored,
-        now,
-    });
+    let difference = verified.difference.map(
+        |Difference { seq, trial, what, table, row, field, stored, now }| DifferenceJson {
+            event: seq.0,
+            trial: trial.map(|trial| trial.0),
+            what,
+            table,
+            row: said(row),
+            field: said(field),
+            stored,
+            now,
+        },
+    );
     Answer {
         version: VERSION,
         study: name,
@@ -147,10 +160,19 @@ fn json(name: &str, verified: Verified) -> Answer<'_> {
 
 /// `50 proposals, 132 verdicts and 38 values`
 fn what_was_decided(verified: &Verified) -> String {
-    let more = [(verified.promotions, "promotion"), (verified.race_steps, "step of races"), (verified.values, "value")];
-    let mut parts = vec![count(verified.proposals, "proposal"), count(verified.verdicts, "verdict")];
+    let more = [
+        (verified.promotions, "promotion"),
+        (verified.race_steps, "step of races"),
+        (verified.values, "value"),
+    ];
+    let mut parts =
+        vec![count(verified.proposals, "proposal"), count(verified.verdicts, "verdict")];
     for (number, what) in more.into_iter().filter(|(number, _)| *number > 0) {
-        parts.push(if what == "step of races" && number > 1 { format!("{number} steps of races") } else { count(number, what) });
+        parts.push(if what == "step of races" && number > 1 {
+            format!("{number} steps of races")
+        } else {
+            count(number, what)
+        });
     }
     let last = parts.pop().unwrap_or_default();
     format!("{} and {last}", parts.join(", "))
@@ -165,30 +187,54 @@ fn print(name: &str, verified: &Verified, console: &mut Console) -> Result<(), F
         console.hanging("note: ", 6, &words)?;
     }
     let Some(difference) = &verified.difference else {
-        return console.hanging(&format!("{name}: "), 2, &format!("{} repeat exactly", what_was_decided(verified)));
+        return console.hanging(
+            &format!("{name}: "),
+            2,
+            &format!("{} repeat exactly", what_was_decided(verified)),
+        );
     };
     let Difference { seq, trial, what, table, stored, now, .. } = difference;
     let about = trial.map(|trial| format!(" of trial {trial}")).unwrap_or_default();
     let (place, title) = match table {
         Some(table) => (in_table(table, &about, difference), "  journal  "),
-        None if *what == ORDER => (format!("event {} cannot follow those before it", seq.0), "  journal  "),
-        None => (format!("event {} has the {what}{about} otherwise than it is decided now", seq.0), "  now      "),
+        None if *what == ORDER => {
+            (format!("event {} cannot follow those before it", seq.0), "  journal  ")
+        }
+        None => (
+            format!("event {} has the {what}{about} otherwise than it is decided now", seq.0),
+            "  now      ",
+        ),
     };
     console.hanging(&format!("{name}: "), 2, &place)?;
     console.hanging("  stored   ", 11, &one_line(stored))?;
     console.hanging(title, 11, &one_line(now))?;
-    console.hanging("  before   ", 11, &format!("{} repeat exactly", what_was_decided(verified)))?;
-    writeln!(console.out, "  `hpsearch events {name} --json` prints the journal")?;
+    console.hanging(
+        "  before   ",
+        11,
+        &format!("{} repeat exactly", what_was_decided(verified)),
+    )?;
+    let events = console.next(&format!("events {name} --json"));
+    writeln!(console.out, "  {events} prints the journal")?;
     Ok(())
 }
 
 /// `table "report" has "value" (accuracy at step 1) of trial 3 otherwise than the journal, which ends with event 40`
 fn in_table(table: &str, about: &str, difference: &Difference) -> String {
-    let field = if difference.field.is_empty() { "something".to_owned() } else { format!("`{}`", one_line(&difference.field)) };
-    let row = if difference.row.is_empty() { String::new() } else { format!(" ({})", one_line(&difference.row)) };
+    let field = if difference.field.is_empty() {
+        "something".to_owned()
+    } else {
+        format!("`{}`", one_line(&difference.field))
+    };
+    let row = if difference.row.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", one_line(&difference.row))
+    };
     match difference.seq.0 {
         0 => format!("table `{table}` has {field}{row}{about} otherwise than the other tables"),
-        seq => format!("table `{table}` has {field}{row}{about} otherwise than the journal, which ends with event {seq}"),
+        seq => format!(
+            "table `{table}` has {field}{row}{about} otherwise than the journal, which ends with event {seq}"
+        ),
     }
 }
 
@@ -202,6 +248,9 @@ mod tests {
         assert_eq!(what_was_decided(&verified), "1 proposal and 12 verdicts");
         verified.race_steps = 4;
         verified.values = 2;
-        assert_eq!(what_was_decided(&verified), "1 proposal, 12 verdicts, 4 steps of races and 2 values");
+        assert_eq!(
+            what_was_decided(&verified),
+            "1 proposal, 12 verdicts, 4 steps of races and 2 values"
+        );
     }
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::console::{Console, Talk, is_dumb, terminal_size};
 use crate::config::shown::{lines, one_line};
-use crate::reporters::bar::{self, Estimator};
-use crate::reporters::sparkline::Charset;
+use crate::report::bar::{self, Estimator};
+use crate::report::sparkline::Charset;
 use crate::runner::errand::Progress;
 
 /// What is quicker than this needs no line.
@@ -48,11 +48,17 @@ impl Waiting {
         if console.talk == Talk::Quiet {
             return Waiting { parts: None };
         }
-        let form = if io::stderr().is_terminal() && !is_dumb(&std::env::var("TERM").unwrap_or_default()) { Form::Redrawn } else { Form::NowAndThen };
+        let form =
+            if io::stderr().is_terminal() && !is_dumb(&std::env::var("TERM").unwrap_or_default()) {
+                Form::Redrawn
+            } else {
+                Form::NowAndThen
+            };
         let (tx, rx) = channel::<Word>();
         let (what, charset) = (what.to_owned(), console.look.charset);
         // Where the machine has no thread left, it is waited without a word.
-        let drawing = Builder::new().name("waiting".to_owned()).spawn(move || draw(what, form, charset, &rx));
+        let drawing =
+            Builder::new().name("waiting".to_owned()).spawn(move || draw(what, form, charset, &rx));
         Waiting { parts: drawing.ok().map(|drawing| (tx, drawing)) }
     }
 
@@ -98,7 +104,8 @@ impl Drop for Waiting {
 
 /// Shows the line until nobody tells it anything any more.
 fn draw(mut what: String, form: Form, charset: Charset, words: &Receiver<Word>) {
-    let (turn, patience) = if form == Form::Redrawn { (TURN, PATIENCE) } else { (NOW_AND_THEN, NOW_AND_THEN) };
+    let (turn, patience) =
+        if form == Form::Redrawn { (TURN, PATIENCE) } else { (NOW_AND_THEN, NOW_AND_THEN) };
     let (started, mut shown) = (Instant::now(), None::<Instant>);
     let mut estimator = Estimator::default();
     loop {
@@ -120,7 +127,16 @@ fn draw(mut what: String, form: Form, charset: Charset, words: &Receiver<Word>) 
             let elapsed = started.elapsed();
             match form {
                 // The last column is left free: some terminals begin a new line once it is written.
-                Form::Redrawn => write(&format!("\r{}\x1b[K", bar::line(&what, &estimator, elapsed, charset, terminal_size().0.saturating_sub(1)))),
+                Form::Redrawn => write(&format!(
+                    "\r{}\x1b[K",
+                    bar::line(
+                        &what,
+                        &estimator,
+                        elapsed,
+                        charset,
+                        terminal_size().0.saturating_sub(1)
+                    )
+                )),
                 Form::NowAndThen => write(&format!("{}\n", bar::words(&what, &estimator, elapsed))),
             }
         }

@@ -3,15 +3,21 @@
 use super::console::Console;
 use super::exit::Failure;
 use super::named_study;
-use crate::reporters::wording::{count, one_line};
+use crate::app::warm_start::{self, Found, WarmStartError};
+use crate::report::wording::{count, one_line};
 use crate::samplers::Taken;
 use crate::storage::{StorageReader, StudySummary};
-use crate::study::StudySpec;
-use crate::warm_start::{self, Found, WarmStartError};
+use crate::study::spec::StudySpec;
 
 /// Fills in the trials of the studies that the study file names, and says what was found; see [`warm_start::take`].
-pub fn settle(spec: &mut StudySpec, known: Option<&StudySpec>, store: &dyn StorageReader, console: &mut Console) -> Result<(), Failure> {
-    let found = warm_start::take(spec, known, store, |reader, name| named_study::find(reader, Some(name)))?;
+pub fn settle(
+    spec: &mut StudySpec,
+    known: Option<&StudySpec>,
+    store: &dyn StorageReader,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let found =
+        warm_start::take(spec, known, store, |reader, name| named_study::find(reader, Some(name)))?;
     for Found { study, taken } in &found {
         console.say(&told(study, taken, spec));
     }
@@ -30,10 +36,18 @@ impl From<WarmStartError> for Failure {
 }
 
 fn told(study: &StudySummary, taken: &Taken, spec: &StudySpec) -> String {
-    let mut said = format!("warm start: {} of `{}`", count(taken.trials.len() as u64, "trial"), one_line(&study.spec.name));
+    let mut said = format!(
+        "warm start: {} of `{}`",
+        count(taken.trials.len() as u64, "trial"),
+        one_line(&study.spec.name)
+    );
     let (theirs, ours) = (study.spec.objective(), spec.objective());
     if theirs != ours {
-        said.push_str(&format!(", ranked by {} ({})", one_line(&theirs.metric), theirs.direction.as_str()));
+        said.push_str(&format!(
+            ", ranked by {} ({})",
+            one_line(&theirs.metric),
+            theirs.direction.as_str()
+        ));
     }
     if taken.foreign > 0 {
         said.push_str(&format!("; {} more have no parameter in common", taken.foreign));
@@ -42,7 +56,9 @@ fn told(study: &StudySummary, taken: &Taken, spec: &StudySpec) -> String {
     for (name, values) in &taken.dropped {
         left_out.push(match spec.space.dimension(name) {
             None => format!("`{}`, which is not searched here", one_line(name)),
-            Some(_) => format!("{} of `{}` that do not fit", count(*values, "value"), one_line(name)),
+            Some(_) => {
+                format!("{} of `{}` that do not fit", count(*values, "value"), one_line(name))
+            }
         });
     }
     if !left_out.is_empty() {

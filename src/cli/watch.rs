@@ -6,38 +6,56 @@ use clap::Args;
 
 use super::console::{Console, can_draw, life};
 use super::exit::{Exit, Failure};
-use super::named_study;
 use super::request::post;
-use crate::tui::{Surroundings, TuiMode, run_tui};
+use super::{ls, named_study};
+use crate::storage::StorageReader as _;
+use crate::tui::{Detach, Surroundings, TuiMode, choose_study, run_tui};
 
 /// What `hpsearch watch` is told.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  hpsearch watch\n  hpsearch watch digits --store /data/hpsearch.db")]
+#[command(
+    after_help = "Examples:\n  hpsearch watch\n  hpsearch watch digits --store /data/hpsearch.db"
+)]
 pub struct WatchArguments {
-    /// The study's name or file
+    /// The study's name or file; a list to choose from, if the store holds several
     pub study: Option<String>,
 }
 
 /// Shows it until it is left.
 pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let reader = console.reader()?;
-    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let mut reader = console.reader()?;
     if !can_draw() {
+        let study = named_study::find(&reader, arguments.study.as_deref())?;
         let is_there = io::stdout().is_terminal() && io::stdin().is_terminal();
-        let what =
-            if is_there { "`hpsearch watch` needs a terminal that can draw, and `TERM` is `dumb`" } else { "`hpsearch watch` needs a terminal" };
-        return Err(Failure::usage(what).help("`hpsearch trials` prints the same table"));
+        let what = if is_there {
+            "`hpsearch watch` needs a terminal that can draw, and `TERM` is `dumb`"
+        } else {
+            "`hpsearch watch` needs a terminal"
+        };
+        return Err(Failure::usage(what).help(format!(
+            "{} prints the same table",
+            console.next(&format!("trials {}", study.spec.name))
+        )));
     }
+    let chosen = if arguments.study.is_none() && reader.studies()?.len() > 1 {
+        match choose_study(&mut reader, &ls::columns, console.look)? {
+            Some(chosen) => chosen,
+            None => return Ok(Exit::Done),
+        }
+    } else {
+        named_study::find(&reader, arguments.study.as_deref())?.id
+    };
     let store = console.store.clone();
     let mut surroundings = Surroundings {
         mode: TuiMode::Watching,
+        detach: Detach::Impossible,
         look: console.look,
         store: console.store.clone(),
         // Opened only when something is asked: watching alone needs no right to write.
-        request: &mut |request| post(&store, study.id, &request),
+        request: &mut |request| post(&store, chosen, &request),
         ended: &|| None,
         life,
     };
-    run_tui(Box::new(reader), study.id, &mut surroundings)?;
+    run_tui(Box::new(reader), chosen, &mut surroundings)?;
     Ok(Exit::Done)
 }

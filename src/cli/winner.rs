@@ -4,12 +4,12 @@ use serde::Serialize;
 
 use super::exit::Failure;
 use crate::engine::race::CONFIDENCE;
-use crate::metric::{Metrics, Number};
-use crate::reporters::wording::{count, number, one_line};
-use crate::sample::Sample;
+use crate::report::wording::{count, number, one_line};
 use crate::storage::{StorageReader, StudySummary};
-use crate::study::{Duplicates, StudySpec};
-use crate::view::StudyView;
+use crate::study::metric::{Metrics, Number};
+use crate::study::spec::{Duplicates, StudySpec};
+use crate::study::state::StudyView;
+use crate::study::statistics::Sample;
 
 /// The runs behind the best value of a study.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,10 +53,19 @@ impl Runs {
     /// `mean 0.21 of 5 runs, 0.19 to 0.23 (95 %)`
     pub fn in_words(&self) -> String {
         let Sample { runs, mean, deviation } = self.sample;
-        let interval = self.sample.half_width(CONFIDENCE).map(|half| format!(", {} to {} (95 %)", number(mean - half), number(mean + half)));
-        let spread = if runs > 1 { format!(", deviation {}", number(deviation)) } else { String::new() };
+        let interval = self
+            .sample
+            .half_width(CONFIDENCE)
+            .map(|half| format!(", {} to {} (95 %)", number(mean - half), number(mean + half)));
+        let spread =
+            if runs > 1 { format!(", deviation {}", number(deviation)) } else { String::new() };
         let which = if self.reason.is_some() { "fresh run" } else { "run" };
-        format!("mean {} of {}{}{spread}", number(mean), count(runs, which), interval.unwrap_or_default())
+        format!(
+            "mean {} of {}{}{spread}",
+            number(mean),
+            count(runs, which),
+            interval.unwrap_or_default()
+        )
     }
 }
 
@@ -66,14 +75,21 @@ fn has_several_runs(spec: &StudySpec) -> bool {
 }
 
 /// The state of a study that compares configurations by several runs; of others it is not needed.
-pub fn view(reader: &dyn StorageReader, study: &StudySummary) -> Result<Option<StudyView>, Failure> {
+pub fn view(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+) -> Result<Option<StudyView>, Failure> {
     Ok(if has_several_runs(&study.spec) { Some(reader.view(study.id)?) } else { None })
 }
 
 /// The runs behind the best value, where they are more than one.
 pub fn runs(view: &StudyView) -> Option<Runs> {
     if let Some(winner) = view.race.as_ref().and_then(|race| race.winner()) {
-        return Some(Runs { sample: winner.sample, reason: Some(winner.reason.clone()), test: winner.test.clone() });
+        return Some(Runs {
+            sample: winner.sample,
+            reason: Some(winner.reason.clone()),
+            test: winner.test.clone(),
+        });
     }
     let (_, sample) = view.ranked_configurations().into_iter().next()?;
     (sample.runs > 1).then_some(Runs { sample, reason: None, test: None })
@@ -82,11 +98,16 @@ pub fn runs(view: &StudyView) -> Option<Runs> {
 /// How the race stands, in one sentence.
 pub fn race(view: &StudyView) -> Option<String> {
     let race = view.race.as_ref()?;
-    let finalists: Vec<String> = race.finalists.iter().map(|finalist| finalist.trial.to_string()).collect();
+    let finalists: Vec<String> =
+        race.finalists.iter().map(|finalist| finalist.trial.to_string()).collect();
     let finalists = finalists.join(", ");
     Some(match (&race.winner, race.void) {
-        (_, true) => format!("between trials {finalists}; the search went on since, and ends with another one"),
-        (Some(winner), false) => one_line(&format!("won by trial {} of {finalists}: {}", winner.trial, winner.reason)),
+        (_, true) => format!(
+            "between trials {finalists}; the search went on since, and ends with another one"
+        ),
+        (Some(winner), false) => {
+            one_line(&format!("won by trial {} of {finalists}: {}", winner.trial, winner.reason))
+        }
         (None, false) => {
             let running: Vec<String> = race.running().map(|trial| trial.to_string()).collect();
             match running.is_empty() {

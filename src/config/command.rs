@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::diagnostic::{Diagnostic, Place};
+use super::command_line;
+use super::diagnostic::{Diagnostic, Place, Severity};
 use super::keys;
 use super::placeholder::{Piece, pieces};
 use super::section::{Section, nul};
 use super::space::Searched;
 use super::suggestion::{nearest, quoted};
 use super::syntax::{Node, Table};
-use crate::params::variable;
-use crate::study::{EnvironmentValue, Program};
+use crate::study::params::variable;
+use crate::study::spec::{ArgsRules, ArgsStyle, EnvironmentValue, Inactive, Program};
 
 /// What a placeholder may have been meant for that is in the environment instead.
 const VARIABLES: &[(&str, &str)] = &[
@@ -28,12 +29,19 @@ const VARIABLES: &[(&str, &str)] = &[
 ];
 
 /// Reads `[command]`.
-pub(super) fn read(table: &Table, place: Place, searched: Option<&Searched>, base: &Path, problems: &mut Vec<Diagnostic>) -> Option<Program> {
+pub(super) fn read(
+    table: &Table,
+    place: Place,
+    searched: Option<&Searched>,
+    base: &Path,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Program> {
     let keys = keys::find("command").map_or(&[][..], |table| table.keys);
     let section = Section::read("command", place, table, keys, problems);
     if section.lacks("run") {
         problems.push(
-            Diagnostic::error(place, "[command] has no `run`").help("write `run = [\"python3\", \"train.py\", \"--lr\", \"{learning_rate}\"]`"),
+            Diagnostic::error(place, "[command] has no `run`")
+                .help("write `run = [\"python3\", \"train.py\", \"--lr\", \"{learning_rate}\"]`"),
         );
     }
     let cwd = match section.node("cwd") {
@@ -44,42 +52,109 @@ pub(super) fn read(table: &Table, place: Place, searched: Option<&Searched>, bas
     let run = section.texts("run")?;
     if run.is_empty() || run[0].trim().is_empty() {
         let place = section.node("run").map(|node| node.place);
-        problems.push(Diagnostic::error(place, "`command.run` names no program").help("write `run = [\"python3\", \"train.py\"]`"));
+        problems.push(
+            Diagnostic::error(place, "`command.run` names no program")
+                .help("write `run = [\"python3\", \"train.py\"]`"),
+        );
         return None;
     }
     let words = section.node("run").and_then(Node::list).unwrap_or_default();
-    problems.extend(words.iter().filter(|word| word.text().is_some_and(|text| text.contains('\0'))).map(|word| *nul("command.run", word)));
+    problems.extend(
+        words
+            .iter()
+            .filter(|word| word.text().is_some_and(|text| text.contains('\0')))
+            .map(|word| *nul("command.run", word)),
+    );
     if let (Some(searched), Some(list)) = (searched, section.node("run").and_then(Node::list)) {
         list.iter().for_each(|argument| check_placeholders(argument, searched, problems));
+        check_positional(&run, list, searched, problems);
         check_variables(searched, problems);
     }
-    Some(Program::Command { run, cwd, env })
+    let is_inactive = |searched: &Searched| {
+        command_line::names_inactive(
+            &run,
+            |name| searched.is_conditional(name),
+            |name| searched.mentions(name),
+        )
+    };
+    let inactive =
+        if searched.is_some_and(is_inactive) { Inactive::Dropped } else { Inactive::Empty };
+    let args = ArgsRules { style: section.text("args_style").and_then(ArgsStyle::parse), inactive };
+    Some(Program::Command { run, cwd, env, args })
+}
+
+/// Words that would be left out with an inactive parameter, and whose place the next ones would take.
+fn check_positional(
+    run: &[String],
+    list: &[Node],
+    searched: &Searched,
+    problems: &mut Vec<Diagnostic>,
+) {
+    let positional = command_line::positional(
+        run,
+        |name| searched.is_conditional(name),
+        |name| searched.mentions(name),
+    );
+    for (index, name) in positional {
+        let Some(word) = list.get(index) else { continue };
+        let message = format!(
+            "`{{{name}}}` is inactive in some configurations, and the words behind it would take its place"
+        );
+        let problem = Diagnostic::error(word.place, message).label("known by its place");
+        let problem = problem
+            .related(searched.get(name).map(|parameter| parameter.place), "active under a condition")
+            .help(format!("give it an option: \"--{name}\", \"{{{name}}}\", or \"--{name}={{{name}}}\"; both are left out where it is inactive"))
+            .help(format!("or take it out: where it is active, the program finds it in the environment variable {}", variable(name)));
+        problems.push(Diagnostic { severity: Severity::ErrorIfNew, ..problem });
+    }
 }
 
 fn directory(node: &Node, base: &Path, problems: &mut Vec<Diagnostic>) -> std::path::PathBuf {
     let path = super::absolute(base, node.text().unwrap_or_default());
     if !path.is_dir() {
-        let problem = Diagnostic::error(node.place, "`command.cwd`: no such directory").label("no such directory");
-        problems.push(problem.help(format!("looked for {}", path.display())).help("paths are relative to the study file"));
+        let problem = Diagnostic::error(node.place, "`command.cwd`: no such directory")
+            .label("no such directory");
+        problems.push(
+            problem
+                .help(format!("looked for {}", path.display()))
+                .help("paths are relative to the study file"),
+        );
     }
     path
 }
 
-fn environment(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> BTreeMap<String, EnvironmentValue> {
+fn environment(
+    section: &Section<'_>,
+    problems: &mut Vec<Diagnostic>,
+) -> BTreeMap<String, EnvironmentValue> {
     let mut env = BTreeMap::new();
-    for entry in section.node("env").and_then(Node::table).into_iter().flat_map(|table| &table.entries) {
+    for entry in
+        section.node("env").and_then(Node::table).into_iter().flat_map(|table| &table.entries)
+    {
         if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
             problems.push(
-                Diagnostic::error(entry.place, format!("`{}` cannot be the name of a variable", entry.key.escape_debug()))
-                    .help("a name is not empty, and has no `=` and no NUL"),
+                Diagnostic::error(
+                    entry.place,
+                    format!("`{}` cannot be the name of a variable", entry.key.escape_debug()),
+                )
+                .help("a name is not empty, and has no `=` and no NUL"),
             );
         } else if entry.key.starts_with("HPSEARCH_") {
-            problems.push(Diagnostic::error(entry.place, format!("`{}` is set by hpsearch for each trial", entry.key)).help("choose another name"));
+            problems.push(
+                Diagnostic::error(
+                    entry.place,
+                    format!("`{}` is set by hpsearch for each trial", entry.key),
+                )
+                .help("choose another name"),
+            );
         }
         if entry.value.text().is_some_and(|value| value.contains('\0')) {
             problems.push(*nul(&format!("command.env.{}", entry.key.escape_debug()), &entry.value));
         }
-        env.insert(entry.key.clone(), EnvironmentValue::new(entry.value.text().unwrap_or_default()));
+        env.insert(
+            entry.key.clone(),
+            EnvironmentValue::new(entry.value.text().unwrap_or_default()),
+        );
     }
     env
 }
@@ -90,17 +165,24 @@ fn check_placeholders(argument: &Node, searched: &Searched, problems: &mut Vec<D
         if searched.mentions(name) {
             continue;
         }
-        let problem = Diagnostic::error(argument.place, format!("`{{{name}}}` is not a parameter of [space]"));
+        let problem = Diagnostic::error(
+            argument.place,
+            format!("`{{{name}}}` is not a parameter of [space]"),
+        );
         let near = nearest(name, searched.names());
         let problem = match (VARIABLES.iter().find(|(word, _)| *word == name), near) {
             (_, Some(near)) => {
                 problems.push(problem.help(format!("did you mean `{{{near}}}`?")));
                 continue;
             }
-            (Some((_, variable)), _) => problem.help(format!("the program finds it in the environment variable {variable}")),
+            (Some((_, variable)), _) => {
+                problem.help(format!("the program finds it in the environment variable {variable}"))
+            }
             _ => problem.help(format!("the parameters are {}", quoted(searched.names()))),
         };
-        problems.push(problem.help(format!("to pass `{{{name}}}` on as it is, write `{{{{{name}}}}}`")));
+        problems.push(
+            problem.help(format!("to pass `{{{name}}}` on as it is, write `{{{{{name}}}}}`")),
+        );
     }
 }
 
@@ -109,12 +191,20 @@ fn check_variables(searched: &Searched, problems: &mut Vec<Diagnostic>) {
     for (index, parameter) in searched.parameters.iter().enumerate() {
         let name = &parameter.dimension.name;
         let own = variable(name);
-        let earlier = searched.parameters[..index].iter().find(|earlier| variable(&earlier.dimension.name) == own);
+        let earlier = searched.parameters[..index]
+            .iter()
+            .find(|earlier| variable(&earlier.dimension.name) == own);
         if let Some(earlier) = earlier {
-            let message = format!("`{}` and `{name}` both become {own}: the program finds only one of them there", earlier.dimension.name);
-            let problem = Diagnostic::warning(parameter.place, message).related(earlier.place, "the other one");
-            let way_out =
-                format!("read them from the file HPSEARCH_PARAMS, or as `{{{}}}` and `{{{name}}}` in `run`; or rename one", earlier.dimension.name);
+            let message = format!(
+                "`{}` and `{name}` both become {own}: the program finds only one of them there",
+                earlier.dimension.name
+            );
+            let problem = Diagnostic::warning(parameter.place, message)
+                .related(earlier.place, "the other one");
+            let way_out = format!(
+                "read them from the file HPSEARCH_PARAMS, or as `{{{}}}` and `{{{name}}}` in `run`; or rename one",
+                earlier.dimension.name
+            );
             problems.push(problem.help(way_out));
         }
     }

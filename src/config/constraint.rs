@@ -6,23 +6,38 @@ use super::section::Section;
 use super::space::Searched;
 use super::suggestion::nearest;
 use super::syntax::{Entry, Item, Node};
-use crate::constraint::{self, Constraint, Expression, ExpressionError, Known};
-use crate::params::Params;
+use crate::study::constraint::{self, Constraint, Expression, ExpressionError, Known};
+use crate::study::params::Params;
 
 /// Reads all constraints; those that are wrong are left out.
-pub(super) fn read(entry: &Entry, searched: Option<&Searched>, problems: &mut Vec<Diagnostic>) -> Vec<Constraint> {
+pub(super) fn read(
+    entry: &Entry,
+    searched: Option<&Searched>,
+    problems: &mut Vec<Diagnostic>,
+) -> Vec<Constraint> {
     let Some(list) = entry.value.list() else {
-        let problem = Diagnostic::error(entry.place, "`constraint` must be a list of tables").label(format!("this is {}", entry.value.describe()));
-        problems.push(problem.help("write [[constraint]] with double brackets, once for each condition"));
+        let problem = Diagnostic::error(entry.place, "`constraint` must be a list of tables")
+            .label(format!("this is {}", entry.value.describe()));
+        problems.push(
+            problem.help("write [[constraint]] with double brackets, once for each condition"),
+        );
         return Vec::new();
     };
     list.iter().filter_map(|node| one(node, searched, problems)).collect()
 }
 
-fn one(node: &Node, searched: Option<&Searched>, problems: &mut Vec<Diagnostic>) -> Option<Constraint> {
+fn one(
+    node: &Node,
+    searched: Option<&Searched>,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Constraint> {
     let Item::Table(table) = &node.item else {
         let problem = Diagnostic::error(node.place, "`constraint` must be a list of tables");
-        problems.push(problem.label(format!("this is {}", node.describe())).help("write [[constraint]], and `require` or `limit` under it"));
+        problems.push(
+            problem
+                .label(format!("this is {}", node.describe()))
+                .help("write [[constraint]], and `require` or `limit` under it"),
+        );
         return None;
     };
     let keys = keys::find("constraint").map_or(&[][..], |table| table.keys);
@@ -33,10 +48,18 @@ fn one(node: &Node, searched: Option<&Searched>, problems: &mut Vec<Diagnostic>)
             let known = space.map(Known::Parameters);
             condition(require, known, searched, problems).map(Constraint::Require)
         }
-        (None, Some(limit)) => condition(limit, Some(Known::Metrics), None, problems).map(Constraint::Limit),
+        (None, Some(limit)) => {
+            condition(limit, Some(Known::Metrics), None, problems).map(Constraint::Limit)
+        }
         (Some(require), Some(limit)) => {
-            let problem = Diagnostic::error(limit.place, "a constraint has `require` or `limit`, not both").label("second");
-            problems.push(problem.related(require.place, "first").help("write each under a [[constraint]] of its own"));
+            let problem =
+                Diagnostic::error(limit.place, "a constraint has `require` or `limit`, not both")
+                    .label("second");
+            problems.push(
+                problem
+                    .related(require.place, "first")
+                    .help("write each under a [[constraint]] of its own"),
+            );
             None
         }
         (None, None) => {
@@ -51,12 +74,20 @@ fn one(node: &Node, searched: Option<&Searched>, problems: &mut Vec<Diagnostic>)
     }
 }
 
-fn condition(node: &Node, known: Option<Known<'_>>, searched: Option<&Searched>, problems: &mut Vec<Diagnostic>) -> Option<Expression> {
+fn condition(
+    node: &Node,
+    known: Option<Known<'_>>,
+    searched: Option<&Searched>,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Expression> {
     let text = node.text()?;
-    let located = |error: ExpressionError| {
-        let whole = Diagnostic::error(place(node, text, &error), error.message);
-        whole.help(error.help.unwrap_or_else(|| "write a comparison, such as `width * depth <= 4096`".to_owned()))
-    };
+    let located =
+        |error: ExpressionError| {
+            let whole = Diagnostic::error(place(node, text, &error), error.message);
+            whole.help(error.help.unwrap_or_else(|| {
+                "write a comparison, such as `width * depth <= 4096`".to_owned()
+            }))
+        };
     let expression = match Expression::parse(text) {
         Ok(expression) => expression,
         Err(error) => {
@@ -68,8 +99,10 @@ fn condition(node: &Node, known: Option<Known<'_>>, searched: Option<&Searched>,
     let mut found = constraint::check(&expression, known);
     for error in &mut found {
         // A slip in a name is found among the names as elsewhere in the file.
-        let unknown =
-            text.get(error.span.clone()).map(|word| word.trim_matches(['"', '`'])).filter(|_| error.message.starts_with("there is no parameter"));
+        let unknown = text
+            .get(error.span.clone())
+            .map(|word| word.trim_matches(['"', '`']))
+            .filter(|_| error.message.starts_with("there is no parameter"));
         if let (Some(unknown), Some(searched)) = (unknown, searched)
             && let Some(near) = nearest(unknown, searched.names())
         {
@@ -84,19 +117,43 @@ fn condition(node: &Node, known: Option<Known<'_>>, searched: Option<&Searched>,
 /// Where an error of a text is in its source: exact where the text stands there as it is, without escapes.
 fn place(node: &Node, text: &str, error: &ExpressionError) -> Place {
     let quotes = (node.place.end - node.place.start).checked_sub(text.len());
-    let Some(opening) = quotes.filter(|quotes| *quotes == 2 || *quotes == 6).map(|quotes| quotes / 2) else { return node.place };
+    let Some(opening) =
+        quotes.filter(|quotes| *quotes == 2 || *quotes == 6).map(|quotes| quotes / 2)
+    else {
+        return node.place;
+    };
     let start = node.place.start + opening;
     // At the end of the text its closing quote is underlined.
-    Place { start: start + error.span.start, end: (start + error.span.end).max(start + error.span.start + 1), ..node.place }
+    Place {
+        start: start + error.span.start,
+        end: (start + error.span.end).max(start + error.span.start + 1),
+        ..node.place
+    }
 }
 
 /// Configurations to run first that break a requirement whatever is sampled beside them.
-pub(super) fn check_enqueued(constraints: &[Constraint], enqueued: &[Params], entry: Option<&Entry>, problems: &mut Vec<Diagnostic>) {
-    let places: Vec<Place> = entry.and_then(|entry| entry.value.list()).into_iter().flatten().map(|node| node.place).collect();
+pub(super) fn check_enqueued(
+    constraints: &[Constraint],
+    enqueued: &[Params],
+    entry: Option<&Entry>,
+    problems: &mut Vec<Diagnostic>,
+) {
+    let places: Vec<Place> = entry
+        .and_then(|entry| entry.value.list())
+        .into_iter()
+        .flatten()
+        .map(|node| node.place)
+        .collect();
     for (index, params) in enqueued.iter().enumerate() {
         if let Some(broken) = constraint::broken(constraints, params) {
             let place = places.get(index).copied().or(entry.map(|entry| entry.place));
-            let problem = Diagnostic::error(place, format!("this configuration breaks the constraint `{}`", broken.expression().text()));
+            let problem = Diagnostic::error(
+                place,
+                format!(
+                    "this configuration breaks the constraint `{}`",
+                    broken.expression().text()
+                ),
+            );
             problems.push(problem.help("change its values, or take it out"));
         }
     }

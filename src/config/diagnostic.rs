@@ -1,10 +1,17 @@
 //! Messages about a study file: what is wrong, where, what to do, rendered as rustc renders its own.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "whether messages have colours is up to the environment"
+)]
+
 use std::env;
 use std::fmt;
 use std::io::{self, IsTerminal};
 
-use annotate_snippets::{Annotation, AnnotationKind, Element, Group, Level, Origin, Renderer, Snippet};
+use annotate_snippets::{
+    Annotation, AnnotationKind, Element, Group, Level, Origin, Renderer, Snippet,
+};
 
 use super::shown::{one_line, same_length};
 
@@ -13,6 +20,8 @@ use super::shown::{one_line, same_length};
 pub enum Severity {
     /// The study is invalid.
     Error,
+    /// A study that begins is invalid; one that is stored, and began before this was an error, goes on.
+    ErrorIfNew,
     /// The study runs; the user should know.
     Warning,
 }
@@ -81,7 +90,14 @@ impl Diagnostic {
     /// An error at `place`.
     pub fn error(place: impl Into<Option<Place>>, message: impl Into<String>) -> Complaint {
         let (place, message) = (place.into(), message.into());
-        Complaint(Diagnostic { severity: Severity::Error, message, place, label: None, related: Vec::new(), help: Vec::new() })
+        Complaint(Diagnostic {
+            severity: Severity::Error,
+            message,
+            place,
+            label: None,
+            related: Vec::new(),
+            help: Vec::new(),
+        })
     }
 
     /// A warning at `place`.
@@ -117,7 +133,8 @@ pub enum Look {
 impl Look {
     /// What standard error shows: colours on a terminal unless `NO_COLOR` is set (<https://no-color.org>) or `TERM` is `dumb`.
     pub fn of_stderr() -> Self {
-        let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) || env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || env::var_os("TERM").is_some_and(|term| term == "dumb");
         if !refused && io::stderr().is_terminal() { Look::Styled } else { Look::Plain }
     }
 }
@@ -132,7 +149,10 @@ pub struct Diagnostics {
 impl Diagnostics {
     /// The problems of `sources`; the first source is the study file.
     pub fn new(sources: Vec<Source>, mut list: Vec<Diagnostic>) -> Self {
-        let shown = |source: Source| Source { name: one_line(&source.name), text: same_length(&source.text) };
+        let shown = |source: Source| Source {
+            name: one_line(&source.name),
+            text: same_length(&source.text),
+        };
         let sources = sources.into_iter().map(shown).collect();
         list.sort_by_key(|diagnostic| (diagnostic.place.is_none(), diagnostic.place));
         Diagnostics { sources, list }
@@ -181,7 +201,8 @@ impl Diagnostics {
 
     /// How many problems there are: `2 problems and 1 warning in study.toml`.
     pub fn summary(&self) -> String {
-        let errors = self.list.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
+        let errors =
+            self.list.iter().filter(|diagnostic| diagnostic.severity != Severity::Warning).count();
         let warnings = self.list.len() - errors;
         let counts: Vec<String> = [(errors, "problem"), (warnings, "warning")]
             .into_iter()
@@ -189,22 +210,33 @@ impl Diagnostics {
             .map(|(count, noun)| counted(count, noun))
             .collect();
         let name = self.sources.first().map_or("the study", |source| source.name.as_str());
-        let counts = if counts.is_empty() { "no problems".to_owned() } else { counts.join(" and ") };
-        let overridden = self.list.iter().any(|diagnostic| diagnostic.place.is_some_and(|place| place.source > 0));
+        let counts =
+            if counts.is_empty() { "no problems".to_owned() } else { counts.join(" and ") };
+        let overridden = self
+            .list
+            .iter()
+            .any(|diagnostic| diagnostic.place.is_some_and(|place| place.source > 0));
         format!("{counts} in {}{}", name, if overridden { " and its --set overrides" } else { "" })
     }
 
     fn group<'a>(&'a self, diagnostic: &'a Diagnostic) -> Group<'a> {
         let level = match diagnostic.severity {
-            Severity::Error => Level::ERROR,
+            Severity::Error | Severity::ErrorIfNew => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
         let mut elements: Vec<Element<'a>> = Vec::new();
         match diagnostic.place {
             Some(place) => elements.extend(self.snippets(diagnostic, place)),
-            None => elements.extend(self.sources.first().map(|source| Element::Origin(Origin::path(&source.name)))),
+            None => elements.extend(
+                self.sources.first().map(|source| Element::Origin(Origin::path(&source.name))),
+            ),
         }
-        elements.extend(diagnostic.help.iter().map(|help| Element::Message(Level::HELP.message(wrapped(&one_line(help))))));
+        elements.extend(
+            diagnostic
+                .help
+                .iter()
+                .map(|help| Element::Message(Level::HELP.message(wrapped(&one_line(help))))),
+        );
         Group::with_title(level.primary_title(one_line(&diagnostic.message))).elements(elements)
     }
 
@@ -223,12 +255,26 @@ impl Diagnostics {
             .map(|(index, source)| {
                 let mut annotations = Vec::new();
                 if index == place.source {
-                    annotations.push(annotation(source, place, AnnotationKind::Primary, diagnostic.label.as_deref()));
+                    annotations.push(annotation(
+                        source,
+                        place,
+                        AnnotationKind::Primary,
+                        diagnostic.label.as_deref(),
+                    ));
                 }
-                for (other, label) in diagnostic.related.iter().filter(|(other, _)| other.source == index) {
-                    annotations.push(annotation(source, *other, AnnotationKind::Context, Some(label)));
+                for (other, label) in
+                    diagnostic.related.iter().filter(|(other, _)| other.source == index)
+                {
+                    annotations.push(annotation(
+                        source,
+                        *other,
+                        AnnotationKind::Context,
+                        Some(label),
+                    ));
                 }
-                Element::Cause(Snippet::source(&source.text).path(&source.name).annotations(annotations))
+                Element::Cause(
+                    Snippet::source(&source.text).path(&source.name).annotations(annotations),
+                )
             })
             .collect()
     }
@@ -241,7 +287,12 @@ impl fmt::Display for Diagnostics {
 }
 
 /// A span that is certain to lie inside the text, on the borders of characters and on one line.
-fn annotation<'a>(source: &'a Source, place: Place, kind: AnnotationKind, label: Option<&'a str>) -> Annotation<'a> {
+fn annotation<'a>(
+    source: &'a Source,
+    place: Place,
+    kind: AnnotationKind,
+    label: Option<&'a str>,
+) -> Annotation<'a> {
     let text = &source.text;
     let start = text.floor_char_boundary(place.start.min(text.len()));
     let end = text.floor_char_boundary(place.end.min(text.len())).max(start);
@@ -291,7 +342,11 @@ mod tests {
     fn the_count_names_problems_and_warnings() {
         let diagnostics = Diagnostics::new(
             source(""),
-            vec![Diagnostic::error(None, "a").help("x"), Diagnostic::warning(None, "b").help("y"), Diagnostic::error(None, "c").help("z")],
+            vec![
+                Diagnostic::error(None, "a").help("x"),
+                Diagnostic::warning(None, "b").help("y"),
+                Diagnostic::error(None, "c").help("z"),
+            ],
         );
         assert_eq!(diagnostics.summary(), "2 problems and 1 warning in study.toml");
     }
@@ -299,14 +354,23 @@ mod tests {
     #[test]
     fn places_outside_the_text_render_all_the_same() {
         let place = Place { source: 0, start: 3, end: 99 };
-        let diagnostics =
-            Diagnostics::new(source("äß\n"), vec![Diagnostic::error(place, "bad").related(Place { source: 7, ..place }, "gone").help("mend it")]);
+        let diagnostics = Diagnostics::new(
+            source("äß\n"),
+            vec![
+                Diagnostic::error(place, "bad")
+                    .related(Place { source: 7, ..place }, "gone")
+                    .help("mend it"),
+            ],
+        );
         assert!(diagnostics.render(Look::Plain).contains("study.toml"));
     }
 
     #[test]
     fn only_the_styled_look_has_escape_sequences() {
-        let diagnostics = Diagnostics::new(source("a = 1\n"), vec![Diagnostic::error(Place { source: 0, start: 0, end: 1 }, "bad").help("mend it")]);
+        let diagnostics = Diagnostics::new(
+            source("a = 1\n"),
+            vec![Diagnostic::error(Place { source: 0, start: 0, end: 1 }, "bad").help("mend it")],
+        );
         assert!(diagnostics.render(Look::Styled).contains('\u{1b}'));
         assert!(!diagnostics.render(Look::Plain).contains('\u{1b}'));
     }

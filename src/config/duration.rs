@@ -24,8 +24,12 @@ pub(super) fn parse(text: &str) -> Result<Duration, &'static str> {
         if unit.is_empty() {
             return Err("the unit is missing");
         }
-        let Some((_, size)) = UNITS.iter().find(|(name, _)| *name == unit) else { return Err("the units are d, h, m and s") };
-        let Some(position) = units.iter().position(|(name, _)| *name == unit) else { return Err("units go from large to small, each once") };
+        let Some((_, size)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+            return Err("the units are d, h, m and s");
+        };
+        let Some(position) = units.iter().position(|(name, _)| *name == unit) else {
+            return Err("units go from large to small, each once");
+        };
         units = &units[position + 1..];
         #[expect(clippy::cast_precision_loss, reason = "a unit of at most 86400 seconds")]
         let size = *size as f64;
@@ -39,7 +43,11 @@ pub(super) fn parse(text: &str) -> Result<Duration, &'static str> {
         return Err("a duration is at most a hundred years");
     }
     // Whole milliseconds: sums of decimals are exact enough and print as they were written.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and at most a hundred years")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "positive and at most a hundred years"
+    )]
     Ok(Duration::from_millis((seconds * 1_000.0).round().max(1.0) as u64))
 }
 
@@ -57,7 +65,9 @@ pub(super) fn format(duration: Duration) -> String {
     match (seconds, millis) {
         (0, 0) if !text.is_empty() => text,
         (seconds, 0) => format!("{text}{seconds}s"),
-        (seconds, millis) => format!("{text}{seconds}.{}s", format!("{millis:03}").trim_end_matches('0')),
+        (seconds, millis) => {
+            format!("{text}{seconds}.{}s", format!("{millis:03}").trim_end_matches('0'))
+        }
     }
 }
 
@@ -80,7 +90,24 @@ mod tests {
 
     #[test]
     fn what_is_no_duration_is_refused() {
-        for text in ["", "  ", "90", "m", "90x", "5 minutes", "30m2h", "1h1h", "-1h", "0s", "1e3s", "1..5h", ".h", "9999999d", "1h garbage", "٣h"] {
+        for text in [
+            "",
+            "  ",
+            "90",
+            "m",
+            "90x",
+            "5 minutes",
+            "30m2h",
+            "1h1h",
+            "-1h",
+            "0s",
+            "1e3s",
+            "1..5h",
+            ".h",
+            "9999999d",
+            "1h garbage",
+            "٣h",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

@@ -4,26 +4,40 @@ use super::diagnostic::Diagnostic;
 use super::space::{Searched, describe, scalar};
 use super::suggestion::{nearest, quoted};
 use super::syntax::{Entry, Leaf, Table};
-use crate::params::Params;
-use crate::space::Dimension;
+use crate::study::params::Params;
+use crate::study::space::Dimension;
 
 /// Reads all configurations; values take their parameter's kind (`1` becomes `1.0` in a float range).
-pub(super) fn read(entry: &Entry, searched: &Searched, problems: &mut Vec<Diagnostic>) -> Vec<Params> {
+pub(super) fn read(
+    entry: &Entry,
+    searched: &Searched,
+    problems: &mut Vec<Diagnostic>,
+) -> Vec<Params> {
     let Some(list) = entry.value.list() else {
-        let problem = Diagnostic::error(entry.place, "`enqueue` must be a list of tables").label(format!("this is {}", entry.value.describe()));
-        problems.push(problem.help("write [[enqueue]] with double brackets, once for each configuration"));
+        let problem = Diagnostic::error(entry.place, "`enqueue` must be a list of tables")
+            .label(format!("this is {}", entry.value.describe()));
+        problems.push(
+            problem.help("write [[enqueue]] with double brackets, once for each configuration"),
+        );
         return Vec::new();
     };
     let mut configurations = Vec::new();
     for node in list {
         match node.table() {
             Some(table) if table.entries.is_empty() => {
-                problems.push(Diagnostic::warning(node.place, "this configuration is empty").help("all its parameters are sampled: leave it out"));
+                problems.push(
+                    Diagnostic::warning(node.place, "this configuration is empty")
+                        .help("all its parameters are sampled: leave it out"),
+                );
             }
             Some(table) => configurations.push(configuration(table, searched, problems)),
             None => {
                 let problem = Diagnostic::error(node.place, "`enqueue` must be a list of tables");
-                problems.push(problem.label(format!("this is {}", node.describe())).help("write [[enqueue]], and the parameters under it"));
+                problems.push(
+                    problem
+                        .label(format!("this is {}", node.describe()))
+                        .help("write [[enqueue]], and the parameters under it"),
+                );
             }
         }
     }
@@ -41,16 +55,30 @@ fn configuration(table: &Table, searched: &Searched, problems: &mut Vec<Diagnost
             continue;
         };
         if params.get(&leaf.name).is_some() {
-            problems.push(Diagnostic::error(leaf.place, format!("`{}` is there twice", leaf.name)).label("second time").help("keep one of them"));
+            problems.push(
+                Diagnostic::error(leaf.place, format!("`{}` is there twice", leaf.name))
+                    .label("second time")
+                    .help("keep one of them"),
+            );
             continue;
         }
-        let Some(value) = scalar(leaf.value, &format!("enqueue.{}", leaf.name), problems) else { continue };
+        let Some(value) = scalar(leaf.value, &format!("enqueue.{}", leaf.name), problems) else {
+            continue;
+        };
         match parameter.dimension.distribution.normalize(&value) {
             Some(value) => params.insert(leaf.name.clone(), value),
             None => {
-                let problem = Diagnostic::error(leaf.value.place, format!("`{value}` is not a value of `{}`", leaf.name));
-                let problem = problem.label(format!("not {}", describe(&parameter.dimension.distribution)));
-                problems.push(problem.related(parameter.range, "the range").help("give a value of the range, or widen it under [space]"));
+                let problem = Diagnostic::error(
+                    leaf.value.place,
+                    format!("`{value}` is not a value of `{}`", leaf.name),
+                );
+                let problem =
+                    problem.label(format!("not {}", describe(&parameter.dimension.distribution)));
+                problems.push(
+                    problem
+                        .related(parameter.range, "the range")
+                        .help("give a value of the range, or widen it under [space]"),
+                );
             }
         }
     }
@@ -63,7 +91,9 @@ fn configuration(table: &Table, searched: &Searched, problems: &mut Vec<Diagnost
 }
 
 fn unknown(leaf: &Leaf<'_>, searched: &Searched) -> Diagnostic {
-    let problem = Diagnostic::error(leaf.place, format!("`{}` is not a parameter of [space]", leaf.name)).label("not searched");
+    let problem =
+        Diagnostic::error(leaf.place, format!("`{}` is not a parameter of [space]", leaf.name))
+            .label("not searched");
     match nearest(&leaf.name, searched.names()) {
         Some(near) => problem.help(format!("did you mean `{near}`?")),
         None => problem.help(format!("the parameters are {}", quoted(searched.names()))),
@@ -79,11 +109,21 @@ fn inactive(leaf: &Leaf<'_>, dimension: &Dimension, params: &Params) -> Option<D
         match params.get(parent) {
             Some(value) if accepted.iter().any(|accept| accept.same(value)) => {}
             Some(value) => {
-                let problem = Diagnostic::error(leaf.place, format!("`{}` is not active when `{parent}` is `{value}`", leaf.name));
-                return Some(problem.label(format!("needs `{parent}` to be {values}")).help("take it out of this configuration"));
+                let problem = Diagnostic::error(
+                    leaf.place,
+                    format!("`{}` is not active when `{parent}` is `{value}`", leaf.name),
+                );
+                return Some(
+                    problem
+                        .label(format!("needs `{parent}` to be {values}"))
+                        .help("take it out of this configuration"),
+                );
             }
             None => {
-                let problem = Diagnostic::warning(leaf.place, format!("`{}` is used only if `{parent}` is sampled as {values}", leaf.name));
+                let problem = Diagnostic::warning(
+                    leaf.place,
+                    format!("`{}` is used only if `{parent}` is sampled as {values}", leaf.name),
+                );
                 return Some(problem.help(format!("give `{parent}` in this configuration too")));
             }
         }

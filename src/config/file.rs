@@ -20,7 +20,12 @@ pub fn open(path: &Path) -> io::Result<File> {
     let is_stream = STREAMS.iter().any(|stream| path.starts_with(stream));
     let what = match kind {
         // The system says of a directory that it is one when it is read.
-        _ if kind.is_file() || kind.is_dir() || is_stream && (kind.is_fifo() || kind.is_char_device()) => return open_file(path),
+        _ if kind.is_file()
+            || kind.is_dir()
+            || is_stream && (kind.is_fifo() || kind.is_char_device()) =>
+        {
+            return open_file(path);
+        }
         _ if kind.is_fifo() => "a named pipe",
         _ if kind.is_socket() => "a socket",
         _ => "a device",
@@ -51,5 +56,7 @@ pub fn read_to_string(path: &Path) -> io::Result<String> {
 /// The nearest part of a path that exists, if that is no directory: nothing can be made below it, nor in its place.
 pub(super) fn in_the_way(path: &Path) -> Option<&Path> {
     let there = |part: &&Path| fs::symlink_metadata(part).is_ok();
-    path.ancestors().find(there).filter(|part| fs::metadata(part).is_ok_and(|found| !found.is_dir()))
+    path.ancestors()
+        .find(there)
+        .filter(|part| fs::metadata(part).is_ok_and(|found| !found.is_dir()))
 }

@@ -2,17 +2,29 @@
 
 use super::diagnostic::Diagnostic;
 use super::section::Section;
-use crate::study::StudySpec;
+use crate::study::spec::StudySpec;
 
 /// Limits that end something by the clock.
 const CLOCKS: &[&str] = &["time", "device_hours", "cost", "trial_time", "stall_time"];
 
 /// Holds what `[study]` asks for against the keys of `[budget]`.
-pub(super) fn check(spec: &StudySpec, budget: &Section<'_>, devices: &Section<'_>, problems: &mut Vec<Diagnostic>) {
+pub(super) fn check(
+    spec: &StudySpec,
+    budget: &Section<'_>,
+    devices: &Section<'_>,
+    problems: &mut Vec<Diagnostic>,
+) {
     if let Some(trials) = spec.budget.trials.filter(|trials| *trials < u64::from(spec.replicates)) {
-        let message = format!("`budget.trials = {trials}` leaves no room for the {} runs of one configuration", spec.replicates);
-        let problem = Diagnostic::error(budget.node("trials").map(|node| node.place), message).label("it counts runs");
-        problems.push(problem.help(format!("for 50 configurations write trials = {}", 50 * u64::from(spec.replicates))));
+        let message = format!(
+            "`budget.trials = {trials}` leaves no room for the {} runs of one configuration",
+            spec.replicates
+        );
+        let problem = Diagnostic::error(budget.node("trials").map(|node| node.place), message)
+            .label("it counts runs");
+        problems.push(problem.help(format!(
+            "for 50 configurations write trials = {}",
+            50 * u64::from(spec.replicates)
+        )));
     }
     if !spec.deterministic {
         return;
@@ -20,10 +32,16 @@ pub(super) fn check(spec: &StudySpec, budget: &Section<'_>, devices: &Section<'_
     if spec.devices.packed {
         let message = "how many trials share a device is measured, and `deterministic = true` cannot hold then";
         let place = devices.node("trials_per_device").map(|node| node.place);
-        problems.push(Diagnostic::error(place, message).help("give a number of trials, as trials_per_device = 2"));
+        problems.push(
+            Diagnostic::error(place, message)
+                .help("give a number of trials, as trials_per_device = 2"),
+        );
     }
     for node in CLOCKS.iter().filter_map(|key| budget.node(key)) {
-        let problem = Diagnostic::warning(node.place, "this ends trials or the study by the clock, and `deterministic = true` cannot hold then");
+        let problem = Diagnostic::warning(
+            node.place,
+            "this ends trials or the study by the clock, and `deterministic = true` cannot hold then",
+        );
         problems.push(
             problem.help("as long as it is not reached, decisions do not depend on who is faster; `budget.trials` ends a study in the same place"),
         );

@@ -1,6 +1,6 @@
 //! The tables and keys of a study file, each one line: parsing, suggestions and the schema all read them here.
 
-use crate::study::Quantize;
+use crate::study::spec::{ArgsStyle, Quantize};
 
 /// What a key's value must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,7 +105,12 @@ pub struct TableKeys {
     pub summary: &'static str,
 }
 
-const fn key(name: &'static str, kind: KeyKind, default: &'static str, summary: &'static str) -> Key {
+const fn key(
+    name: &'static str,
+    kind: KeyKind,
+    default: &'static str,
+    summary: &'static str,
+) -> Key {
     Key { name, kind, default, summary }
 }
 
@@ -131,10 +136,30 @@ const STUDY: &[Key] = &[
     key("value", word(&["best", "last"]), "\"best\"", "which report of a trial is its value"),
     key("step", word(&["epoch", "step", "samples"]), "\"epoch\"", "the clock of reports and rungs"),
     key("seed", KeyKind::Whole { min: 0, max: i64::MAX }, "0", "root of all random streams"),
-    key("duplicates", word(&["skip", "replicate", "allow"]), "\"skip\"", "what to do with a proposal that was tried"),
-    key("deterministic", KeyKind::Flag, "false", "whether several slots give the same study every time"),
-    key("replicates", KeyKind::Whole { min: 1, max: 1_000 }, "1", "runs of each configuration that completes, each on a seed of its own"),
-    key("race", KeyKind::Whole { min: 0, max: 1_000 }, "0", "how many of the best are run again on fresh seeds at the end, on top of the budget"),
+    key(
+        "duplicates",
+        word(&["skip", "replicate", "allow"]),
+        "\"skip\"",
+        "what to do with a proposal that was tried",
+    ),
+    key(
+        "deterministic",
+        KeyKind::Flag,
+        "false",
+        "whether several slots give the same study every time",
+    ),
+    key(
+        "replicates",
+        KeyKind::Whole { min: 1, max: 1_000 },
+        "1",
+        "runs of each configuration that completes, each on a seed of its own",
+    ),
+    key(
+        "race",
+        KeyKind::Whole { min: 0, max: 1_000 },
+        "0",
+        "how many of the best are run again on fresh seeds at the end, on top of the budget",
+    ),
     key("objective", KeyKind::Objectives, "", "objectives, instead of `metric` and `direction`"),
 ];
 
@@ -146,27 +171,82 @@ pub(super) const OBJECTIVE: &[Key] = &[
 
 const BUDGET: &[Key] = &[
     key("trials", COUNT, "", "the study ends after so many trials"),
-    key("count", word(&["finished", "completed", "all"]), "\"finished\"", "which trials count: completed and pruned, completed, or failed ones too"),
-    key("time", KeyKind::Duration, "", "the study ends after this time, all runs of the runner together"),
+    key(
+        "count",
+        word(&["finished", "completed", "all"]),
+        "\"finished\"",
+        "which trials count: completed and pruned, completed, or failed ones too",
+    ),
+    key(
+        "time",
+        KeyKind::Duration,
+        "",
+        "the study ends after this time, all runs of the runner together",
+    ),
     key("target", KeyKind::Number, "", "the study ends when a trial reaches this value"),
     key("failures", COUNT, "", "the study ends, with exit code 4, after so many failed trials"),
     key("trial_time", KeyKind::Duration, "", "longest running time of one attempt at a trial"),
-    key("stall_time", KeyKind::Duration, "", "longest time without a report or a checkpoint; then the attempt is killed"),
-    key("patience", COUNT, "", "the study ends after so many complete and pruned trials without a better one"),
-    key("device_hours", KeyKind::Amount, "", "the study ends after so many hours of devices in use; several trials on one count once"),
-    key("cost", KeyKind::Amount, "", "the study ends when device-hours times `price_per_hour` reach this"),
+    key(
+        "stall_time",
+        KeyKind::Duration,
+        "",
+        "longest time without a report or a checkpoint; then the attempt is killed",
+    ),
+    key(
+        "patience",
+        COUNT,
+        "",
+        "the study ends after so many complete and pruned trials without a better one",
+    ),
+    key(
+        "device_hours",
+        KeyKind::Amount,
+        "",
+        "the study ends after so many hours of devices in use; several trials on one count once",
+    ),
+    key(
+        "cost",
+        KeyKind::Amount,
+        "",
+        "the study ends when device-hours times `price_per_hour` reach this",
+    ),
     key("price_per_hour", KeyKind::Amount, "", "what an hour of one device costs"),
 ];
 
 const DEVICES: &[Key] = &[
-    key("use", KeyKind::Devices, "\"auto\"", "where trials run: cpu, cuda:0, cuda:*, wgpu:0, ndarray"),
-    key("trials_per_device", KeyKind::WholeOrAuto { min: 1, max: 1_024 }, "", "trials at a time on each device; \"auto\" measures how many are good"),
-    key("memory", KeyKind::Size, "", "most bytes that trials take together on each device, with trials_per_device = \"auto\""),
-    key("cpu_threads", KeyKind::Whole { min: 1, max: 1_024 }, "1", "threads of each trial on the CPU"),
+    key(
+        "use",
+        KeyKind::Devices,
+        "\"auto\"",
+        "where trials run: cpu, cuda:0, cuda:*, wgpu:0, ndarray",
+    ),
+    key(
+        "trials_per_device",
+        KeyKind::WholeOrAuto { min: 1, max: 1_024 },
+        "",
+        "trials at a time on each device; \"auto\" measures how many are good",
+    ),
+    key(
+        "memory",
+        KeyKind::Size,
+        "",
+        "most bytes that trials take together on each device, with trials_per_device = \"auto\"",
+    ),
+    key(
+        "cpu_threads",
+        KeyKind::Whole { min: 1, max: 1_024 },
+        "1",
+        "threads of each trial on the CPU",
+    ),
 ];
 
 const RETRY: &[Key] = &[
-    key("max", KeyKind::Whole { min: 0, max: 1_000 }, "2", "how many times a trial may be started again"),
+    key(
+        "max",
+        KeyKind::Whole { min: 0, max: 1_000 },
+        "2",
+        "how many times a trial may be started again",
+    ),
     key(
         "on",
         KeyKind::Words(CAUSES),
@@ -184,28 +264,60 @@ const CHECKPOINTS: &[Key] = &[
 const EXPORT: &[Key] = &[
     key("dir", KeyKind::Path, "", "where the best checkpoint is exported to"),
     key("on_finish", KeyKind::Flag, "false", "whether to export when the study ends"),
-    key("quantize", word(Quantize::WORDS), "", "number format of the exported weights; single floats when not given"),
+    key(
+        "quantize",
+        word(Quantize::WORDS),
+        "",
+        "number format of the exported weights; single floats when not given",
+    ),
 ];
 
 const COMMAND: &[Key] = &[
     key("run", KeyKind::Texts, "", "program and arguments, with {name} for parameters"),
     key("cwd", KeyKind::Path, "the study file's directory", "working directory"),
     key("env", KeyKind::Environment, "", "variables added to the environment"),
+    key(
+        "args_style",
+        word(ArgsStyle::WORDS),
+        "",
+        "how the program takes booleans: dashes and equals, as a flag or nothing; else as true and false",
+    ),
 ];
 
 const SAMPLER: &[Key] = &[
     key("type", KeyKind::Text, "\"tpe\"", "the sampler's name: see `hpsearch list samplers`"),
-    key("warm_start", KeyKind::Texts, "[]", "earlier studies to learn from: their names, `store.db`, or `store.db:study`"),
+    key(
+        "warm_start",
+        KeyKind::Texts,
+        "[]",
+        "earlier studies to learn from: their names, `store.db`, or `store.db:study`",
+    ),
 ];
 
 const CONSTRAINT: &[Key] = &[
-    key("require", KeyKind::Text, "", "a condition over parameters: configurations that break it are never proposed"),
-    key("limit", KeyKind::Text, "", "a condition over the metrics of a trial's last report: trials that break it rank below all others"),
+    key(
+        "require",
+        KeyKind::Text,
+        "",
+        "a condition over parameters: configurations that break it are never proposed",
+    ),
+    key(
+        "limit",
+        KeyKind::Text,
+        "",
+        "a condition over the metrics of a trial's last report: trials that break it rank below all others",
+    ),
 ];
 
-const PRUNER: &[Key] = &[key("type", KeyKind::Text, "\"none\"", "the pruner's name: see `hpsearch list pruners`")];
+const PRUNER: &[Key] =
+    &[key("type", KeyKind::Text, "\"none\"", "the pruner's name: see `hpsearch list pruners`")];
 
-const fn table(name: &'static str, keys: &'static [Key], contents: Contents, summary: &'static str) -> TableKeys {
+const fn table(
+    name: &'static str,
+    keys: &'static [Key],
+    contents: Contents,
+    summary: &'static str,
+) -> TableKeys {
     TableKeys { name, keys, contents, summary }
 }
 
@@ -214,8 +326,18 @@ pub static TABLES: &[TableKeys] = &[
     table("study", STUDY, Contents::Keys, "what is optimised"),
     table("budget", BUDGET, Contents::Keys, "when the study ends"),
     table("space", &[], Contents::Space, "the parameters that are searched"),
-    table("constraint", CONSTRAINT, Contents::Constraints, "conditions on configurations before they run, and on metrics afterwards"),
-    table("enqueue", &[], Contents::Configurations, "configurations to run first; missing parameters are sampled"),
+    table(
+        "constraint",
+        CONSTRAINT,
+        Contents::Constraints,
+        "conditions on configurations before they run, and on metrics afterwards",
+    ),
+    table(
+        "enqueue",
+        &[],
+        Contents::Configurations,
+        "configurations to run first; missing parameters are sampled",
+    ),
     table("sampler", SAMPLER, Contents::Sampler, "who proposes configurations"),
     table("pruner", PRUNER, Contents::Pruner, "who stops trials early"),
     table("trainer", &[], Contents::Trainer, "fixed arguments of the built-in trainer"),

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value as Json;
 
-use crate::study::{Program, StudySpec};
+use crate::study::spec::{Program, StudySpec};
 
 /// A directory that has another name now, or a copy of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +17,16 @@ pub struct Moved {
 
 /// The specification that is stored, `old`, as it reads where the project is now, if `new` shows that it was moved: paths of
 /// `old` and of `new` differ in their first parts only, and `is_moved` says that what was there is here now.
-pub fn moved(old: &StudySpec, new: &StudySpec, is_moved: &dyn Fn(&Moved) -> bool) -> Option<(Moved, StudySpec)> {
-    let moved = paths(old).into_iter().zip(paths(new)).filter_map(|(old, new)| difference(&old?, &new?)).find(is_moved)?;
+pub fn moved(
+    old: &StudySpec,
+    new: &StudySpec,
+    is_moved: &dyn Fn(&Moved) -> bool,
+) -> Option<(Moved, StudySpec)> {
+    let moved = paths(old)
+        .into_iter()
+        .zip(paths(new))
+        .filter_map(|(old, new)| difference(&old?, &new?))
+        .find(is_moved)?;
     let mut json = serde_json::to_value(old).ok()?;
     for part in ["program", "checkpoints", "export"] {
         if let Some(part) = json.get_mut(part) {
@@ -34,7 +42,9 @@ fn paths(spec: &StudySpec) -> Vec<Option<PathBuf>> {
     match &spec.program {
         Program::Command { cwd, .. } => paths.push(Some(cwd.clone())),
         Program::Trainer { arguments, data } => {
-            let text = |value: Option<&Json>| value.and_then(Json::as_str).map(PathBuf::from).filter(|path| path.is_absolute());
+            let text = |value: Option<&Json>| {
+                value.and_then(Json::as_str).map(PathBuf::from).filter(|path| path.is_absolute())
+            };
             paths.extend(["train", "validation", "test"].map(|key| text(data.get(key))));
             paths.push(text(arguments.get("model")));
         }
@@ -45,7 +55,8 @@ fn paths(spec: &StudySpec) -> Vec<Option<PathBuf>> {
 
 /// Two paths without what they have in common at their ends.
 fn difference(old: &Path, new: &Path) -> Option<Moved> {
-    let (old, new): (Vec<Component<'_>>, Vec<Component<'_>>) = (old.components().collect(), new.components().collect());
+    let (old, new): (Vec<Component<'_>>, Vec<Component<'_>>) =
+        (old.components().collect(), new.components().collect());
     let common = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
     let first = |parts: &[Component<'_>]| parts[..parts.len() - common].iter().collect::<PathBuf>();
     let moved = Moved { from: first(&old), to: first(&new) };
@@ -71,14 +82,15 @@ fn rewrite(json: &mut Json, moved: &Moved) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Direction;
-    use crate::space::Space;
+    use crate::study::metric::Direction;
+    use crate::study::space::Space;
 
     fn spec(directory: &str) -> StudySpec {
         let program = Program::Command {
             run: vec!["./train".to_owned(), "--keep".to_owned()],
             cwd: format!("{directory}/code").into(),
             env: Default::default(),
+            args: Default::default(),
         };
         let mut spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), program);
         spec.checkpoints.dir = Some(format!("{directory}/big").into());
@@ -88,8 +100,12 @@ mod tests {
     #[test]
     fn a_project_that_was_renamed_has_the_paths_of_its_new_place() {
         let (old, new) = (spec("/home/me/project"), spec("/home/me/renamed"));
-        let (found, rebased) = moved(&old, &new, &|moved| moved.to.starts_with("/home/me/renamed")).unwrap();
-        assert_eq!((found.from.to_str(), found.to.to_str()), (Some("/home/me/project"), Some("/home/me/renamed")));
+        let (found, rebased) =
+            moved(&old, &new, &|moved| moved.to.starts_with("/home/me/renamed")).unwrap();
+        assert_eq!(
+            (found.from.to_str(), found.to.to_str()),
+            (Some("/home/me/project"), Some("/home/me/renamed"))
+        );
         assert_eq!(rebased, new);
     }
 

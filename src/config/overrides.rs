@@ -2,16 +2,26 @@
 
 use super::diagnostic::{Diagnostic, Place, Source};
 use super::keys::{self, TABLES};
+use super::policies::{DEFAULT_PRUNER, DEFAULT_SAMPLER};
+use super::space::KINDS;
 use super::suggestion::nearest;
-use super::syntax::{self, Entry, Form, Item, Node, Table};
+use super::syntax::{self, Entry, Form, Item, Node, Table, dotted};
+use crate::{pruners, samplers};
 
 /// Puts one override, which becomes source number `source`, over `tree`.
-pub(super) fn apply(tree: &mut Table, text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> Source {
+pub(super) fn apply(
+    tree: &mut Table,
+    text: &str,
+    source: usize,
+    problems: &mut Vec<Diagnostic>,
+) -> Source {
     let (text, overlay) = read(text, source, problems);
     for entry in overlay.into_iter().flat_map(|overlay| overlay.entries) {
         if let Some(problem) = misplaced(&entry).or_else(|| whole_table(&entry)) {
             problems.push(problem);
         } else {
+            let entry = of_objective(tree, entry);
+            drop_what_it_replaces(tree, &entry);
             let path = entry.key.clone();
             put(tree, entry, &path, problems);
         }
@@ -24,7 +34,9 @@ fn read(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> (String, O
     let everything = Place { source, start: 0, end: text.len() };
     let Some((key, value)) = text.split_once('=') else {
         let problem = Diagnostic::error(everything, format!("the override `{text}` has no `=`"));
-        problems.push(problem.help("write `--set table.key=value`, for example `--set budget.trials=48`"));
+        problems.push(
+            problem.help("write `--set table.key=value`, for example `--set budget.trials=48`"),
+        );
         return (text.to_owned(), None);
     };
     let mut own = Vec::new();
@@ -33,7 +45,9 @@ fn read(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> (String, O
         return (text.to_owned(), Some(tree));
     }
     let bare = value.trim();
-    let is_word = !bare.is_empty() && !bare.starts_with(['[', '{', '"', '\'']) && !bare.contains(['\n', '\r']);
+    let is_word = !bare.is_empty()
+        && !bare.starts_with(['[', '{', '"', '\''])
+        && !bare.contains(['\n', '\r']);
     if is_word {
         let quoted = format!("{key}={}", toml::Value::String(bare.to_owned()));
         let mut again = Vec::new();
@@ -43,7 +57,9 @@ fn read(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> (String, O
         }
     }
     own.truncate(1);
-    problems.extend(own.into_iter().map(|problem| problem.help("an override is `--set table.key=value`, with the value as TOML")));
+    problems.extend(own.into_iter().map(|problem| {
+        problem.help("an override is `--set table.key=value`, with the value as TOML")
+    }));
     (text.to_owned(), None)
 }
 
@@ -52,9 +68,13 @@ fn misplaced(entry: &Entry) -> Option<Diagnostic> {
     if keys::find(&entry.key).is_some() {
         return None;
     }
-    let problem = Diagnostic::error(entry.place, format!("the study file has no table `{}`", entry.key)).label("an override begins with a table");
+    let problem =
+        Diagnostic::error(entry.place, format!("the study file has no table `{}`", entry.key))
+            .label("an override begins with a table");
     if let Some(owner) = keys::owners(&entry.key).next() {
-        return Some(problem.help(format!("did you mean `--set {}.{}=...`?", owner.name, entry.key)));
+        return Some(
+            problem.help(format!("did you mean `--set {}.{}=...`?", owner.name, entry.key)),
+        );
     }
     Some(match nearest(&entry.key, TABLES.iter().map(|table| table.name)) {
         Some(near) => problem.help(format!("did you mean `{near}`?")),
@@ -65,21 +85,152 @@ fn misplaced(entry: &Entry) -> Option<Diagnostic> {
 /// An override of a table by something that is none.
 fn whole_table(entry: &Entry) -> Option<Diagnostic> {
     let table = keys::find(&entry.key)?;
-    if matches!(entry.value.item, Item::Table(_)) || table.contents == keys::Contents::Configurations {
+    if matches!(entry.value.item, Item::Table(_))
+        || table.contents == keys::Contents::Configurations
+    {
         return None;
     }
-    let problem = Diagnostic::error(entry.place, format!("`{}` is a table", table.name)).label("which of its keys?");
-    let key = table.keys.iter().find(|key| key.name == "type").or(table.keys.first()).map_or("key", |key| key.name);
+    let problem = Diagnostic::error(entry.place, format!("`{}` is a table", table.name))
+        .label("which of its keys?");
+    let key = table
+        .keys
+        .iter()
+        .find(|key| key.name == "type")
+        .or(table.keys.first())
+        .map_or("key", |key| key.name);
     Some(problem.help(format!("write for example `--set {}.{key}=...`", table.name)))
+}
+
+/// Takes out of the file what has no meaning any more beside an override: options of another sampler or pruner, a parameter's other
+/// kind of range. What other overrides say stays, and so do slips of the file, which are told.
+fn drop_what_it_replaces(tree: &mut Table, entry: &Entry) {
+    let Item::Table(overlay) = &entry.value.item else { return };
+    let Some(table) = tree
+        .entries
+        .iter_mut()
+        .find(|own| own.key == entry.key)
+        .and_then(|own| own.value.table_mut())
+    else {
+        return;
+    };
+    let is_of_file = |entry: &Entry| entry.place.source == 0;
+    match entry.key.as_str() {
+        "sampler" | "pruner" => {
+            let chosen = |table: &Table| {
+                table.get("type").and_then(|own| own.value.text()).map(str::to_owned)
+            };
+            let Some(after) = chosen(overlay).and_then(|name| options(&entry.key, &name)) else {
+                return;
+            };
+            let default = if entry.key == "sampler" { DEFAULT_SAMPLER } else { DEFAULT_PRUNER };
+            let before = options(&entry.key, chosen(table).as_deref().unwrap_or(default))
+                .unwrap_or_default();
+            table.entries.retain(|own| {
+                !is_of_file(own)
+                    || !before.contains(&own.key.as_str())
+                    || after.contains(&own.key.as_str())
+            });
+        }
+        "space" => {
+            let Some((name, kind)) =
+                leaf(overlay).filter(|(_, kind)| KINDS.contains(&kind.as_str()))
+            else {
+                return;
+            };
+            let Some(parameter) =
+                parameter(table, &name).filter(|parameter| parameter.get(&kind).is_none())
+            else {
+                return;
+            };
+            parameter.entries.retain(|own| {
+                !is_of_file(own)
+                    || ![&KINDS[..], &["log", "step"]].concat().contains(&own.key.as_str())
+            });
+        }
+        "study" if overlay.get("objective").is_some() => table
+            .entries
+            .retain(|own| !is_of_file(own) || !["metric", "direction"].contains(&own.key.as_str())),
+        _ => {}
+    }
+}
+
+/// The names of a sampler's or pruner's options.
+fn options(table: &str, name: &str) -> Option<Vec<&'static str>> {
+    let options = if table == "sampler" {
+        samplers::find(name).ok()?.options
+    } else {
+        pruners::find(name).ok()?.options
+    };
+    Some(options.iter().map(|option| option.name).collect())
+}
+
+/// The path of the one value of an override that is written with dots: all but its last key, and that.
+fn leaf(overlay: &Table) -> Option<(String, String)> {
+    let mut path = String::new();
+    let mut table = overlay;
+    loop {
+        let [entry] = table.entries.as_slice() else { return None };
+        match &entry.value.item {
+            Item::Table(nested) if nested.form == Form::Dotted => {
+                path = dotted(&path, &entry.key);
+                table = nested;
+            }
+            _ => return Some((path, entry.key.clone())),
+        }
+    }
+}
+
+/// The table of the parameter called `name`, whichever way the file writes it.
+fn parameter<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
+    let rest = |key: &str| {
+        name.strip_prefix(key).and_then(|rest| rest.strip_prefix('.')).map(str::to_owned)
+    };
+    let own = table.entries.iter_mut().find(|own| own.key == name || rest(&own.key).is_some())?;
+    match rest(&own.key) {
+        None => own.value.table_mut(),
+        Some(rest) => parameter(own.value.table_mut()?, &rest),
+    }
+}
+
+/// `study.metric` and `study.direction` of a file that says them in a single [[study.objective]]: they are put there.
+fn of_objective(tree: &mut Table, mut entry: Entry) -> Entry {
+    let objectives = tree
+        .entries
+        .iter_mut()
+        .find(|own| own.key == "study")
+        .and_then(|own| own.value.table_mut());
+    let objectives =
+        objectives.and_then(|table| table.entries.iter_mut().find(|own| own.key == "objective"));
+    let Some(Item::List(list)) = objectives.map(|own| &mut own.value.item) else { return entry };
+    if let ("study", [objective], Item::Table(overlay)) =
+        (entry.key.as_str(), list.as_mut_slice(), &mut entry.value.item)
+        && let Some(objective) = objective.table_mut()
+    {
+        let (moved, rest) = std::mem::take(&mut overlay.entries)
+            .into_iter()
+            .partition(|own| ["metric", "direction"].contains(&own.key.as_str()));
+        overlay.entries = rest;
+        for own in moved {
+            objective.entries.retain(|before| before.key != own.key);
+            objective.entries.push(own);
+        }
+    }
+    entry
 }
 
 /// Puts `entry` where `path` leads, whichever way the file writes that path: dotted, quoted or nested.
 fn put(table: &mut Table, mut entry: Entry, path: &str, problems: &mut Vec<Diagnostic>) {
-    let found = table.entries.iter_mut().find(|own| path == own.key || path.strip_prefix(own.key.as_str()).is_some_and(|rest| rest.starts_with('.')));
+    let found = table.entries.iter_mut().find(|own| {
+        path == own.key
+            || path.strip_prefix(own.key.as_str()).is_some_and(|rest| rest.starts_with('.'))
+    });
     let dotted = matches!(&entry.value.item, Item::Table(nested) if nested.form == Form::Dotted);
     let Some(own) = found else {
         // `a.b` of the override may be the quoted key "a.b" of the file.
-        if dotted && path == entry.key && table.entries.iter().any(|own| own.key.starts_with(&format!("{path}."))) {
+        if dotted
+            && path == entry.key
+            && table.entries.iter().any(|own| own.key.starts_with(&format!("{path}.")))
+        {
             let Item::Table(nested) = entry.value.item else { return };
             for inner in nested.entries {
                 let path = format!("{path}.{}", inner.key);
@@ -91,7 +242,8 @@ fn put(table: &mut Table, mut entry: Entry, path: &str, problems: &mut Vec<Diagn
         table.entries.push(entry);
         return;
     };
-    let rest = path.strip_prefix(own.key.as_str()).unwrap_or_default().trim_start_matches('.').to_owned();
+    let rest =
+        path.strip_prefix(own.key.as_str()).unwrap_or_default().trim_start_matches('.').to_owned();
     match (&mut own.value.item, rest.is_empty(), entry.value.item) {
         (Item::Table(into), true, Item::Table(from)) if dotted => {
             for inner in from.entries {
@@ -99,14 +251,31 @@ fn put(table: &mut Table, mut entry: Entry, path: &str, problems: &mut Vec<Diagn
                 put(into, inner, &path, problems);
             }
         }
-        (_, true, item) if !dotted => *own = Entry { key: own.key.clone(), place: entry.place, value: Node { item, ..entry.value } },
+        (_, true, item) if !dotted => {
+            *own = Entry {
+                key: own.key.clone(),
+                place: entry.place,
+                value: Node { item, ..entry.value },
+            }
+        }
         (Item::Table(into), false, item) => {
-            let inner = Entry { key: rest.clone(), place: entry.place, value: Node { item, ..entry.value } };
+            let inner = Entry {
+                key: rest.clone(),
+                place: entry.place,
+                value: Node { item, ..entry.value },
+            };
             put(into, inner, &rest, problems);
         }
         _ => {
-            let problem = Diagnostic::error(entry.place, format!("`{}` is {} in the study file, not a table", own.key, own.value.describe()));
-            problems.push(problem.related(own.value.place, "written here").help(format!("leave out what follows `{}`", own.key)));
+            let problem = Diagnostic::error(
+                entry.place,
+                format!("`{}` is {} in the study file, not a table", own.key, own.value.describe()),
+            );
+            problems.push(
+                problem
+                    .related(own.value.place, "written here")
+                    .help(format!("leave out what follows `{}`", own.key)),
+            );
         }
     }
 }
@@ -130,19 +299,90 @@ mod tests {
         assert_eq!(overridden("[budget]\ntrials = 3", "budget.time=90m")["budget"]["time"], "90m");
         assert_eq!(overridden("", "study.direction=maximize")["study"]["direction"], "maximize");
         assert_eq!(
-            overridden("[space]\nx = { float = [0, 1], log = true }", "space.x={ int = [1, 2] }")["space"]["x"],
+            overridden("[space]\nx = { float = [0, 1], log = true }", "space.x={ int = [1, 2] }")["space"]
+                ["x"],
             serde_json::json!({"int": [1, 2]})
         );
     }
 
     #[test]
     fn an_override_finds_dotted_quoted_and_nested_keys() {
-        for file in ["[space]\n\"model.layers\" = [1]", "[space]\nmodel.layers = [1]", "[space.model]\nlayers = [1]"] {
+        for file in [
+            "[space]\n\"model.layers\" = [1]",
+            "[space]\nmodel.layers = [1]",
+            "[space.model]\nlayers = [1]",
+        ] {
             let space = overridden(file, "space.model.layers=[2, 4]")["space"].to_string();
             assert!(space.contains("[2,4]") && !space.contains("[1]"), "{file}: {space}");
             let space = overridden(file, "space.\"model.layers\"=[2, 4]")["space"].to_string();
             assert!(space.contains("[2,4]") && !space.contains("[1]"), "{file}: {space}");
         }
+    }
+
+    #[test]
+    fn another_type_leaves_the_options_of_the_one_before() {
+        let file = "[pruner]\ntype = \"asha\"\nmin_resource = 1\nreduction_factor = 3\nslip = 1";
+        assert_eq!(
+            overridden(file, "pruner.type=none")["pruner"],
+            serde_json::json!({"type": "none", "slip": 1})
+        );
+        // What both have stays, as where the type stays.
+        let hyperband = overridden(file, "pruner.type=hyperband")["pruner"].clone();
+        assert_eq!(
+            (&hyperband["min_resource"], &hyperband["reduction_factor"]),
+            (&1.into(), &3.into())
+        );
+        assert_eq!(overridden(file, "pruner.type=asha")["pruner"]["min_resource"], 1);
+        assert_eq!(overridden(file, "pruner.type=nonsense")["pruner"]["min_resource"], 1);
+        let file = "[sampler]\ntype = \"tpe\"\nn_ei_candidates = 7\nwarm_start = [\"old\"]";
+        assert_eq!(
+            overridden(file, "sampler.type=random")["sampler"],
+            serde_json::json!({"type": "random", "warm_start": ["old"]})
+        );
+    }
+
+    #[test]
+    fn another_kind_of_range_replaces_the_one_before() {
+        for file in [
+            "[space]\nx.y = { float = [0, 1], log = true, prior = 1 }",
+            "[space.x.y]\nfloat = [0, 1]\nlog = true\nprior = 1",
+            "[space]\n\"x.y\" = { float = [0, 1], log = true, prior = 1 }",
+        ] {
+            let space = overridden(file, "space.x.y.int=[1, 4]")["space"].clone();
+            let parameter = space.get("x.y").unwrap_or_else(|| &space["x"]["y"]).clone();
+            assert_eq!(parameter, serde_json::json!({"int": [1, 4], "prior": 1}), "{file}");
+            assert!(
+                overridden(file, "space.x.y.float=[2, 4]").to_string().contains("log"),
+                "{file}"
+            );
+        }
+        // Parameters may be called like kinds.
+        let space = overridden(
+            "[space]\nfloat = [1, 2]\nz.log = { int = [1, 2] }",
+            "space.int=[3, 4]",
+        )["space"]
+            .to_string();
+        assert!(space.contains("\"float\":[1,2]") && space.contains("log"), "{space}");
+    }
+
+    #[test]
+    fn an_objective_is_overridden_in_the_form_it_has() {
+        let file = "[[study.objective]]\nmetric = \"loss\"\ndirection = \"minimize\"";
+        let study = overridden(file, "study.metric=accuracy")["study"].clone();
+        assert_eq!(
+            study,
+            serde_json::json!({"objective": [{"direction": "minimize", "metric": "accuracy"}]})
+        );
+        let file = "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"";
+        let study = overridden(
+            file,
+            "study.objective=[{ metric = \"a\", direction = \"maximize\" }]",
+        )["study"]
+            .clone();
+        assert_eq!(
+            study,
+            serde_json::json!({"name": "s", "objective": [{"direction": "maximize", "metric": "a"}]})
+        );
     }
 
     #[test]

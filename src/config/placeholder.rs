@@ -23,7 +23,8 @@ pub fn pieces<'a>(word: &'a str, knows: impl Fn(&str) -> bool) -> Vec<Piece<'a>>
     for braced in braced(word, knows) {
         // Half of the doubled braces stay, on both sides.
         let kept = braced.pairs / 2;
-        let (outer, inner) = (braced.name.start - braced.pairs, braced.name.start - braced.pairs % 2);
+        let (outer, inner) =
+            (braced.name.start - braced.pairs, braced.name.start - braced.pairs % 2);
         pieces.push(Piece::Text(&word[from..outer + kept]));
         if braced.pairs % 2 == 1 {
             pieces.push(Piece::Placeholder(&word[braced.name.clone()], inner..braced.name.end + 1));
@@ -63,7 +64,8 @@ pub fn escaped(word: &str, knows: impl Fn(&str) -> bool) -> String {
 
 /// Whether a text in braces can be meant as a parameter's name.
 pub fn is_name(text: &str) -> bool {
-    text.starts_with(|char: char| char.is_alphabetic() || char == '_') && text.chars().all(|char| char.is_alphanumeric() || "_-.".contains(char))
+    text.starts_with(|char: char| char.is_alphabetic() || char == '_')
+        && text.chars().all(|char| char.is_alphanumeric() || "_-.".contains(char))
 }
 
 /// A name in braces.
@@ -148,7 +150,10 @@ mod tests {
 
     #[test]
     fn a_placeholder_knows_its_place() {
-        assert_eq!(pieces("x{lr}y", knows), [Piece::Text("x"), Piece::Placeholder("lr", 1..5), Piece::Text("y")]);
+        assert_eq!(
+            pieces("x{lr}y", knows),
+            [Piece::Text("x"), Piece::Placeholder("lr", 1..5), Piece::Text("y")]
+        );
         assert_eq!(pieces("{{{lr}}}", knows)[1], Piece::Placeholder("lr", 2..6));
         assert_eq!(pieces("", knows), []);
     }

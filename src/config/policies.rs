@@ -6,10 +6,10 @@ use super::diagnostic::{Diagnostic, Place};
 use super::keys::{self, Key};
 use super::section::Section;
 use super::syntax::{Entry, Table};
-use crate::policy::{PolicyError, PolicyProblem};
 use crate::pruners;
 use crate::samplers;
-use crate::study::PolicySpec;
+use crate::study::registry::{PolicyError, PolicyProblem};
+use crate::study::spec::PolicySpec;
 
 /// The sampler of a study that names none.
 pub(super) const DEFAULT_SAMPLER: &str = "auto";
@@ -18,7 +18,8 @@ pub(super) const DEFAULT_PRUNER: &str = "none";
 
 /// The sampler of a study that names none, as it is stored.
 pub fn default_sampler() -> PolicySpec {
-    samplers::resolve(DEFAULT_SAMPLER, BTreeMap::new()).expect("the default is in the table, and has no options to be wrong")
+    samplers::resolve(DEFAULT_SAMPLER, BTreeMap::new())
+        .expect("the default is in the table, and has no options to be wrong")
 }
 
 /// A policy as the study stores it, with the places its messages point at.
@@ -42,18 +43,28 @@ impl Chosen {
                 let place = self.options.get(option).copied().or(self.place);
                 // The consequence goes under the value: together they are longer than a line.
                 let problem = match why.split_once(", so ") {
-                    Some((wrong, consequence)) => Diagnostic::error(place, format!("`{option}`: {wrong}")).label(format!("so {consequence}")),
+                    Some((wrong, consequence)) => {
+                        Diagnostic::error(place, format!("`{option}`: {wrong}"))
+                            .label(format!("so {consequence}"))
+                    }
                     None => Diagnostic::error(place, format!("`{option}`: {why}")),
                 };
                 if why.contains("a full trial") {
-                    return problem.related(length, "a full trial's length").help(format!("make `{option}` smaller, or trials longer"));
+                    return problem
+                        .related(length, "a full trial's length")
+                        .help(format!("make `{option}` smaller, or trials longer"));
                 }
                 problem.help(format!("change `{option}`, or leave it out: `hpsearch list` tells what `{policy}` takes"))
             }
             // What is wrong comes first in the reason, what to do after the semicolon.
             PolicyError::Unsuitable { policy, why } => match why.split_once("; ") {
-                Some((wrong, advice)) => Diagnostic::error(self.place, format!("`{policy}` cannot serve this study: {wrong}")).help(advice),
-                None => Diagnostic::error(self.place, error.to_string()).help("`hpsearch list` tells what others there are"),
+                Some((wrong, advice)) => Diagnostic::error(
+                    self.place,
+                    format!("`{policy}` cannot serve this study: {wrong}"),
+                )
+                .help(advice),
+                None => Diagnostic::error(self.place, error.to_string())
+                    .help("`hpsearch list` tells what others there are"),
             },
         }
     }
@@ -83,7 +94,11 @@ impl Kind {
         }
     }
 
-    fn resolve(self, name: &str, options: BTreeMap<String, serde_json::Value>) -> Result<PolicySpec, Vec<PolicyProblem>> {
+    fn resolve(
+        self,
+        name: &str,
+        options: BTreeMap<String, serde_json::Value>,
+    ) -> Result<PolicySpec, Vec<PolicyProblem>> {
         match self {
             Kind::Sampler => samplers::resolve(name, options),
             Kind::Pruner => pruners::resolve(name, options),
@@ -92,11 +107,20 @@ impl Kind {
 }
 
 /// Reads the table, or takes the default when it is absent.
-pub(super) fn read(kind: Kind, written: Option<(&Table, Place)>, problems: &mut Vec<Diagnostic>) -> Option<Chosen> {
+pub(super) fn read(
+    kind: Kind,
+    written: Option<(&Table, Place)>,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Chosen> {
     let keys: &'static [Key] = keys::find(kind.name()).map_or(&[], |table| table.keys);
     let Some((table, place)) = written else {
         let spec = kind.resolve(kind.default(), BTreeMap::new()).ok()?;
-        return Some(Chosen { spec, place: None, warm_start: Vec::new(), options: BTreeMap::new() });
+        return Some(Chosen {
+            spec,
+            place: None,
+            warm_start: Vec::new(),
+            options: BTreeMap::new(),
+        });
     };
     let before = problems.len();
     let (section, options) = Section::read_open(kind.name(), place, table, keys, problems);
@@ -108,8 +132,14 @@ pub(super) fn read(kind: Kind, written: Option<(&Table, Place)>, problems: &mut 
     let values = options.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect();
     match kind.resolve(name, values) {
         Ok(spec) if problems.len() == before => {
-            let options = options.iter().map(|entry| (entry.key.clone(), entry.value.place)).collect();
-            Some(Chosen { spec, place: Some(place), warm_start: section.texts("warm_start").unwrap_or_default(), options })
+            let options =
+                options.iter().map(|entry| (entry.key.clone(), entry.value.place)).collect();
+            Some(Chosen {
+                spec,
+                place: Some(place),
+                warm_start: section.texts("warm_start").unwrap_or_default(),
+                options,
+            })
         }
         Ok(_) => None,
         Err(found) => {
@@ -121,7 +151,10 @@ pub(super) fn read(kind: Kind, written: Option<(&Table, Place)>, problems: &mut 
 
 fn located(problem: PolicyProblem, place: Place, options: &[&Entry]) -> Diagnostic {
     let entry = problem.key.as_ref().and_then(|key| options.iter().find(|entry| entry.key == *key));
-    let known_key = problem.message.starts_with(&format!("`{}`:", problem.key.as_deref().unwrap_or_default()));
-    let place = entry.map_or(place, |entry| if known_key { entry.value.place } else { entry.place });
-    Diagnostic::error(place, problem.message).help(problem.help.unwrap_or_else(|| "`hpsearch list` tells its options".to_owned()))
+    let known_key =
+        problem.message.starts_with(&format!("`{}`:", problem.key.as_deref().unwrap_or_default()));
+    let place =
+        entry.map_or(place, |entry| if known_key { entry.value.place } else { entry.place });
+    Diagnostic::error(place, problem.message)
+        .help(problem.help.unwrap_or_else(|| "`hpsearch list` tells its options".to_owned()))
 }

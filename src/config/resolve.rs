@@ -17,22 +17,31 @@ use super::syntax::{Entry, Item, Node, Table};
 use super::trainer::{self, Arguments};
 use super::{STUDY_NAME_RULE, is_study_name};
 use crate::arguments::TaskKind;
-use crate::metric::Direction;
-use crate::params::Params;
-use crate::study::{
-    Budget, CheckpointsSpec, Count, DevicesSpec, Duplicates, ExportSpec, FailureCause, Objective, Program, Quantize, RetrySpec, StepClock, StudySpec,
-    ValueRule,
+use crate::study::metric::Direction;
+use crate::study::params::Params;
+use crate::study::spec::{
+    Budget, CheckpointsSpec, Count, DevicesSpec, Duplicates, ExportSpec, FailureCause, Objective,
+    Program, Quantize, RetrySpec, StepClock, StudySpec, ValueRule,
 };
 use crate::{pruners, samplers};
 
 /// The study of `tree`. `stem`: its name if it has none; `base`: the absolute directory that paths are relative to.
 /// `None` only when `problems` has an error.
-pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<Diagnostic>) -> Option<StudySpec> {
+pub(super) fn resolve(
+    tree: &Table,
+    stem: &str,
+    base: &Path,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<StudySpec> {
     check_tables(tree, problems);
     let file = StudyFile { tree, base, meant: meant(tree) };
     let study = file.section("study", problems);
     let name = name(&study, stem, problems);
-    let objective = if study.place.is_some() || file.lacks("study") { objective(&study, problems) } else { None };
+    let objective = if study.place.is_some() || file.lacks("study") {
+        objective(&study, problems)
+    } else {
+        None
+    };
     let budget = file.section("budget", problems);
     check_cost(&budget, problems);
     let searched = file.space(problems);
@@ -43,7 +52,11 @@ pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<
         (Some(entry), Some(searched)) => enqueue::read(entry, searched, problems),
         _ => Vec::<Params>::new(),
     };
-    let constraints = file.tree.get("constraint").map(|entry| constraint::read(entry, searched.as_ref(), problems)).unwrap_or_default();
+    let constraints = file
+        .tree
+        .get("constraint")
+        .map(|entry| constraint::read(entry, searched.as_ref(), problems))
+        .unwrap_or_default();
     constraint::check_enqueued(&constraints, &enqueue, file.tree.get("enqueue"), problems);
     let devices_table = file.section("devices", problems);
     let devices = devices(&devices_table, problems);
@@ -55,13 +68,14 @@ pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<
     }
 
     let searched = searched?;
-    let (Some(space), Some(sampler), Some(pruner), Some(objective), Some(program)) = (searched.space.clone(), sampler, pruner, objective, program)
+    let (Some(space), Some(sampler), Some(pruner), Some(objective), Some(program)) =
+        (searched.space.clone(), sampler, pruner, objective, program)
     else {
         return None;
     };
     // Together only what is sound alone.
     if let Some(arguments) = arguments.as_ref().filter(|_| !has_errors(problems)) {
-        trainer::check_together(arguments, &space, &searched, problems);
+        trainer::check_together(arguments, &space, &constraints, &searched, problems);
     }
     let spec = StudySpec {
         description: study.text("description").map(str::to_owned),
@@ -94,9 +108,15 @@ pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<
         ..StudySpec::new(&name, &objective.metric, objective.direction, space, program)
     };
     let unlimited =
-        ["trials", "time", "target", "device_hours", "cost"].iter().all(|key| budget.lacks(key)) && (budget.place.is_some() || file.lacks("budget"));
+        ["trials", "time", "target", "device_hours", "cost"].iter().all(|key| budget.lacks(key))
+            && (budget.place.is_some() || file.lacks("budget"));
     check_sampler(&spec, &sampler, unlimited.then_some(&budget), problems);
-    check_pruner(&spec, &pruner, arguments.as_ref().and_then(|arguments| arguments.place_of_length(spec.step)), problems);
+    check_pruner(
+        &spec,
+        &pruner,
+        arguments.as_ref().and_then(|arguments| arguments.place_of_length(spec.step)),
+        problems,
+    );
     honest::check(&spec, &budget, &devices_table, problems);
     Some(spec)
 }
@@ -116,13 +136,17 @@ fn check_tables(tree: &Table, problems: &mut Vec<Diagnostic>) {
             (Contents::NotYet, _) => space::refuse(entry, "leave it out for now", problems),
             (Contents::Configurations | Contents::Constraints, _) | (_, Item::Table(_)) => {}
             (_, Item::List(_)) => {
-                let problem = Diagnostic::error(entry.place, format!("[{}] is a single table", table.name)).label("double brackets make a list");
+                let problem =
+                    Diagnostic::error(entry.place, format!("[{}] is a single table", table.name))
+                        .label("double brackets make a list");
                 problems.push(problem.help(format!("write [{}] with single brackets", table.name)));
             }
             _ => {
-                let problem = Diagnostic::error(entry.place, format!("`{}` is a table", table.name));
+                let problem =
+                    Diagnostic::error(entry.place, format!("`{}` is a table", table.name));
                 let problem = problem.label(format!("this is {}", entry.value.describe()));
-                let first = if table.keys.iter().any(|key| key.name == "type") { "type" } else { "..." };
+                let first =
+                    if table.keys.iter().any(|key| key.name == "type") { "type" } else { "..." };
                 problems.push(problem.help(format!(
                     "write [{}] on a line of its own, and `{first} = {}` under it",
                     table.name,
@@ -135,15 +159,20 @@ fn check_tables(tree: &Table, problems: &mut Vec<Diagnostic>) {
 
 fn unknown_table(entry: &Entry) -> Diagnostic {
     let names = TABLES.iter().map(|table| table.name);
-    if matches!(entry.value.item, Item::Table(_) | Item::List(_)) || keys::owners(&entry.key).next().is_none() {
-        let problem = Diagnostic::error(entry.place, format!("a study file has no table `{}`", entry.key)).label("unknown table");
+    if matches!(entry.value.item, Item::Table(_) | Item::List(_))
+        || keys::owners(&entry.key).next().is_none()
+    {
+        let problem =
+            Diagnostic::error(entry.place, format!("a study file has no table `{}`", entry.key))
+                .label("unknown table");
         return match nearest(&entry.key, names.clone()) {
             Some(near) => problem.help(format!("did you mean [{near}]?")),
             None => problem.help(format!("its tables are {}", quoted(names))),
         };
     }
     let owner = keys::owners(&entry.key).next().map_or("study", |table| table.name);
-    Diagnostic::error(entry.place, format!("`{}` is in no table", entry.key)).help(format!("write it under [{owner}]"))
+    Diagnostic::error(entry.place, format!("`{}` is in no table", entry.key))
+        .help(format!("write it under [{owner}]"))
 }
 
 struct StudyFile<'a> {
@@ -157,7 +186,11 @@ struct StudyFile<'a> {
 fn meant(tree: &Table) -> Vec<&'static str> {
     let names = TABLES.iter().map(|table| table.name);
     let unknown = tree.entries.iter().filter(|entry| keys::find(&entry.key).is_none());
-    unknown.filter_map(|entry| nearest(&entry.key, names.clone())).filter_map(keys::find).map(|table| table.name).collect()
+    unknown
+        .filter_map(|entry| nearest(&entry.key, names.clone()))
+        .filter_map(keys::find)
+        .map(|table| table.name)
+        .collect()
 }
 
 impl<'a> StudyFile<'a> {
@@ -186,7 +219,8 @@ impl<'a> StudyFile<'a> {
             Some((table, place)) => Some(space::read(table, place, problems)),
             None => {
                 if self.lacks("space") {
-                    let problem = Diagnostic::error(None, "the study has no [space]: nothing to search");
+                    let problem =
+                        Diagnostic::error(None, "the study has no [space]: nothing to search");
                     problems.push(problem.help("write under [space] for example `learning_rate = { float = [1e-5, 1e-1], log = true }`"));
                 }
                 None
@@ -195,11 +229,23 @@ impl<'a> StudyFile<'a> {
     }
 
     /// What a trial runs, and the trainer's fixed arguments if it is the trainer.
-    fn program(&self, searched: Option<&Searched>, problems: &mut Vec<Diagnostic>) -> (Option<Program>, Option<Arguments>) {
+    fn program(
+        &self,
+        searched: Option<&Searched>,
+        problems: &mut Vec<Diagnostic>,
+    ) -> (Option<Program>, Option<Arguments>) {
         match (self.tree.get("trainer"), self.tree.get("command")) {
             (Some(trainer), Some(command)) => {
-                let (first, second) = if header(trainer) < header(command) { (trainer, command) } else { (command, trainer) };
-                let problem = Diagnostic::error(header(second), "a study has [trainer] or [command], not both").label("second");
+                let (first, second) = if header(trainer) < header(command) {
+                    (trainer, command)
+                } else {
+                    (command, trainer)
+                };
+                let problem = Diagnostic::error(
+                    header(second),
+                    "a study has [trainer] or [command], not both",
+                )
+                .label("second");
                 problems.push(problem.related(header(first), "first").help("take one of them out"));
                 (None, None)
             }
@@ -207,9 +253,9 @@ impl<'a> StudyFile<'a> {
             (None, None) => {
                 let problem = Diagnostic::error(None, "the study does not say what a trial runs");
                 problems.push(
-                    problem
-                        .help("write [trainer] and [data] for the built-in trainer")
-                        .help("or [command] with `run = [\"python3\", \"train.py\"]` for any program"),
+                    problem.help("write [trainer] and [data] for the built-in trainer").help(
+                        "or [command] with `run = [\"python3\", \"train.py\"]` for any program",
+                    ),
                 );
                 (None, None)
             }
@@ -219,10 +265,16 @@ impl<'a> StudyFile<'a> {
             },
             (None, Some(_)) => {
                 if let Some(data) = self.tree.get("data") {
-                    let problem = Diagnostic::error(header(data), "[data] belongs to [trainer]; a command reads its own data");
-                    problems.push(problem.help("take it out, and give the program its files in `run`"));
+                    let problem = Diagnostic::error(
+                        header(data),
+                        "[data] belongs to [trainer]; a command reads its own data",
+                    );
+                    problems
+                        .push(problem.help("take it out, and give the program its files in `run`"));
                 }
-                let program = self.table("command").and_then(|(table, place)| command::read(table, place, searched, self.base, problems));
+                let program = self.table("command").and_then(|(table, place)| {
+                    command::read(table, place, searched, self.base, problems)
+                });
                 (program, None)
             }
         }
@@ -240,7 +292,13 @@ impl<'a> StudyFile<'a> {
             trainer::check_searched(searched, &arguments, problems);
         }
         let data = match self.table("data") {
-            Some((table, place)) => trainer::read_data(table, place, self.base, TaskKind::of(&arguments.values), problems),
+            Some((table, place)) => trainer::read_data(
+                table,
+                place,
+                self.base,
+                TaskKind::of(&arguments.values),
+                problems,
+            ),
             None => {
                 if self.lacks("data") {
                     let problem = Diagnostic::error(place, "a [trainer] study needs [data]");
@@ -256,7 +314,9 @@ impl<'a> StudyFile<'a> {
 /// Where messages about a whole table point: its header or its key.
 fn header(entry: &Entry) -> Place {
     match &entry.value {
-        Node { item: Item::Table(table), place } if table.form == super::syntax::Form::Header => *place,
+        Node { item: Item::Table(table), place } if table.form == super::syntax::Form::Header => {
+            *place
+        }
         _ => entry.place,
     }
 }
@@ -266,14 +326,25 @@ fn name(study: &Section<'_>, stem: &str, problems: &mut Vec<Diagnostic>) -> Stri
         Some(node) => {
             let text = node.text().unwrap_or_default();
             if !is_study_name(text) {
-                problems.push(Diagnostic::error(node.place, format!("`{}` cannot be a study's name", text.escape_debug())).help(STUDY_NAME_RULE));
+                problems.push(
+                    Diagnostic::error(
+                        node.place,
+                        format!("`{}` cannot be a study's name", text.escape_debug()),
+                    )
+                    .help(STUDY_NAME_RULE),
+                );
             }
             text.to_owned()
         }
         None => {
             if study.lacks("name") && !is_study_name(stem) {
-                let problem = Diagnostic::error(study.place, format!("the file's name `{}` cannot be the study's name", stem.escape_debug()));
-                problems.push(problem.help("write `name = \"...\"` under [study]").help(STUDY_NAME_RULE));
+                let problem = Diagnostic::error(
+                    study.place,
+                    format!("the file's name `{}` cannot be the study's name", stem.escape_debug()),
+                );
+                problems.push(
+                    problem.help("write `name = \"...\"` under [study]").help(STUDY_NAME_RULE),
+                );
             }
             stem.to_owned()
         }
@@ -290,10 +361,18 @@ fn objective(study: &Section<'_>, problems: &mut Vec<Diagnostic>) -> Option<Obje
     read_objective(study, "the study", "[study]", problems)
 }
 
-fn read_objective(section: &Section<'_>, owner: &str, table: &str, problems: &mut Vec<Diagnostic>) -> Option<Objective> {
+fn read_objective(
+    section: &Section<'_>,
+    owner: &str,
+    table: &str,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Objective> {
     for (key, help) in [("metric", METRIC_HELP), ("direction", DIRECTION_HELP)] {
         if section.lacks(key) {
-            problems.push(Diagnostic::error(section.place, format!("{owner} has no `{key}`")).help(format!("{help} under {table}")));
+            problems.push(
+                Diagnostic::error(section.place, format!("{owner} has no `{key}`"))
+                    .help(format!("{help} under {table}")),
+            );
         }
     }
     let node = section.node("direction");
@@ -303,45 +382,76 @@ fn read_objective(section: &Section<'_>, owner: &str, table: &str, problems: &mu
         _ => return None,
     };
     if let Some(node) = node.filter(|node| node.text() != Some(direction.as_str())) {
-        let message = format!("`{}` is taken as `{}`", node.text().unwrap_or_default(), direction.as_str());
-        problems.push(Diagnostic::warning(node.place, message).help(format!("write direction = \"{}\"", direction.as_str())));
+        let message =
+            format!("`{}` is taken as `{}`", node.text().unwrap_or_default(), direction.as_str());
+        problems.push(
+            Diagnostic::warning(node.place, message)
+                .help(format!("write direction = \"{}\"", direction.as_str())),
+        );
     }
     Some(Objective { metric: section.text("metric")?.to_owned(), direction })
 }
 
 /// `[[study.objective]]`: one is the same as `metric` and `direction`; several are promised.
-fn listed_objective(study: &Section<'_>, entry: &Entry, problems: &mut Vec<Diagnostic>) -> Option<Objective> {
+fn listed_objective(
+    study: &Section<'_>,
+    entry: &Entry,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Objective> {
     for other in ["metric", "direction"].into_iter().filter_map(|key| study.entry(key)) {
-        let problem = Diagnostic::error(other.place, format!("`{}` is given here and in [[study.objective]]", other.key));
+        let problem = Diagnostic::error(
+            other.place,
+            format!("`{}` is given here and in [[study.objective]]", other.key),
+        );
         problems.push(problem.related(entry.place, "objectives").help("keep one of the two"));
     }
-    let tables: Option<Vec<(&Table, Place)>> =
-        entry.value.list().and_then(|list| list.iter().map(|node| node.table().map(|table| (table, node.place))).collect());
+    let tables: Option<Vec<(&Table, Place)>> = entry.value.list().and_then(|list| {
+        list.iter().map(|node| node.table().map(|table| (table, node.place))).collect()
+    });
     match tables.as_deref() {
         Some([(table, place)]) => {
-            let section = Section::read("study.objective", *place, table, keys::OBJECTIVE, problems);
+            let section =
+                Section::read("study.objective", *place, table, keys::OBJECTIVE, problems);
             read_objective(&section, "the objective", "[[study.objective]]", problems)
         }
         Some([_, (_, second), ..]) => {
-            problems.push(not_yet(*second, "searching several objectives", "keep the most important one; other metrics are recorded all the same"));
+            problems.push(not_yet(
+                *second,
+                "searching several objectives",
+                "keep the most important one; other metrics are recorded all the same",
+            ));
             None
         }
         _ => {
-            let problem = Diagnostic::error(entry.place, "`study.objective` must be a list of tables");
-            problems.push(problem.help("leave it out and write `metric` and `direction` under [study]"));
+            let problem =
+                Diagnostic::error(entry.place, "`study.objective` must be a list of tables");
+            problems.push(
+                problem.help("leave it out and write `metric` and `direction` under [study]"),
+            );
             None
         }
     }
 }
 
 /// The built-in trainer's metrics are known: a slip would let every trial fail.
-fn check_metric(study: &Section<'_>, objective: Option<&Objective>, task: TaskKind, problems: &mut Vec<Diagnostic>) {
+fn check_metric(
+    study: &Section<'_>,
+    objective: Option<&Objective>,
+    task: TaskKind,
+    problems: &mut Vec<Diagnostic>,
+) {
     let Some(objective) = objective else { return };
     let known: Vec<&str> = task.line().metrics.iter().copied().chain(["train_loss"]).collect();
     let metric = objective.metric.as_str();
     if !known.contains(&metric) {
-        let problem = Diagnostic::error(study.node("metric").map(|node| node.place), format!("the trainer reports no metric `{metric}`"));
-        let suffix = known.iter().copied().find(|name| name.strip_prefix("eval_").is_some_and(|rest| rest == metric));
+        let problem = Diagnostic::error(
+            study.node("metric").map(|node| node.place),
+            format!("the trainer reports no metric `{metric}`"),
+        );
+        let suffix = known
+            .iter()
+            .copied()
+            .find(|name| name.strip_prefix("eval_").is_some_and(|rest| rest == metric));
         problems.push(match suffix.or_else(|| nearest(metric, known.iter().copied())) {
             Some(near) => problem.help(format!("did you mean `{near}`?")),
             None => problem.help(format!("it reports {}", quoted(known))),
@@ -351,7 +461,10 @@ fn check_metric(study: &Section<'_>, objective: Option<&Objective>, task: TaskKi
     let smaller = ["loss", "perplexity", "bits_per_byte"].iter().any(|end| metric.ends_with(end));
     let better = if smaller { Direction::Minimize } else { Direction::Maximize };
     if objective.direction != better {
-        let message = format!("`{metric}` is searched for its worst value: `direction = \"{}\"`", objective.direction.as_str());
+        let message = format!(
+            "`{metric}` is searched for its worst value: `direction = \"{}\"`",
+            objective.direction.as_str()
+        );
         let problem = Diagnostic::warning(study.node("direction").map(|node| node.place), message);
         problems.push(problem.help(format!("did you mean \"{}\"?", better.as_str())));
     }
@@ -380,38 +493,57 @@ fn read_budget(budget: &Section<'_>) -> Budget {
 /// What is spent is not known without a price.
 fn check_cost(budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
     if let Some(cost) = budget.entry("cost").filter(|_| budget.lacks("price_per_hour")) {
-        let problem = Diagnostic::error(cost.place, "`budget.cost` needs `price_per_hour`: what an hour of one device costs");
+        let problem = Diagnostic::error(
+            cost.place,
+            "`budget.cost` needs `price_per_hour`: what an hour of one device costs",
+        );
         problems.push(problem.help("write for example `price_per_hour = 2.5` under [budget], or `device_hours` instead of `cost`"));
     }
 }
 
 /// Builds the sampler as a trial of it. A study without a limit (`unlimited`: its budget) must have one that ends by itself.
-fn check_sampler(spec: &StudySpec, sampler: &Chosen, unlimited: Option<&Section<'_>>, problems: &mut Vec<Diagnostic>) {
-    let built = samplers::find(&spec.sampler.name).map(|entry| (entry.build)(&spec.sampler, &spec.space));
+fn check_sampler(
+    spec: &StudySpec,
+    sampler: &Chosen,
+    unlimited: Option<&Section<'_>>,
+    problems: &mut Vec<Diagnostic>,
+) {
+    let built =
+        samplers::find(&spec.sampler.name).map(|entry| (entry.build)(&spec.sampler, &spec.space));
     match built {
         Ok(Ok(built)) => {
             if let Some(budget) = unlimited.filter(|_| !built.capabilities().exhausts) {
-                let problem = Diagnostic::error(budget.place, "the study has no limit: it would never end");
-                problems.push(problem.help("write `trials = 48` or `time = \"8h\"` under [budget]"));
+                let problem =
+                    Diagnostic::error(budget.place, "the study has no limit: it would never end");
+                problems
+                    .push(problem.help("write `trials = 48` or `time = \"8h\"` under [budget]"));
             }
         }
         Ok(Err(error)) => problems.push(sampler.problem(&error, None)),
-        Err(unknown) => problems.push(Diagnostic::error(sampler.place, unknown.message()).help(unknown.help())),
+        Err(unknown) => {
+            problems.push(Diagnostic::error(sampler.place, unknown.message()).help(unknown.help()))
+        }
     }
 }
 
-fn check_pruner(spec: &StudySpec, pruner: &Chosen, length: Option<Place>, problems: &mut Vec<Diagnostic>) {
+fn check_pruner(
+    spec: &StudySpec,
+    pruner: &Chosen,
+    length: Option<Place>,
+    problems: &mut Vec<Diagnostic>,
+) {
     let budget = super::full_trial(spec);
     let needs_end = matches!(spec.pruner.name.as_str(), "asha" | "curve" | "hyperband");
     if needs_end && budget.is_none() && !spec.pruner.options.contains_key("max_resource") {
-        let unit = match spec.step {
-            StepClock::Epoch => "epochs",
-            StepClock::Step => "steps",
-            StepClock::Samples => "samples",
-        };
-        let problem = Diagnostic::error(pruner.place, format!("{} needs `max_resource`: how many {unit} a full trial has", spec.pruner.name));
+        let unit = spec.step.plural();
+        let problem = Diagnostic::error(
+            pruner.place,
+            format!("{} needs `max_resource`: how many {unit} a full trial has", spec.pruner.name),
+        );
         let help = match (&spec.program, spec.step) {
-            (Program::Trainer { .. }, StepClock::Step) => "fix `max_steps` under [trainer], or write `max_resource = 1000` under [pruner]",
+            (Program::Trainer { .. }, StepClock::Step) => {
+                "fix `max_steps` under [trainer], or write `max_resource = 1000` under [pruner]"
+            }
             (_, StepClock::Epoch) => "write for example `max_resource = 27` under [pruner]",
             _ => "write for example `max_resource = 10000` under [pruner]",
         };
@@ -421,7 +553,9 @@ fn check_pruner(spec: &StudySpec, pruner: &Chosen, length: Option<Place>, proble
     match pruners::find(&spec.pruner.name).map(|entry| (entry.build)(&spec.pruner, budget)) {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => problems.push(pruner.problem(&error, length)),
-        Err(unknown) => problems.push(Diagnostic::error(pruner.place, unknown.message()).help(unknown.help())),
+        Err(unknown) => {
+            problems.push(Diagnostic::error(pruner.place, unknown.message()).help(unknown.help()))
+        }
     }
 }
 
@@ -433,8 +567,12 @@ fn devices(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> DevicesSpec
     };
     let packed = section.node("trials_per_device").and_then(Node::text) == Some("auto");
     if let Some(node) = section.node("memory").filter(|_| !packed) {
-        let problem = Diagnostic::error(node.place, "`devices.memory` is kept where devices share themselves out, and nowhere else");
-        problems.push(problem.help("write trials_per_device = \"auto\" beside it, or leave it out"));
+        let problem = Diagnostic::error(
+            node.place,
+            "`devices.memory` is kept where devices share themselves out, and nowhere else",
+        );
+        problems
+            .push(problem.help("write trials_per_device = \"auto\" beside it, or leave it out"));
     }
     DevicesSpec {
         select,
@@ -452,22 +590,34 @@ fn selected_devices(node: &Node, problems: &mut Vec<Diagnostic>) -> Vec<String> 
     }
     let nodes: &[Node] = node.list().unwrap_or(std::slice::from_ref(node));
     if nodes.is_empty() {
-        problems.push(Diagnostic::error(node.place, "`devices.use` is empty: no trial could run").help(HELP));
+        problems.push(
+            Diagnostic::error(node.place, "`devices.use` is empty: no trial could run").help(HELP),
+        );
     }
     let mut selected: Vec<String> = Vec::new();
     for element in nodes {
         match element.text() {
             Some(name) if selected.iter().any(|earlier| earlier == name) => {
-                let problem = Diagnostic::error(element.place, format!("the device `{name}` is there twice"));
-                problems.push(problem.help("for several trials on one device write `trials_per_device = 2`"));
+                let problem =
+                    Diagnostic::error(element.place, format!("the device `{name}` is there twice"));
+                problems.push(
+                    problem.help("for several trials on one device write `trials_per_device = 2`"),
+                );
             }
             Some(name) if is_device(name) => selected.push(name.to_owned()),
-            Some("auto") => problems.push(Diagnostic::error(element.place, "`auto` stands alone").help("write use = \"auto\"")),
+            Some("auto") => problems.push(
+                Diagnostic::error(element.place, "`auto` stands alone")
+                    .help("write use = \"auto\""),
+            ),
             Some(name) => {
-                let problem =
-                    Diagnostic::error(element.place, format!("`{name}` is not a device")).label("expected cpu, cuda:N, cuda:*, wgpu:N or ndarray");
-                let gpu = ["gpu", "cuda", "nvidia"].iter().any(|word| name.to_lowercase().starts_with(word));
-                let other = ["wgpu", "vulkan", "metal", "mps", "amd", "rocm", "intel"].iter().any(|word| name.to_lowercase().starts_with(word));
+                let problem = Diagnostic::error(element.place, format!("`{name}` is not a device"))
+                    .label("expected cpu, cuda:N, cuda:*, wgpu:N or ndarray");
+                let gpu = ["gpu", "cuda", "nvidia"]
+                    .iter()
+                    .any(|word| name.to_lowercase().starts_with(word));
+                let other = ["wgpu", "vulkan", "metal", "mps", "amd", "rocm", "intel"]
+                    .iter()
+                    .any(|word| name.to_lowercase().starts_with(word));
                 let first = "write \"wgpu:0\" for the first GPU with a driver for Vulkan or Metal";
                 problems.push(problem.help(if other {
                     first
@@ -478,7 +628,10 @@ fn selected_devices(node: &Node, problems: &mut Vec<Diagnostic>) -> Vec<String> 
                 }));
             }
             None => {
-                let problem = Diagnostic::error(element.place, "`devices.use` must be a list of device names");
+                let problem = Diagnostic::error(
+                    element.place,
+                    "`devices.use` must be a list of device names",
+                );
                 problems.push(problem.label(format!("this is {}", element.describe())).help(HELP));
             }
         }
@@ -488,12 +641,21 @@ fn selected_devices(node: &Node, problems: &mut Vec<Diagnostic>) -> Vec<String> 
 
 /// `cpu`, `ndarray`, `cuda:1`, `cuda:*`, `wgpu:1`, `sim:1`, `sim:0..3` (pretended devices, for tests).
 fn is_device(name: &str) -> bool {
-    let range = |text: &str| text.split_once("..").and_then(|(from, to)| Some((from.parse::<u32>().ok()?, to.parse::<u32>().ok()?)));
+    let range = |text: &str| {
+        text.split_once("..")
+            .and_then(|(from, to)| Some((from.parse::<u32>().ok()?, to.parse::<u32>().ok()?)))
+    };
     match name.split_once(':') {
         None => matches!(name, "cpu" | "ndarray"),
         Some(("cuda", "*")) => true,
-        Some(("sim", indices)) if range(indices).is_some_and(|(from, to)| from <= to && to <= 1_023) => true,
-        Some(("cuda" | "wgpu" | "sim", index)) => index.parse::<u32>().is_ok() && index.bytes().all(|byte| byte.is_ascii_digit()),
+        Some(("sim", indices))
+            if range(indices).is_some_and(|(from, to)| from <= to && to <= 1_023) =>
+        {
+            true
+        }
+        Some(("cuda" | "wgpu" | "sim", index)) => {
+            index.parse::<u32>().is_ok() && index.bytes().all(|byte| byte.is_ascii_digit())
+        }
         Some(_) => false,
     }
 }
@@ -519,13 +681,20 @@ fn cause(word: &str) -> Option<FailureCause> {
     }
 }
 
-fn checkpoints(section: &Section<'_>, base: &Path, problems: &mut Vec<Diagnostic>) -> CheckpointsSpec {
+fn checkpoints(
+    section: &Section<'_>,
+    base: &Path,
+    problems: &mut Vec<Diagnostic>,
+) -> CheckpointsSpec {
     let default = CheckpointsSpec::default();
     let keep_best = match section.node("keep") {
         Some(node) => match node.text().map(kept) {
             Some(Some(keep)) => keep,
             _ => {
-                let problem = Diagnostic::error(node.place, "`checkpoints.keep` must be \"best-3\" (any number), \"all\" or \"none\"");
+                let problem = Diagnostic::error(
+                    node.place,
+                    "`checkpoints.keep` must be \"best-3\" (any number), \"all\" or \"none\"",
+                );
                 let problem = problem.label(format!("this is {}", node.describe()));
                 problems.push(match node.whole().filter(|count| *count > 0) {
                     Some(count) => problem.help(format!("write keep = \"best-{count}\"")),
@@ -539,12 +708,22 @@ fn checkpoints(section: &Section<'_>, base: &Path, problems: &mut Vec<Diagnostic
     if let Some(node) = section.node("dir") {
         let dir = super::absolute(base, node.text().unwrap_or_default());
         if let Some(file) = file::in_the_way(&dir) {
-            let what = if file == dir { "this is a file, not a directory" } else { "this lies below a file" };
-            let problem = Diagnostic::error(node.place, format!("`checkpoints.dir`: {what}")).label(what);
-            problems.push(problem.help(format!("`{}` is no directory: name another", file.display())));
+            let what = if file == dir {
+                "this is a file, not a directory"
+            } else {
+                "this lies below a file"
+            };
+            let problem =
+                Diagnostic::error(node.place, format!("`checkpoints.dir`: {what}")).label(what);
+            problems
+                .push(problem.help(format!("`{}` is no directory: name another", file.display())));
         }
     }
-    CheckpointsSpec { keep_best, dir: section.text("dir").map(|dir| super::absolute(base, dir)), max_disk: section.size("max_disk") }
+    CheckpointsSpec {
+        keep_best,
+        dir: section.text("dir").map(|dir| super::absolute(base, dir)),
+        max_disk: section.size("max_disk"),
+    }
 }
 
 /// How many of the best are kept; `Some(None)`: all.
@@ -558,9 +737,16 @@ fn kept(word: &str) -> Option<Option<u32>> {
 
 fn export(section: &Section<'_>, base: &Path, problems: &mut Vec<Diagnostic>) -> ExportSpec {
     if section.is_set("on_finish") && section.lacks("dir") {
-        let problem = Diagnostic::error(section.node("on_finish").map(|node| node.place), "`export.on_finish` needs `dir`");
+        let problem = Diagnostic::error(
+            section.node("on_finish").map(|node| node.place),
+            "`export.on_finish` needs `dir`",
+        );
         problems.push(problem.help("write `dir = \"exported\"` under [export]"));
     }
     let quantize = section.text("quantize").and_then(Quantize::parse);
-    ExportSpec { dir: section.text("dir").map(|dir| super::absolute(base, dir)), on_finish: section.is_set("on_finish"), quantize }
+    ExportSpec {
+        dir: section.text("dir").map(|dir| super::absolute(base, dir)),
+        on_finish: section.is_set("on_finish"),
+        quantize,
+    }
 }

@@ -4,14 +4,15 @@ use serde_json::{Map, Value as Json, json};
 
 use super::keys::{self, Contents, Key, KeyKind, OBJECTIVE, TABLES, TableKeys};
 use crate::arguments::{ARGUMENTS, DATA_ARGUMENTS, table_schema};
-use crate::policy::{OptionKind, OptionSpec};
 use crate::pruners::PRUNERS;
 use crate::samplers::SAMPLERS;
+use crate::study::registry::{OptionKind, OptionSpec};
 
 /// The schema. Keys and tables that are not supported yet are left out, so that an editor marks them.
 pub fn schema() -> Json {
     let tables = TABLES.iter().filter(|table| table.contents != Contents::NotYet);
-    let properties: Map<String, Json> = tables.map(|table| (table.name.to_owned(), table_of(table))).collect();
+    let properties: Map<String, Json> =
+        tables.map(|table| (table.name.to_owned(), table_of(table))).collect();
     json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "hpsearch study file",
@@ -33,12 +34,20 @@ fn table_of(table: &TableKeys) -> Json {
             json!({ "type": "array", "items": one })
         }
         Contents::Configurations => json!({ "type": "array", "items": { "type": "object" } }),
-        Contents::Sampler => {
-            policy(table.keys, SAMPLERS.iter().map(|entry| (names(entry.name, entry.aliases), entry.summary, entry.options)).collect())
-        }
-        Contents::Pruner => {
-            policy(table.keys, PRUNERS.iter().map(|entry| (names(entry.name, entry.aliases), entry.summary, entry.options)).collect())
-        }
+        Contents::Sampler => policy(
+            table.keys,
+            SAMPLERS
+                .iter()
+                .map(|entry| (names(entry.name, entry.aliases), entry.summary, entry.options))
+                .collect(),
+        ),
+        Contents::Pruner => policy(
+            table.keys,
+            PRUNERS
+                .iter()
+                .map(|entry| (names(entry.name, entry.aliases), entry.summary, entry.options))
+                .collect(),
+        ),
         Contents::Trainer => arguments(ARGUMENTS),
         Contents::Data => arguments(DATA_ARGUMENTS),
     };
@@ -69,21 +78,29 @@ fn key_of(key: &Key) -> Json {
 
 fn kind(kind: KeyKind) -> Json {
     let whole = |min: i64, max: i64| {
-        if max == i64::MAX { json!({ "type": "integer", "minimum": min }) } else { json!({ "type": "integer", "minimum": min, "maximum": max }) }
+        if max == i64::MAX {
+            json!({ "type": "integer", "minimum": min })
+        } else {
+            json!({ "type": "integer", "minimum": min, "maximum": max })
+        }
     };
     match kind {
         KeyKind::Text | KeyKind::Path => json!({ "type": "string", "minLength": 1 }),
         KeyKind::Word { accepted, .. } => json!({ "enum": accepted }),
         KeyKind::Direction => json!({ "enum": keys::DIRECTIONS }),
         KeyKind::Whole { min, max } => whole(min, max),
-        KeyKind::WholeOrAuto { min, max } => json!({ "anyOf": [whole(min, max), { "const": "auto" }] }),
+        KeyKind::WholeOrAuto { min, max } => {
+            json!({ "anyOf": [whole(min, max), { "const": "auto" }] })
+        }
         KeyKind::Number => json!({ "type": "number" }),
         KeyKind::Amount => json!({ "type": "number", "exclusiveMinimum": 0 }),
         KeyKind::Flag => json!({ "type": "boolean" }),
         KeyKind::Duration => {
             json!({ "type": "string", "pattern": r"^\s*([0-9.]+d)?\s*([0-9.]+h)?\s*([0-9.]+m)?\s*([0-9.]+s)?\s*$", "examples": ["90m", "2h30m", "1d"] })
         }
-        KeyKind::Size => json!({ "type": "string", "pattern": r"^\s*[0-9.]+\s*([KMGT]i|[kMGT])?B\s*$", "examples": ["50GiB", "800MiB"] }),
+        KeyKind::Size => {
+            json!({ "type": "string", "pattern": r"^\s*[0-9.]+\s*([KMGT]i|[kMGT])?B\s*$", "examples": ["50GiB", "800MiB"] })
+        }
         KeyKind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
         KeyKind::Words(words) => json!({ "type": "array", "items": { "enum": words } }),
         KeyKind::Devices => {
@@ -91,8 +108,12 @@ fn kind(kind: KeyKind) -> Json {
             json!({ "anyOf": [{ "const": "auto" }, device, { "type": "array", "items": device, "minItems": 1, "uniqueItems": true }] })
         }
         KeyKind::Keep => json!({ "type": "string", "pattern": "^(best-[1-9][0-9]*|all|none)$" }),
-        KeyKind::Environment => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
-        KeyKind::Objectives => json!({ "type": "array", "items": object(keys_of(OBJECTIVE)), "minItems": 1, "maxItems": 1 }),
+        KeyKind::Environment => {
+            json!({ "type": "object", "additionalProperties": { "type": "string" } })
+        }
+        KeyKind::Objectives => {
+            json!({ "type": "array", "items": object(keys_of(OBJECTIVE)), "minItems": 1, "maxItems": 1 })
+        }
     }
 }
 
@@ -136,7 +157,8 @@ fn policy(keys: &[Key], entries: Vec<(Vec<&str>, &str, &[OptionSpec])>) -> Json 
         .map(|(names, summary, options)| {
             let mut properties = fixed.clone();
             properties.insert("type".to_owned(), json!({ "enum": names, "description": summary }));
-            properties.extend(options.iter().map(|option| (option.name.to_owned(), option_of(option))));
+            properties
+                .extend(options.iter().map(|option| (option.name.to_owned(), option_of(option))));
             object(properties)
         })
         .collect();
@@ -150,8 +172,12 @@ fn names<'a>(name: &'a str, aliases: &[&'a str]) -> Vec<&'a str> {
 fn option_of(option: &OptionSpec) -> Json {
     let mut schema = match option.kind {
         OptionKind::Int { min, max: i64::MAX } => json!({ "type": "integer", "minimum": min }),
-        OptionKind::Int { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
-        OptionKind::Float { min, max } => json!({ "type": "number", "minimum": min, "maximum": max }),
+        OptionKind::Int { min, max } => {
+            json!({ "type": "integer", "minimum": min, "maximum": max })
+        }
+        OptionKind::Float { min, max } => {
+            json!({ "type": "number", "minimum": min, "maximum": max })
+        }
         OptionKind::Bool => json!({ "type": "boolean" }),
         OptionKind::Word(words) => json!({ "enum": words }),
     };
@@ -165,7 +191,9 @@ fn arguments(table: &[crate::arguments::Argument]) -> Json {
     for argument in table {
         let mut own = argument.kind.schema();
         own["description"] = argument.doc.into();
-        for name in argument.aliases.iter().chain(argument.name.contains('.').then_some(&argument.name)) {
+        for name in
+            argument.aliases.iter().chain(argument.name.contains('.').then_some(&argument.name))
+        {
             schema["properties"][*name] = own.clone();
         }
     }
@@ -183,7 +211,12 @@ mod tests {
             let properties = &schema["properties"][table.name];
             assert_eq!(properties.is_null(), table.contents == Contents::NotYet, "{}", table.name);
             for key in table.keys.iter().filter(|_| table.contents == Contents::Keys) {
-                assert!(!properties["properties"][key.name].is_null(), "{}.{}", table.name, key.name);
+                assert!(
+                    !properties["properties"][key.name].is_null(),
+                    "{}.{}",
+                    table.name,
+                    key.name
+                );
             }
         }
     }
@@ -191,8 +224,12 @@ mod tests {
     #[test]
     fn the_schema_has_every_sampler_and_pruner_with_its_options() {
         let text = schema().to_string();
-        let names = SAMPLERS.iter().map(|entry| entry.name).chain(PRUNERS.iter().map(|entry| entry.name));
-        let options = SAMPLERS.iter().flat_map(|entry| entry.options).chain(PRUNERS.iter().flat_map(|entry| entry.options));
+        let names =
+            SAMPLERS.iter().map(|entry| entry.name).chain(PRUNERS.iter().map(|entry| entry.name));
+        let options = SAMPLERS
+            .iter()
+            .flat_map(|entry| entry.options)
+            .chain(PRUNERS.iter().flat_map(|entry| entry.options));
         for name in names.chain(options.map(|option| option.name)) {
             assert!(text.contains(&format!("\"{name}\"")), "{name}");
         }

@@ -21,19 +21,34 @@ pub(super) struct Section<'a> {
 
 impl<'a> Section<'a> {
     /// Checks `table` against `keys`. `path` is its name in messages; entries of other keys are returned when `open`.
-    pub fn read(path: &str, place: Place, table: &'a Table, keys: &'static [Key], problems: &mut Vec<Diagnostic>) -> Self {
+    pub fn read(
+        path: &str,
+        place: Place,
+        table: &'a Table,
+        keys: &'static [Key],
+        problems: &mut Vec<Diagnostic>,
+    ) -> Self {
         let (mut section, unknown) = Section::read_open(path, place, table, keys, problems);
         for entry in unknown {
             // What a slip was meant to be is not missing as well.
             let names = keys.iter().map(|key| key.name);
-            section.refused.extend(nearest(&entry.key, names.clone()).and_then(|near| names.clone().find(|name| *name == near)));
+            section.refused.extend(
+                nearest(&entry.key, names.clone())
+                    .and_then(|near| names.clone().find(|name| *name == near)),
+            );
             problems.push(unknown_key(path, entry, keys));
         }
         section
     }
 
     /// The same, with the entries of unknown keys for the caller to read.
-    pub fn read_open(path: &str, place: Place, table: &'a Table, keys: &'static [Key], problems: &mut Vec<Diagnostic>) -> (Self, Vec<&'a Entry>) {
+    pub fn read_open(
+        path: &str,
+        place: Place,
+        table: &'a Table,
+        keys: &'static [Key],
+        problems: &mut Vec<Diagnostic>,
+    ) -> (Self, Vec<&'a Entry>) {
         let mut section = Section { place: Some(place), ..Section::default() };
         let mut unknown = Vec::new();
         for entry in &table.entries {
@@ -108,7 +123,8 @@ impl<'a> Section<'a> {
 
 /// An error for a key that no line of the table has.
 fn unknown_key(path: &str, entry: &Entry, keys: &'static [Key]) -> Diagnostic {
-    let problem = Diagnostic::error(entry.place, format!("[{path}] has no key `{}`", entry.key)).label("unknown key");
+    let problem = Diagnostic::error(entry.place, format!("[{path}] has no key `{}`", entry.key))
+        .label("unknown key");
     if let Some(near) = nearest(&entry.key, keys.iter().map(|key| key.name)) {
         return problem.help(format!("did you mean `{near}`?"));
     }
@@ -125,7 +141,9 @@ fn check(path: &str, key: &Key, entry: &Entry) -> Result<(), Box<Diagnostic>> {
 
 /// An error for something the contract promises.
 pub(super) fn not_yet(place: Place, what: &str, instead: &str) -> Diagnostic {
-    Diagnostic::error(place, format!("{what} is not supported yet")).label("not supported yet").help(instead)
+    Diagnostic::error(place, format!("{what} is not supported yet"))
+        .label("not supported yet")
+        .help(instead)
 }
 
 fn check_kind(name: &str, key: &Key, node: &Node) -> Result<(), Box<Diagnostic>> {
@@ -134,13 +152,19 @@ fn check_kind(name: &str, key: &Key, node: &Node) -> Result<(), Box<Diagnostic>>
         problem.label(format!("this is {}", node.describe()))
     };
     match key.kind {
-        KeyKind::Path if node.text().is_some_and(|text| text.contains('\0')) => Err(nul(name, node)),
+        KeyKind::Path if node.text().is_some_and(|text| text.contains('\0')) => {
+            Err(nul(name, node))
+        }
         KeyKind::Text | KeyKind::Path => match node.text() {
             Some(text) if !text.trim().is_empty() => Ok(()),
             _ => Err(quote_hint(wrong(node, "a string"), key, node)),
         },
         KeyKind::Word { accepted, later } => check_word(name, node, accepted, later),
-        KeyKind::Direction if node.text().is_some_and(|word| keys::SHORT_DIRECTIONS.contains(&word)) => Ok(()),
+        KeyKind::Direction
+            if node.text().is_some_and(|word| keys::SHORT_DIRECTIONS.contains(&word)) =>
+        {
+            Ok(())
+        }
         KeyKind::Direction => check_word(name, node, keys::DIRECTIONS, &[]),
         KeyKind::Whole { min, max } => match node.whole() {
             Some(int) if (min..=max).contains(&int) => Ok(()),
@@ -149,9 +173,15 @@ fn check_kind(name: &str, key: &Key, node: &Node) -> Result<(), Box<Diagnostic>>
         KeyKind::WholeOrAuto { min, max } => match (&node.item, node.whole()) {
             (_, Some(int)) if (min..=max).contains(&int) => Ok(()),
             (Item::Text(text), _) if text == "auto" => Ok(()),
-            _ => Err(number_hint(wrong(node, &format!("{} or \"auto\"", whole_between(min, max))), key, node)),
+            _ => Err(number_hint(
+                wrong(node, &format!("{} or \"auto\"", whole_between(min, max))),
+                key,
+                node,
+            )),
         },
-        KeyKind::Number => node.number().map(drop).ok_or_else(|| number_hint(wrong(node, "a number"), key, node)),
+        KeyKind::Number => {
+            node.number().map(drop).ok_or_else(|| number_hint(wrong(node, "a number"), key, node))
+        }
         KeyKind::Amount => match node.number() {
             Some(number) if number > 0.0 => Ok(()),
             _ => Err(number_hint(wrong(node, "a number above zero"), key, node)),
@@ -166,18 +196,28 @@ fn check_kind(name: &str, key: &Key, node: &Node) -> Result<(), Box<Diagnostic>>
         KeyKind::Duration => match node.text().map(duration::parse) {
             Some(Ok(_)) => Ok(()),
             Some(Err(why)) => {
-                let problem = Diagnostic::error(node.place, format!("`{name}` is not a duration: {why}"));
-                Err(Box::new(problem.help("write for example \"90m\", \"2h30m\", \"1d\" or \"45s\"")))
+                let problem =
+                    Diagnostic::error(node.place, format!("`{name}` is not a duration: {why}"));
+                Err(Box::new(
+                    problem.help("write for example \"90m\", \"2h30m\", \"1d\" or \"45s\""),
+                ))
             }
-            None => Err(Box::new(wrong(node, "a duration in quotes").help("write for example \"90m\", \"2h30m\", \"1d\" or \"45s\""))),
+            None => Err(Box::new(
+                wrong(node, "a duration in quotes")
+                    .help("write for example \"90m\", \"2h30m\", \"1d\" or \"45s\""),
+            )),
         },
         KeyKind::Size => match node.text().map(size::parse) {
             Some(Ok(_)) => Ok(()),
             Some(Err(why)) => {
-                let problem = Diagnostic::error(node.place, format!("`{name}` is not a size: {why}"));
+                let problem =
+                    Diagnostic::error(node.place, format!("`{name}` is not a size: {why}"));
                 Err(Box::new(problem.help("write for example \"50GiB\", \"800MiB\" or \"1.5TB\"")))
             }
-            None => Err(Box::new(wrong(node, "a size in quotes").help("write for example \"50GiB\", \"800MiB\" or \"1.5TB\""))),
+            None => Err(Box::new(
+                wrong(node, "a size in quotes")
+                    .help("write for example \"50GiB\", \"800MiB\" or \"1.5TB\""),
+            )),
         },
         KeyKind::Texts => match node.list() {
             Some(list) => match list.iter().find(|element| element.text().is_none()) {
@@ -187,15 +227,21 @@ fn check_kind(name: &str, key: &Key, node: &Node) -> Result<(), Box<Diagnostic>>
             None => Err(bracket_hint(key, wrong(node, "a list of strings, in brackets"), node)),
         },
         KeyKind::Words(accepted) => match node.list() {
-            Some(list) => list.iter().try_for_each(|element| check_word(name, element, accepted, &[])),
+            Some(list) => {
+                list.iter().try_for_each(|element| check_word(name, element, accepted, &[]))
+            }
             None => Err(bracket_hint(key, wrong(node, "a list of words, in brackets"), node)),
         },
         KeyKind::Environment => match node.table() {
             Some(table) => match table.entries.iter().find(|entry| entry.value.text().is_none()) {
-                Some(entry) => Err(quote_hint(wrong(&entry.value, "a table of strings"), key, &entry.value)),
+                Some(entry) => {
+                    Err(quote_hint(wrong(&entry.value, "a table of strings"), key, &entry.value))
+                }
                 None => Ok(()),
             },
-            None => Err(Box::new(wrong(node, "a table of strings").help("write `env = { NAME = \"value\" }`"))),
+            None => Err(Box::new(
+                wrong(node, "a table of strings").help("write `env = { NAME = \"value\" }`"),
+            )),
         },
         // Their readers know more about them than a kind can say.
         KeyKind::Devices | KeyKind::Keep | KeyKind::Objectives => Ok(()),
@@ -205,12 +251,18 @@ fn check_kind(name: &str, key: &Key, node: &Node) -> Result<(), Box<Diagnostic>>
 /// An error for a text that goes where C's strings end at a NUL: paths, arguments and variables of programs.
 pub(super) fn nul(name: &str, node: &Node) -> Box<Diagnostic> {
     Box::new(
-        Diagnostic::error(node.place, format!("`{name}` has a NUL character (\\u0000)")).help("take it out: no path, argument or variable holds one"),
+        Diagnostic::error(node.place, format!("`{name}` has a NUL character (\\u0000)"))
+            .help("take it out: no path, argument or variable holds one"),
     )
 }
 
 /// Checks one word; several may be promised but not built.
-pub(super) fn check_word(name: &str, node: &Node, accepted: &[&str], later: &[&str]) -> Result<(), Box<Diagnostic>> {
+pub(super) fn check_word(
+    name: &str,
+    node: &Node,
+    accepted: &[&str],
+    later: &[&str],
+) -> Result<(), Box<Diagnostic>> {
     let help = format!("write {}", one_of(accepted));
     let Some(word) = node.text() else {
         let problem = Diagnostic::error(node.place, format!("`{name}` must be a word in quotes"));
@@ -222,7 +274,8 @@ pub(super) fn check_word(name: &str, node: &Node, accepted: &[&str], later: &[&s
     if later.contains(&word) {
         return Err(Box::new(not_yet(node.place, &format!("`{name} = \"{word}\"`"), &help)));
     }
-    let problem = Diagnostic::error(node.place, format!("`{name}` cannot be `{word}`")).label(format!("expected {}", one_of(accepted)));
+    let problem = Diagnostic::error(node.place, format!("`{name}` cannot be `{word}`"))
+        .label(format!("expected {}", one_of(accepted)));
     Err(Box::new(match nearest(word, accepted.iter().copied()) {
         Some(near) => problem.help(format!("did you mean \"{near}\"?")),
         None => problem.help(help),
@@ -238,14 +291,20 @@ fn one_of(words: &[&str]) -> String {
 }
 
 pub(super) fn whole_between(min: i64, max: i64) -> String {
-    if max == i64::MAX { format!("a whole number of at least {min}") } else { format!("a whole number from {min} to {max}") }
+    if max == i64::MAX {
+        format!("a whole number of at least {min}")
+    } else {
+        format!("a whole number from {min} to {max}")
+    }
 }
 
 /// With the key as it may be written.
 fn example(problem: Complaint, key: &Key) -> Box<Diagnostic> {
     let value = match key.kind {
         _ if !key.default.is_empty() && !key.default.contains(' ') => key.default.to_owned(),
-        KeyKind::Whole { min, max } | KeyKind::WholeOrAuto { min, max } => 10.clamp(min, max).to_string(),
+        KeyKind::Whole { min, max } | KeyKind::WholeOrAuto { min, max } => {
+            10.clamp(min, max).to_string()
+        }
         KeyKind::Number | KeyKind::Amount => "0.5".to_owned(),
         KeyKind::Flag => "true".to_owned(),
         KeyKind::Size => "\"50GiB\"".to_owned(),
@@ -271,8 +330,11 @@ fn quote_hint(problem: Complaint, key: &Key, node: &Node) -> Box<Diagnostic> {
 
 /// One string where a list is expected wants brackets; a command line, one string for each word.
 fn bracket_hint(key: &Key, problem: Complaint, node: &Node) -> Box<Diagnostic> {
-    let Some(text) = node.text().filter(|text| !text.contains(['"', '\'', '\\'])) else { return example(problem, key) };
-    let words: Vec<&str> = if key.name == "run" { text.split_whitespace().collect() } else { vec![text] };
+    let Some(text) = node.text().filter(|text| !text.contains(['"', '\'', '\\'])) else {
+        return example(problem, key);
+    };
+    let words: Vec<&str> =
+        if key.name == "run" { text.split_whitespace().collect() } else { vec![text] };
     let words: Vec<String> = words.into_iter().map(|word| format!("\"{word}\"")).collect();
     Box::new(problem.help(format!("write {} = [{}]", key.name, words.join(", "))))
 }

@@ -3,7 +3,8 @@
 /// Whether a character does something to a terminal instead of being shown: control characters, and the marks that turn the
 /// direction of whatever stands around them.
 pub fn drives_a_terminal(char: char) -> bool {
-    char.is_control() || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
+    char.is_control()
+        || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
 
 /// A text without line breaks and other control characters, which would break a line or drive the terminal.
@@ -28,8 +29,18 @@ pub(super) fn same_length(text: &str) -> String {
 
 /// A line of JSON in which such characters are escapes: it means the same.
 pub fn json(text: &str) -> String {
-    let escaped = |char: char| if drives_a_terminal(char) { format!("\\u{:04x}", u32::from(char)) } else { char.to_string() };
-    if text.chars().any(drives_a_terminal) { text.chars().map(escaped).collect() } else { text.to_owned() }
+    let escaped = |char: char| {
+        if drives_a_terminal(char) {
+            format!("\\u{:04x}", u32::from(char))
+        } else {
+            char.to_string()
+        }
+    };
+    if text.chars().any(drives_a_terminal) {
+        text.chars().map(escaped).collect()
+    } else {
+        text.to_owned()
+    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@ const LARGEST: f64 = (1_u64 << 53) as f64;
 /// The number of bytes that `text` means, or what is wrong with it.
 pub(super) fn parse(text: &str) -> Result<u64, &'static str> {
     let text = text.trim();
-    let digits = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
+    let digits =
+        text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: f64 = number.parse().map_err(|_| "a size is a number with a unit")?;
     let unit = unit.trim_start();
@@ -36,7 +37,11 @@ pub(super) fn parse(text: &str) -> Result<u64, &'static str> {
     if bytes > LARGEST {
         return Err("a size is at most 8192 TiB");
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and 2^53")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 1 and 2^53"
+    )]
     Ok(bytes as u64)
 }
 
@@ -57,12 +62,27 @@ mod tests {
         assert_eq!(parse(" 1.5 GB "), Ok(1_500_000_000));
         assert_eq!(parse("800mib"), Ok(800 << 20));
         assert_eq!(parse("7B"), Ok(7));
-        assert_eq!((format(50 << 30), format(1_500_000_000), format(1_025)), ("50GiB".into(), "1500MB".into(), "1025B".into()));
+        assert_eq!(
+            (format(50 << 30), format(1_500_000_000), format(1_025)),
+            ("50GiB".into(), "1500MB".into(), "1025B".into())
+        );
     }
 
     #[test]
     fn what_is_no_size_is_refused() {
-        for text in ["", "50", "GiB", "50 gigabytes", "-1GiB", "0GiB", "1e9B", "1..5GiB", "9999999TiB", "1GiB2MiB", "٣GiB"] {
+        for text in [
+            "",
+            "50",
+            "GiB",
+            "50 gigabytes",
+            "-1GiB",
+            "0GiB",
+            "1e9B",
+            "1..5GiB",
+            "9999999TiB",
+            "1GiB2MiB",
+            "٣GiB",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

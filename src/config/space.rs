@@ -6,8 +6,10 @@ use super::diagnostic::{Diagnostic, Place};
 use super::section::{not_yet, nul};
 use super::suggestion::{nearest, quoted};
 use super::syntax::{Entry, Form, Item, Node, Table, dotted};
-use crate::params::Value;
-use crate::space::{Condition, Dimension, Distribution, DistributionError, Scale, Space, SpaceError};
+use crate::study::params::Value;
+use crate::study::space::{
+    Condition, Dimension, Distribution, DistributionError, Scale, Space, SpaceError,
+};
 
 /// The three kinds of ranges.
 pub(super) const KINDS: [&str; 3] = ["float", "int", "choice"];
@@ -49,7 +51,15 @@ impl Searched {
 
     /// Names of all parameters that are written, soundly or not.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.parameters.iter().map(|parameter| parameter.dimension.name.as_str()).chain(self.refused.iter().map(String::as_str))
+        self.parameters
+            .iter()
+            .map(|parameter| parameter.dimension.name.as_str())
+            .chain(self.refused.iter().map(String::as_str))
+    }
+
+    /// Whether the parameter called `name` is active under a condition only.
+    pub fn is_conditional(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|parameter| parameter.dimension.when.is_some())
     }
 
     /// Whether `name` is written, soundly or not.
@@ -65,7 +75,9 @@ pub(super) fn read(table: &Table, place: Place, problems: &mut Vec<Diagnostic>) 
     let mut written: BTreeMap<String, Place> = BTreeMap::new();
     for (name, entry) in definitions("", table) {
         if let Some(first) = written.get(&name) {
-            let problem = Diagnostic::error(entry.place, format!("the parameter `{name}` is defined twice")).label("second time");
+            let problem =
+                Diagnostic::error(entry.place, format!("the parameter `{name}` is defined twice"))
+                    .label("second time");
             problems.push(problem.related(*first, "first time").help("keep one of them"));
             continue;
         }
@@ -76,7 +88,11 @@ pub(super) fn read(table: &Table, place: Place, problems: &mut Vec<Diagnostic>) 
         }
     }
     if written.is_empty() && problems.len() == before {
-        problems.push(Diagnostic::error(place, "[space] has no parameters").label("nothing to search").help(EXAMPLE));
+        problems.push(
+            Diagnostic::error(place, "[space] has no parameters")
+                .label("nothing to search")
+                .help(EXAMPLE),
+        );
     }
     for parameter in &searched.parameters {
         check_references(parameter, &searched, problems);
@@ -93,7 +109,9 @@ fn definitions<'a>(prefix: &str, table: &'a Table) -> Vec<(String, &'a Entry)> {
     for entry in &table.entries {
         let name = dotted(prefix, &entry.key);
         match &entry.value.item {
-            Item::Table(nested) if is_group(nested) => definitions.extend(self::definitions(&name, nested)),
+            Item::Table(nested) if is_group(nested) => {
+                definitions.extend(self::definitions(&name, nested))
+            }
             _ => definitions.push((name, entry)),
         }
     }
@@ -105,33 +123,56 @@ fn definitions<'a>(prefix: &str, table: &'a Table) -> Vec<(String, &'a Entry)> {
 fn is_group(table: &Table) -> bool {
     let defines = |entry: &Entry| {
         let nested = matches!(entry.value.item, Item::Table(_));
-        (KEYS.contains(&entry.key.as_str()) && (!nested || entry.key == "when")) || (!nested && nearest(&entry.key, KINDS).is_some())
+        (KEYS.contains(&entry.key.as_str()) && (!nested || entry.key == "when"))
+            || (!nested && nearest(&entry.key, KINDS).is_some())
     };
     let all_tables = table.entries.iter().all(|entry| matches!(entry.value.item, Item::Table(_)));
-    let all_ranges = table.entries.iter().all(|entry| matches!(entry.value.item, Item::Table(_) | Item::List(_)));
-    !table.entries.is_empty() && !table.entries.iter().any(defines) && if table.form == Form::Inline { all_tables } else { all_ranges }
+    let all_ranges = table
+        .entries
+        .iter()
+        .all(|entry| matches!(entry.value.item, Item::Table(_) | Item::List(_)));
+    !table.entries.is_empty()
+        && !table.entries.iter().any(defines)
+        && if table.form == Form::Inline { all_tables } else { all_ranges }
 }
 
 fn parameter(name: &str, entry: &Entry, problems: &mut Vec<Diagnostic>) -> Option<Parameter> {
     if !name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c)) || name.is_empty() {
-        let problem = Diagnostic::error(entry.place, format!("`{}` cannot be the name of a parameter", name.escape_debug()));
+        let problem = Diagnostic::error(
+            entry.place,
+            format!("`{}` cannot be the name of a parameter", name.escape_debug()),
+        );
         problems.push(problem.help("names have letters, digits, `_`, `-` and `.`"));
         return None;
     }
     let mut parameter = Parameter {
-        dimension: Dimension { name: name.to_owned(), distribution: Distribution::Choice { choices: Vec::new() }, prior: None, when: None },
+        dimension: Dimension {
+            name: name.to_owned(),
+            distribution: Distribution::Choice { choices: Vec::new() },
+            prior: None,
+            when: None,
+        },
         place: entry.place,
         range: entry.value.place,
         prior: None,
         when: Vec::new(),
     };
     match &entry.value.item {
-        Item::List(list) => parameter.dimension.distribution = choices(name, entry.value.place, list, problems)?,
+        Item::List(list) => {
+            parameter.dimension.distribution = choices(name, entry.value.place, list, problems)?
+        }
         Item::Table(table) => defined(&mut parameter, table, entry.place, problems)?,
         _ => {
-            let problem = Diagnostic::error(entry.value.place, format!("`space.{name}` must be a range or a list of choices"));
+            let problem = Diagnostic::error(
+                entry.value.place,
+                format!("`space.{name}` must be a range or a list of choices"),
+            );
             let problem = problem.label(format!("this is {}", entry.value.describe()));
-            problems.push(problem.help(EXAMPLE).help("a fixed value belongs in [trainer], or into the command itself"));
+            problems.push(
+                problem
+                    .help(EXAMPLE)
+                    .help("a fixed value belongs in [trainer], or into the command itself"),
+            );
             return None;
         }
     }
@@ -139,17 +180,28 @@ fn parameter(name: &str, entry: &Entry, problems: &mut Vec<Diagnostic>) -> Optio
 }
 
 /// `{ float = [low, high], log = true, prior = x, when = {..} }`.
-fn defined(parameter: &mut Parameter, table: &Table, place: Place, problems: &mut Vec<Diagnostic>) -> Option<()> {
+fn defined(
+    parameter: &mut Parameter,
+    table: &Table,
+    place: Place,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<()> {
     let before = problems.len();
     let name = parameter.dimension.name.clone();
-    let unknown: Vec<&Entry> = table.entries.iter().filter(|entry| !KEYS.contains(&entry.key.as_str())).collect();
+    let unknown: Vec<&Entry> =
+        table.entries.iter().filter(|entry| !KEYS.contains(&entry.key.as_str())).collect();
     let mut bounds = 0;
     for entry in &unknown {
-        let problem = Diagnostic::error(entry.place, format!("a parameter has no key `{}`", entry.key)).label("unknown key");
+        let problem =
+            Diagnostic::error(entry.place, format!("a parameter has no key `{}`", entry.key))
+                .label("unknown key");
         if ["low", "high", "min", "max", "lower", "upper"].contains(&entry.key.as_str()) {
             bounds += 1;
             if bounds == 1 {
-                problems.push(problem.help("write both bounds as `float = [low, high]` or `int = [low, high]`"));
+                problems.push(
+                    problem
+                        .help("write both bounds as `float = [low, high]` or `int = [low, high]`"),
+                );
             }
             continue;
         }
@@ -158,16 +210,19 @@ fn defined(parameter: &mut Parameter, table: &Table, place: Place, problems: &mu
             None => problem.help(format!("its keys are {}", quoted(KEYS))),
         });
     }
-    let kinds: Vec<&Entry> = table.entries.iter().filter(|entry| KINDS.contains(&entry.key.as_str())).collect();
+    let kinds: Vec<&Entry> =
+        table.entries.iter().filter(|entry| KINDS.contains(&entry.key.as_str())).collect();
     match kinds[..] {
-        [] if unknown.is_empty() => problems.push(Diagnostic::error(place, format!("`space.{name}` has no range")).help(EXAMPLE)),
+        [] if unknown.is_empty() => problems
+            .push(Diagnostic::error(place, format!("`space.{name}` has no range")).help(EXAMPLE)),
         [] => {}
         [kind] => {
             parameter.range = kind.value.place;
             parameter.dimension.distribution = distribution(&name, kind, table, problems)?;
         }
         [first, second, ..] => {
-            let problem = Diagnostic::error(second.place, format!("`space.{name}` has two ranges")).label("second");
+            let problem = Diagnostic::error(second.place, format!("`space.{name}` has two ranges"))
+                .label("second");
             problems.push(problem.related(first.place, "first").help("keep one of them"));
         }
     }
@@ -183,15 +238,30 @@ fn defined(parameter: &mut Parameter, table: &Table, place: Place, problems: &mu
     (problems.len() == before).then_some(())
 }
 
-fn distribution(name: &str, kind: &Entry, table: &Table, problems: &mut Vec<Diagnostic>) -> Option<Distribution> {
+fn distribution(
+    name: &str,
+    kind: &Entry,
+    table: &Table,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Distribution> {
     let (log, step) = (table.get("log"), table.get("step"));
     if kind.key == "choice" {
         for entry in [log, step].into_iter().flatten() {
-            problems.push(Diagnostic::error(entry.place, format!("a list of choices has no `{}`", entry.key)).help("leave it out"));
+            problems.push(
+                Diagnostic::error(entry.place, format!("a list of choices has no `{}`", entry.key))
+                    .help("leave it out"),
+            );
         }
         let Some(list) = kind.value.list() else {
-            let problem = Diagnostic::error(kind.value.place, format!("`space.{name}.choice` must be a list"));
-            problems.push(problem.label(format!("this is {}", kind.value.describe())).help("write `choice = [\"adamw\", \"sgd\"]`"));
+            let problem = Diagnostic::error(
+                kind.value.place,
+                format!("`space.{name}.choice` must be a list"),
+            );
+            problems.push(
+                problem
+                    .label(format!("this is {}", kind.value.describe()))
+                    .help("write `choice = [\"adamw\", \"sgd\"]`"),
+            );
             return None;
         };
         return choices(name, kind.value.place, list, problems);
@@ -200,18 +270,36 @@ fn distribution(name: &str, kind: &Entry, table: &Table, problems: &mut Vec<Diag
         None | Some((Item::Flag(false), _)) => Scale::Linear,
         Some((Item::Flag(true), _)) => Scale::Log,
         Some((_, entry)) => {
-            let problem = Diagnostic::error(entry.value.place, format!("`space.{name}.log` must be true or false"));
-            problems.push(problem.label(format!("this is {}", entry.value.describe())).help("write `log = true`, without quotes, or leave it out"));
+            let problem = Diagnostic::error(
+                entry.value.place,
+                format!("`space.{name}.log` must be true or false"),
+            );
+            problems.push(
+                problem
+                    .label(format!("this is {}", entry.value.describe()))
+                    .help("write `log = true`, without quotes, or leave it out"),
+            );
             return None;
         }
     };
     let Some([low, high]) = kind.value.list() else {
-        let problem = Diagnostic::error(kind.value.place, format!("`space.{name}.{}` must be a list of two numbers", kind.key));
+        let problem = Diagnostic::error(
+            kind.value.place,
+            format!("`space.{name}.{}` must be a list of two numbers", kind.key),
+        );
         let example = if kind.key == "int" { "int = [1, 8]" } else { "float = [1e-5, 1e-1]" };
-        problems.push(problem.label("expected [low, high]").help(format!("write `{example}`; a list of values is a `choice`")));
+        problems.push(
+            problem
+                .label("expected [low, high]")
+                .help(format!("write `{example}`; a list of values is a `choice`")),
+        );
         return None;
     };
-    let made = if kind.key == "int" { int(name, low, high, scale, step, problems)? } else { float(name, low, high, scale, step, problems)? };
+    let made = if kind.key == "int" {
+        int(name, low, high, scale, step, problems)?
+    } else {
+        float(name, low, high, scale, step, problems)?
+    };
     match made {
         Ok(distribution) => Some(distribution),
         Err(error) => {
@@ -223,12 +311,24 @@ fn distribution(name: &str, kind: &Entry, table: &Table, problems: &mut Vec<Diag
 
 type Made = Option<Result<Distribution, DistributionError>>;
 
-fn float(name: &str, low: &Node, high: &Node, scale: Scale, step: Option<&Entry>, problems: &mut Vec<Diagnostic>) -> Made {
+fn float(
+    name: &str,
+    low: &Node,
+    high: &Node,
+    scale: Scale,
+    step: Option<&Entry>,
+    problems: &mut Vec<Diagnostic>,
+) -> Made {
     let mut number = |node: &Node, what: &str| match node.item {
         Item::Number(number) => Some(number),
         _ => node.number().or_else(|| {
-            let problem = Diagnostic::error(node.place, format!("{what} of `space.{name}` must be a number"));
-            problems.push(problem.label(format!("this is {}", node.describe())).help("write a number without quotes, such as 0.1 or 1e-5"));
+            let problem =
+                Diagnostic::error(node.place, format!("{what} of `space.{name}` must be a number"));
+            problems.push(
+                problem
+                    .label(format!("this is {}", node.describe()))
+                    .help("write a number without quotes, such as 0.1 or 1e-5"),
+            );
             None
         }),
     };
@@ -240,14 +340,27 @@ fn float(name: &str, low: &Node, high: &Node, scale: Scale, step: Option<&Entry>
     Some(Distribution::float(low?, high?, scale, step))
 }
 
-fn int(name: &str, low: &Node, high: &Node, scale: Scale, step: Option<&Entry>, problems: &mut Vec<Diagnostic>) -> Made {
+fn int(
+    name: &str,
+    low: &Node,
+    high: &Node,
+    scale: Scale,
+    step: Option<&Entry>,
+    problems: &mut Vec<Diagnostic>,
+) -> Made {
     let mut whole = |node: &Node, what: &str| {
         let int = node.whole();
         if int.is_none() {
-            let problem = Diagnostic::error(node.place, format!("{what} of `space.{name}` must be a whole number"));
+            let problem = Diagnostic::error(
+                node.place,
+                format!("{what} of `space.{name}` must be a whole number"),
+            );
             let problem = problem.label(format!("this is {}", node.describe()));
-            let help =
-                if node.number().is_some() { "for real numbers write `float = [..]`" } else { "write a whole number without quotes, such as 8" };
+            let help = if node.number().is_some() {
+                "for real numbers write `float = [..]`"
+            } else {
+                "write a whole number without quotes, such as 8"
+            };
             problems.push(problem.help(help));
         }
         int
@@ -273,11 +386,18 @@ fn range_problem(
     let message = format!("`space.{name}`: {error}");
     match error {
         DistributionError::Reversed { .. } => {
-            let message = format!("`space.{name}`: the lower bound {} is above the upper bound {}", low.describe(), high.describe());
+            let message = format!(
+                "`space.{name}`: the lower bound {} is above the upper bound {}",
+                low.describe(),
+                high.describe()
+            );
             Diagnostic::error(kind.value.place, message).help("write the smaller bound first")
         }
         DistributionError::TooWide { .. } => {
-            let problem = Diagnostic::error(kind.value.place, format!("`space.{name}`: the range is too wide"));
+            let problem = Diagnostic::error(
+                kind.value.place,
+                format!("`space.{name}`: the range is too wide"),
+            );
             problem.help(if kind.key == "int" {
                 "bounds lie between -4503599627370496 and 4503599627370496 (2^52)"
             } else {
@@ -292,36 +412,58 @@ fn range_problem(
             .related(log.map(|entry| entry.place), "the logarithmic axis")
             .help("leave one of them out"),
         DistributionError::Step { .. } => {
-            Diagnostic::error(step.unwrap_or(kind).value.place, message).help("write a step above 0 and at most as wide as the range")
+            Diagnostic::error(step.unwrap_or(kind).value.place, message)
+                .help("write a step above 0 and at most as wide as the range")
         }
         DistributionError::TooFine { .. } => {
-            Diagnostic::error(step.unwrap_or(kind).value.place, message).help("write a wider step, or none for a continuous range")
+            Diagnostic::error(step.unwrap_or(kind).value.place, message)
+                .help("write a wider step, or none for a continuous range")
         }
         DistributionError::NotFinite => {
             let infinite = if low.number().is_none() { low } else { high };
-            Diagnostic::error(infinite.place, message).help("write finite bounds, such as [1e-6, 1.0]")
+            Diagnostic::error(infinite.place, message)
+                .help("write finite bounds, such as [1e-6, 1.0]")
         }
         _ => Diagnostic::error(kind.value.place, message).help(EXAMPLE),
     }
 }
 
-fn choices(name: &str, place: Place, list: &[Node], problems: &mut Vec<Diagnostic>) -> Option<Distribution> {
+fn choices(
+    name: &str,
+    place: Place,
+    list: &[Node],
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Distribution> {
     let before = problems.len();
-    let values: Vec<Value> = list.iter().filter_map(|node| scalar(node, &format!("a choice of `space.{name}`"), problems)).collect();
+    let values: Vec<Value> = list
+        .iter()
+        .filter_map(|node| scalar(node, &format!("a choice of `space.{name}`"), problems))
+        .collect();
     if problems.len() != before {
         return None;
     }
     for (index, value) in values.iter().enumerate() {
         if let Some(first) = values[..index].iter().position(|earlier| earlier.same(value)) {
-            let problem = Diagnostic::error(list[index].place, format!("the choice `{value}` of `space.{name}` is there twice"));
-            problems.push(problem.label("second time").related(list[first].place, "first time").help("keep one of them"));
+            let problem = Diagnostic::error(
+                list[index].place,
+                format!("the choice `{value}` of `space.{name}` is there twice"),
+            );
+            problems.push(
+                problem
+                    .label("second time")
+                    .related(list[first].place, "first time")
+                    .help("keep one of them"),
+            );
         }
     }
     match Distribution::choice(values) {
         Ok(distribution) if problems.len() == before => Some(distribution),
         Ok(_) | Err(DistributionError::Twice { .. }) => None,
         Err(error) => {
-            problems.push(Diagnostic::error(place, format!("`space.{name}`: {error}")).help("give at least one"));
+            problems.push(
+                Diagnostic::error(place, format!("`space.{name}`: {error}"))
+                    .help("give at least one"),
+            );
             None
         }
     }
@@ -342,11 +484,18 @@ pub(super) fn scalar(node: &Node, what: &str, problems: &mut Vec<Diagnostic>) ->
     }
     if value.is_none() {
         let subject = if what.contains('`') { what.to_owned() } else { format!("`{what}`") };
-        let problem = Diagnostic::error(node.place, format!("{subject} must be a string, a finite number, true or false"));
+        let problem = Diagnostic::error(
+            node.place,
+            format!("{subject} must be a string, a finite number, true or false"),
+        );
         let help = match &node.item {
             Item::Date(date) => format!("write it in quotes: \"{date}\""),
-            _ if what.starts_with("enqueue.") => "give one value; other configurations are [[enqueue]]s of their own".to_owned(),
-            Item::List(_) => "several values are a list of choices: `choice = [0.1, 0.2]`".to_owned(),
+            _ if what.starts_with("enqueue.") => {
+                "give one value; other configurations are [[enqueue]]s of their own".to_owned()
+            }
+            Item::List(_) => {
+                "several values are a list of choices: `choice = [0.1, 0.2]`".to_owned()
+            }
             _ => "write for example 0.1, \"adamw\" or true".to_owned(),
         };
         problems.push(problem.label(format!("this is {}", node.describe())).help(help));
@@ -355,10 +504,15 @@ pub(super) fn scalar(node: &Node, what: &str, problems: &mut Vec<Diagnostic>) ->
 }
 
 /// `when = { other = value }` or `{ other = [values] }`; the parent's name may be dotted or quoted.
-fn condition(name: &str, node: &Node, problems: &mut Vec<Diagnostic>) -> (Condition, Vec<(Place, Vec<Place>)>) {
+fn condition(
+    name: &str,
+    node: &Node,
+    problems: &mut Vec<Diagnostic>,
+) -> (Condition, Vec<(Place, Vec<Place>)>) {
     let what = format!("space.{name}.when");
     let Some(table) = node.table() else {
-        let problem = Diagnostic::error(node.place, format!("`{what}` must be a table")).label(format!("this is {}", node.describe()));
+        let problem = Diagnostic::error(node.place, format!("`{what}` must be a table"))
+            .label(format!("this is {}", node.describe()));
         problems.push(problem.help("write `when = { optimizer = \"sgd\" }` or `when = { optimizer = [\"sgd\", \"adam\"] }`"));
         return Default::default();
     };
@@ -367,9 +521,14 @@ fn condition(name: &str, node: &Node, problems: &mut Vec<Diagnostic>) -> (Condit
     for leaf in table.leaves() {
         let nodes: &[Node] = leaf.value.list().unwrap_or(std::slice::from_ref(leaf.value));
         if nodes.is_empty() {
-            problems.push(Diagnostic::error(leaf.value.place, format!("`{what}` can never hold")).label("no values").help("give at least one value"));
+            problems.push(
+                Diagnostic::error(leaf.value.place, format!("`{what}` can never hold"))
+                    .label("no values")
+                    .help("give at least one value"),
+            );
         }
-        let values: Vec<Value> = nodes.iter().filter_map(|node| scalar(node, &what, problems)).collect();
+        let values: Vec<Value> =
+            nodes.iter().filter_map(|node| scalar(node, &what, problems)).collect();
         if values.len() == nodes.len() {
             condition.0.push((leaf.name, values));
             places.push((leaf.place, nodes.iter().map(|node| node.place).collect()));
@@ -377,7 +536,8 @@ fn condition(name: &str, node: &Node, problems: &mut Vec<Diagnostic>) -> (Condit
     }
     if table.leaves().is_empty() {
         problems.push(
-            Diagnostic::error(node.place, format!("`{what}` names no parameter")).help("leave it out, or write `when = { optimizer = \"sgd\" }`"),
+            Diagnostic::error(node.place, format!("`{what}` names no parameter"))
+                .help("leave it out, or write `when = { optimizer = \"sgd\" }`"),
         );
     }
     (condition, places)
@@ -388,47 +548,74 @@ fn check_references(parameter: &Parameter, searched: &Searched, problems: &mut V
     if let (Some(prior), Some(place)) = (prior, parameter.prior)
         && !distribution.contains(prior)
     {
-        let problem = Diagnostic::error(place, SpaceError::Prior { name: name.clone(), prior: prior.clone() }.to_string());
-        let problem = problem.label(format!("not {}", describe(distribution))).related(parameter.range, "the range");
+        let problem = Diagnostic::error(
+            place,
+            SpaceError::Prior { name: name.clone(), prior: prior.clone() }.to_string(),
+        );
+        let problem = problem
+            .label(format!("not {}", describe(distribution)))
+            .related(parameter.range, "the range");
         problems.push(problem.help("give a value of the range, or leave `prior` out"));
     }
-    for ((parent, values), (place, value_places)) in when.iter().flat_map(|when| &when.0).zip(&parameter.when) {
+    for ((parent, values), (place, value_places)) in
+        when.iter().flat_map(|when| &when.0).zip(&parameter.when)
+    {
         let Some(found) = searched.get(parent) else {
             if !searched.mentions(parent) {
-                let error = SpaceError::UnknownParent { name: name.clone(), parent: parent.clone() };
+                let error =
+                    SpaceError::UnknownParent { name: name.clone(), parent: parent.clone() };
                 let problem = Diagnostic::error(*place, error.to_string()).label("not a parameter");
-                problems.push(match nearest(parent, searched.names().filter(|other| other != name)) {
-                    Some(near) => problem.help(format!("did you mean `{near}`?")),
-                    None => problem.help("a condition names another parameter of [space]"),
-                });
+                problems.push(
+                    match nearest(parent, searched.names().filter(|other| other != name)) {
+                        Some(near) => problem.help(format!("did you mean `{near}`?")),
+                        None => problem.help("a condition names another parameter of [space]"),
+                    },
+                );
             }
             continue;
         };
         for (value, place) in values.iter().zip(value_places) {
             if !found.dimension.distribution.contains(value) {
-                let error = SpaceError::ImpossibleParentValue { name: name.clone(), parent: parent.clone(), value: value.clone() };
-                let problem = Diagnostic::error(*place, error.to_string()).label(format!("not {}", describe(&found.dimension.distribution)));
-                problems
-                    .push(problem.related(found.range, format!("the values of `{parent}`")).help("name one of its values, or add this one to them"));
+                let error = SpaceError::ImpossibleParentValue {
+                    name: name.clone(),
+                    parent: parent.clone(),
+                    value: value.clone(),
+                };
+                let problem = Diagnostic::error(*place, error.to_string())
+                    .label(format!("not {}", describe(&found.dimension.distribution)));
+                problems.push(
+                    problem
+                        .related(found.range, format!("the values of `{parent}`"))
+                        .help("name one of its values, or add this one to them"),
+                );
             }
         }
     }
 }
 
 fn build(searched: &Searched, problems: &mut Vec<Diagnostic>) -> Option<Space> {
-    let dimensions = searched.parameters.iter().map(|parameter| parameter.dimension.clone()).collect();
+    let dimensions =
+        searched.parameters.iter().map(|parameter| parameter.dimension.clone()).collect();
     match Space::new(dimensions) {
         Ok(space) => Some(space),
         Err(error) => {
             let concerned: Vec<&Parameter> = match &error {
-                SpaceError::Circle { names } => names.iter().filter_map(|name| searched.get(name)).collect(),
+                SpaceError::Circle { names } => {
+                    names.iter().filter_map(|name| searched.get(name)).collect()
+                }
                 SpaceError::Nested { name, .. } => searched.get(name).into_iter().collect(),
                 _ => Vec::new(),
             };
-            let place = concerned.first().map(|parameter| parameter.when.first().map_or(parameter.place, |(place, _)| *place));
-            let mut problem = Diagnostic::error(place, error.to_string()).help("take one of the conditions away");
+            let place = concerned.first().map(|parameter| {
+                parameter.when.first().map_or(parameter.place, |(place, _)| *place)
+            });
+            let mut problem =
+                Diagnostic::error(place, error.to_string()).help("take one of the conditions away");
             for other in concerned.iter().skip(1) {
-                problem = problem.related(other.when.first().map_or(other.place, |(place, _)| *place), "and this");
+                problem = problem.related(
+                    other.when.first().map_or(other.place, |(place, _)| *place),
+                    "and this",
+                );
             }
             problems.push(problem);
             None
@@ -439,14 +626,26 @@ fn build(searched: &Searched, problems: &mut Vec<Diagnostic>) -> Option<Space> {
 /// The values of a distribution in a few words, for labels: "a number from 0 to 1".
 pub(super) fn describe(distribution: &Distribution) -> String {
     match distribution {
-        Distribution::Float { low, high, step: None, .. } => format!("a number from {} to {}", Value::Float(*low), Value::Float(*high)),
-        Distribution::Float { low, high, step: Some(step), .. } => {
-            format!("a number from {} to {} in steps of {}", Value::Float(*low), Value::Float(*high), Value::Float(*step))
+        Distribution::Float { low, high, step: None, .. } => {
+            format!("a number from {} to {}", Value::Float(*low), Value::Float(*high))
         }
-        Distribution::Int { low, high, step: 1, .. } => format!("a whole number from {low} to {high}"),
-        Distribution::Int { low, high, step, .. } => format!("a whole number from {low} to {high} in steps of {step}"),
+        Distribution::Float { low, high, step: Some(step), .. } => {
+            format!(
+                "a number from {} to {} in steps of {}",
+                Value::Float(*low),
+                Value::Float(*high),
+                Value::Float(*step)
+            )
+        }
+        Distribution::Int { low, high, step: 1, .. } => {
+            format!("a whole number from {low} to {high}")
+        }
+        Distribution::Int { low, high, step, .. } => {
+            format!("a whole number from {low} to {high} in steps of {step}")
+        }
         Distribution::Choice { choices } => {
-            let words: Vec<String> = choices.iter().take(6).map(|choice| format!("`{choice}`")).collect();
+            let words: Vec<String> =
+                choices.iter().take(6).map(|choice| format!("`{choice}`")).collect();
             format!("one of {}{}", words.join(", "), if choices.len() > 6 { ", ..." } else { "" })
         }
     }

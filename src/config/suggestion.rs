@@ -35,14 +35,21 @@ const SYNONYMS: &[(&str, &str)] = &[
 ];
 
 /// The one of `candidates` that `word` most likely means, if any is near.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let candidates: Vec<&str> = candidates.into_iter().collect();
     let plain = word.to_lowercase().replace(['-', ' '], "_");
-    if let Some(same) = candidates.iter().find(|candidate| candidate.to_lowercase().replace('-', "_") == plain) {
+    if let Some(same) =
+        candidates.iter().find(|candidate| candidate.to_lowercase().replace('-', "_") == plain)
+    {
         return Some(same);
     }
     let synonyms = SYNONYMS.iter().filter(|(from, _)| *from == plain);
-    if let Some(candidate) = synonyms.flat_map(|(_, to)| candidates.iter().find(|candidate| *candidate == to)).next() {
+    if let Some(candidate) =
+        synonyms.flat_map(|(_, to)| candidates.iter().find(|candidate| *candidate == to)).next()
+    {
         return Some(candidate);
     }
     // 0.8 takes one slip in a short word and two in a long one.

@@ -104,10 +104,20 @@ pub(super) fn dotted(prefix: &str, key: &str) -> String {
 }
 
 impl Node {
+    /// The table to change, if it is one.
+    pub fn table_mut(&mut self) -> Option<&mut Table> {
+        match &mut self.item {
+            Item::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
     /// The kind and, where it is short, the value, for messages: "`3`", "the string `abc`", "a table".
     pub fn describe(&self) -> String {
         match &self.item {
-            Item::Text(text) if text.chars().count() <= 40 && !text.is_empty() => format!("the string `{}`", text.escape_debug()),
+            Item::Text(text) if text.chars().count() <= 40 && !text.is_empty() => {
+                format!("the string `{}`", text.escape_debug())
+            }
             Item::Text(text) if text.is_empty() => "an empty string".to_owned(),
             Item::Text(_) => "a string".to_owned(),
             Item::Whole(int) => format!("`{int}`"),
@@ -132,7 +142,10 @@ impl Node {
     /// The finite number, if it is one.
     pub fn number(&self) -> Option<f64> {
         match self.item {
-            #[expect(clippy::cast_precision_loss, reason = "a number the user wrote as real; whole ones beyond 2^53 are rounded")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "a number the user wrote as real; whole ones beyond 2^53 are rounded"
+            )]
             Item::Whole(int) => Some(int as f64),
             Item::Number(number) => Some(number).filter(|number| number.is_finite()),
             _ => None,
@@ -158,7 +171,13 @@ impl Node {
             Item::Flag(flag) => (*flag).into(),
             Item::Date(date) => date.as_str().into(),
             Item::List(list) => list.iter().map(Node::to_json).collect(),
-            Item::Table(table) => serde_json::Value::Object(table.entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect()),
+            Item::Table(table) => serde_json::Value::Object(
+                table
+                    .entries
+                    .iter()
+                    .map(|entry| (entry.key.clone(), entry.value.to_json()))
+                    .collect(),
+            ),
         }
     }
 }
@@ -183,17 +202,24 @@ pub(super) fn parse(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -
 fn syntax_problem(message: &str, place: Place, text: &str) -> Diagnostic {
     if message == "duplicate key" {
         let key = text.get(place.start..place.end).unwrap_or_default();
-        return Diagnostic::error(place, format!("`{key}` is there twice")).label("second time").help("keep one of the two");
+        return Diagnostic::error(place, format!("`{key}` is there twice"))
+            .label("second time")
+            .help("keep one of the two");
     }
     let here = text.get(place.start..place.end).unwrap_or_default();
     if message.starts_with("string values must be quoted") && here.is_empty() {
-        return Diagnostic::error(place, "this key has no value").label("missing").help("write a value after the equals sign");
+        return Diagnostic::error(place, "this key has no value")
+            .label("missing")
+            .help("write a value after the equals sign");
     }
     if message.starts_with("string values must be quoted") {
-        let problem = Diagnostic::error(place, format!("`{}` is not a TOML value", here.escape_debug()));
-        return problem.help(format!("if it is a string, write it in quotes: \"{}\"", here.escape_debug()));
+        let problem =
+            Diagnostic::error(place, format!("`{}` is not a TOML value", here.escape_debug()));
+        return problem
+            .help(format!("if it is a string, write it in quotes: \"{}\"", here.escape_debug()));
     }
-    Diagnostic::error(place, format!("this is not TOML: {message}")).help("look for a missing quote, comma or bracket here and just before")
+    Diagnostic::error(place, format!("this is not TOML: {message}"))
+        .help("look for a missing quote, comma or bracket here and just before")
 }
 
 struct Reader<'a> {
@@ -230,7 +256,13 @@ impl Reader<'_> {
                 Err(_) => self.too_large(place),
             },
             DeValue::Float(float) => match float.as_str().parse::<f64>() {
-                Ok(number) if number.is_finite() || float.as_str().contains("inf") || float.as_str().contains("nan") => Item::Number(number),
+                Ok(number)
+                    if number.is_finite()
+                        || float.as_str().contains("inf")
+                        || float.as_str().contains("nan") =>
+                {
+                    Item::Number(number)
+                }
                 _ => self.too_large(place),
             },
             DeValue::Boolean(flag) => Item::Flag(*flag),

@@ -9,13 +9,19 @@ use super::diagnostic::{Diagnostic, Place};
 use super::keys;
 use super::space::{Parameter, Searched};
 use super::syntax::{Leaf, Table};
-use crate::arguments::{ARGUMENTS, Argument, ArgumentProblem, DATA_ARGUMENTS, DataArguments, TaskKind, TrainerArguments, check_values, newer_name};
-use crate::params::{Params, Value};
-use crate::space::{Distribution, Space};
-use crate::study::StepClock;
+use crate::arguments::{
+    ARGUMENTS, Argument, ArgumentProblem, DATA_ARGUMENTS, DataArguments, Multiple, TaskKind,
+    TrainerArguments, check_values, newer_name,
+};
+use crate::study::constraint::{self, Constraint};
+use crate::study::params::{Params, Value};
+use crate::study::space::{Distribution, Space};
+use crate::study::spec::StepClock;
 
 /// Points of the space at which arguments are checked together; enough to meet a contradiction of two choices in ten.
 const PROBES: u32 = 128;
+/// Points that are looked at where none so far can be trained.
+const MOST_PROBES: u32 = 4_096;
 
 /// Arguments with the places they are written at.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +43,11 @@ impl Arguments {
 const PRETRAINED: &str = "model.pretrained";
 
 /// Reads `[trainer]`: each argument on its own; the directory of a pretrained model becomes absolute, and must be there.
-pub(super) fn read_trainer(table: &Table, base: &Path, problems: &mut Vec<Diagnostic>) -> Arguments {
+pub(super) fn read_trainer(
+    table: &Table,
+    base: &Path,
+    problems: &mut Vec<Diagnostic>,
+) -> Arguments {
     let mut arguments = Arguments::default();
     for leaf in once_each(table, ARGUMENTS, problems) {
         let name = canonical(ARGUMENTS, &leaf.name).to_owned();
@@ -54,11 +64,21 @@ pub(super) fn read_trainer(table: &Table, base: &Path, problems: &mut Vec<Diagno
                     continue;
                 }
                 if !directory.is_dir() {
-                    let what = if directory.exists() { "this is a file, not a directory" } else { "no such directory" };
-                    let problem = Diagnostic::error(leaf.value.place, format!("`{}`: {what}", leaf.name)).label(what);
+                    let what = if directory.exists() {
+                        "this is a file, not a directory"
+                    } else {
+                        "no such directory"
+                    };
+                    let problem =
+                        Diagnostic::error(leaf.value.place, format!("`{}`: {what}", leaf.name))
+                            .label(what);
                     let problem = problem.help(format!("looked for {}", directory.display()));
                     let problem = problem.help("a pretrained model is a directory with config.json, model.safetensors and tokenizer.json");
-                    problems.push(if is_of_hub(text) && !cfg!(feature = "hub") { problem.help(of_hub(text)) } else { problem });
+                    problems.push(if is_of_hub(text) && !cfg!(feature = "hub") {
+                        problem.help(of_hub(text))
+                    } else {
+                        problem
+                    });
                 }
                 arguments.values.insert(name, directory.to_string_lossy().into_owned().into());
             }
@@ -71,19 +91,32 @@ pub(super) fn read_trainer(table: &Table, base: &Path, problems: &mut Vec<Diagno
 }
 
 /// Checks the searched parameters of a trainer study: each is an argument, takes all its values, and is not fixed too.
-pub(super) fn check_searched(searched: &Searched, arguments: &Arguments, problems: &mut Vec<Diagnostic>) {
+pub(super) fn check_searched(
+    searched: &Searched,
+    arguments: &Arguments,
+    problems: &mut Vec<Diagnostic>,
+) {
     let mut seen: BTreeMap<&str, &Parameter> = BTreeMap::new();
     for parameter in &searched.parameters {
         let name = parameter.dimension.name.as_str();
         let argument = canonical(ARGUMENTS, name);
         if let Some(place) = arguments.places.get(argument) {
-            let problem =
-                Diagnostic::error(parameter.place, format!("`{name}` is searched in [space] and fixed in [trainer]")).label("searched here");
-            problems.push(problem.related(*place, "fixed here").help("take it out of one of the two tables"));
+            let problem = Diagnostic::error(
+                parameter.place,
+                format!("`{name}` is searched in [space] and fixed in [trainer]"),
+            )
+            .label("searched here");
+            problems.push(
+                problem.related(*place, "fixed here").help("take it out of one of the two tables"),
+            );
         }
         if let Some(other) = seen.insert(argument, parameter) {
             let message = format!("`{name}` and `{}` are the same argument", other.dimension.name);
-            problems.push(Diagnostic::error(parameter.place, message).related(other.place, "the other name").help("keep one of them"));
+            problems.push(
+                Diagnostic::error(parameter.place, message)
+                    .related(other.place, "the other name")
+                    .help("keep one of them"),
+            );
         }
         note_older_name(name, parameter.place, problems);
         check_range(parameter, problems);
@@ -94,37 +127,51 @@ pub(super) fn check_searched(searched: &Searched, arguments: &Arguments, problem
 }
 
 /// Whether a text may name a model on the Hugging Face Hub: `org/name`, perhaps with `@revision`.
-fn is_of_hub(text: &str) -> bool {
+pub(crate) fn is_of_hub(text: &str) -> bool {
     let (repository, revision) = text.split_once('@').unwrap_or((text, "main"));
     let is_word = |word: &str| {
-        let plain = |letter: char| letter.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&letter);
+        let plain =
+            |letter: char| letter.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&letter);
         !word.is_empty() && word.chars().all(plain) && !word.starts_with('.')
     };
-    repository.split('/').count() == 2 && repository.split('/').all(is_word) && revision.split('/').all(is_word)
+    repository.split('/').count() == 2
+        && repository.split('/').all(is_word)
+        && revision.split('/').all(is_word)
 }
 
-fn of_hub(name: &str) -> String {
+/// How a model of the Hub is had by a binary that cannot ask there.
+pub(crate) fn of_hub(name: &str) -> String {
     let name = name.split('@').next().unwrap_or(name);
-    format!("names of the Hugging Face Hub need `--features hub` when hpsearch is built; or get it: hf download {name} --local-dir DIR")
+    format!(
+        "names of the Hugging Face Hub need `--features hub` when hpsearch is built; or get it: hf download {name} --local-dir DIR"
+    )
 }
 
 /// Directories among which is searched are named whole: a trial's parameters mean the same wherever the study file lies.
 fn check_directories(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
     let Distribution::Choice { choices } = &parameter.dimension.distribution else { return };
-    let directories = choices.iter().filter_map(|choice| choice.to_json().as_str().map(str::to_owned));
+    let directories =
+        choices.iter().filter_map(|choice| choice.to_json().as_str().map(str::to_owned));
     if let Some(wrong) = directories.into_iter().find(|model| {
         let is_directory = Path::new(model).is_absolute() && Path::new(model).is_dir();
         !(is_directory || cfg!(feature = "hub") && is_of_hub(model))
     }) {
-        let problem = Diagnostic::error(parameter.range, format!("`{}`: `{wrong}` is no directory", parameter.dimension.name));
-        let problem = problem.help("give each model's directory by its whole path, beginning with /");
+        let problem = Diagnostic::error(
+            parameter.range,
+            format!("`{}`: `{wrong}` is no directory", parameter.dimension.name),
+        );
+        let problem =
+            problem.help("give each model's directory by its whole path, beginning with /");
         problems.push(if is_of_hub(&wrong) { problem.help(of_hub(&wrong)) } else { problem });
     }
 }
 
 fn note_older_name(name: &str, place: Place, problems: &mut Vec<Diagnostic>) {
     if let Some(newer) = newer_name(name) {
-        let problem = Diagnostic::warning(place, format!("`{name}` is an older name, which transformers has given up"));
+        let problem = Diagnostic::warning(
+            place,
+            format!("`{name}` is an older name, which transformers has given up"),
+        );
         problems.push(problem.help(format!("it is taken; today's is {newer}")));
     }
 }
@@ -134,7 +181,10 @@ fn check_range(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
     let values: Vec<Json> = match &parameter.dimension.distribution {
         Distribution::Choice { choices } => choices.iter().map(Value::to_json).collect(),
         // The ends, and some between them: a real range is no range of whole numbers although its ends may be whole.
-        range => [0.0, 1.0, 0.11, 0.37, 0.53, 0.79].into_iter().map(|unit| range.from_unit(unit).to_json()).collect(),
+        range => [0.0, 1.0, 0.11, 0.37, 0.53, 0.79]
+            .into_iter()
+            .map(|unit| range.from_unit(unit).to_json())
+            .collect(),
     };
     let found = check_values(name, &values);
     let Some(problem) = found.first().cloned() else { return };
@@ -149,61 +199,123 @@ fn check_range(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
         complaint = complaint.label("a [trainer] study searches the trainer's arguments");
     }
     let help = words.or(problem.help).unwrap_or_else(|| keys_of("trainer"));
-    problems.push(if whole { complaint.help("for whole numbers write `int = [low, high]`").help(help) } else { complaint.help(help) });
+    problems.push(if whole {
+        complaint.help("for whole numbers write `int = [low, high]`").help(help)
+    } else {
+        complaint.help(help)
+    });
 }
 
-/// Checks fixed and searched arguments together at points all over the space: contradictions everywhere are an error, some a warning.
-pub(super) fn check_together(arguments: &Arguments, space: &Space, searched: &Searched, problems: &mut Vec<Diagnostic>) {
-    let mut failed = 0;
+/// Checks fixed and searched arguments together at points all over the space that keep the constraints: contradictions everywhere
+/// are an error, some a warning, which names the constraints that leave them out where it can.
+pub(super) fn check_together(
+    arguments: &Arguments,
+    space: &Space,
+    constraints: &[Constraint],
+    searched: &Searched,
+    problems: &mut Vec<Diagnostic>,
+) {
+    let (mut probed, mut failed) = (0, 0);
     let mut first: Option<ArgumentProblem> = None;
-    for probe in 0..PROBES {
+    let mut required: Vec<String> = Vec::new();
+    let mut is_explained = true;
+    // Where nothing can be trained yet it is looked for longer.
+    for probe in 0..MOST_PROBES {
+        if probed >= PROBES && failed < probed {
+            break;
+        }
+        let point = space.spread(&Params::new(), probe);
+        if constraint::broken(constraints, &point).is_some() {
+            continue;
+        }
+        probed += 1;
         let mut values = arguments.values.clone();
-        for (name, value) in probe_point(space, probe).iter() {
+        for (name, value) in point.iter() {
             values.insert(canonical(ARGUMENTS, name).to_owned(), value.to_json());
         }
         if let Err(found) = TrainerArguments::resolve(&values) {
             failed += 1;
+            for problem in &found {
+                match problem.multiple.as_ref().and_then(|multiple| requirement(multiple, searched))
+                {
+                    Some(condition) if !required.contains(&condition) => required.push(condition),
+                    Some(_) => {}
+                    None => is_explained = false,
+                }
+            }
             first = first.or(found.into_iter().next());
         }
     }
     let Some(problem) = first else { return };
     let key = canonical(ARGUMENTS, &problem.key).to_owned();
-    let dimension = searched.parameters.iter().find(|parameter| canonical(ARGUMENTS, &parameter.dimension.name) == key);
+    let dimension = searched
+        .parameters
+        .iter()
+        .find(|parameter| canonical(ARGUMENTS, &parameter.dimension.name) == key);
     let place = arguments.places.get(&key).copied().or(dimension.map(|parameter| parameter.place));
-    problems.push(if failed == PROBES {
-        Diagnostic::error(place, problem.message).help(problem.help.unwrap_or_else(|| keys_of("trainer")))
+    problems.push(if failed == probed && probed >= PROBES {
+        Diagnostic::error(place, problem.message)
+            .help(problem.help.unwrap_or_else(|| keys_of("trainer")))
     } else {
-        let share = (failed * 100).div_ceil(PROBES);
-        let warning = Diagnostic::warning(place, format!("about {share} % of the space cannot be trained"));
-        let mut warning = warning.help(format!("for example {}", problem.message)).help("such trials fail: take one of the values out");
+        let share = (failed * 100).div_ceil(probed);
+        let warning =
+            Diagnostic::warning(place, format!("about {share} % of the space cannot be trained"));
+        let mut warning = warning.help(format!("for example {}", problem.message));
+        for condition in &required {
+            warning = warning.help(format!(
+                "leave them out: write [[constraint]] and under it `require = \"{condition}\"`"
+            ));
+        }
+        if !is_explained {
+            warning = warning.help("such trials fail: take one of the values out");
+        }
         warning.help.extend(problem.help);
         warning
     });
 }
 
-/// The `index`th of points spread evenly over the space: an additive recurrence with another irrational step in each dimension.
-fn probe_point(space: &Space, index: u32) -> Params {
-    let mut dimension = 0u32;
-    let point = space.assemble(&Params::new(), |searched, _| {
-        dimension += 1;
-        let step = (f64::from(dimension) * 0.618_033_988_749_894_9 + 0.414_213_562_373_095_05).fract();
-        Ok::<_, std::convert::Infallible>(searched.distribution.from_unit((f64::from(index) * step + 0.5).fract()))
-    });
-    let Ok(point) = point;
-    point
+/// The condition under which the first of two arguments is a multiple of the second; nothing where neither is searched.
+fn requirement(multiple: &Multiple, searched: &Searched) -> Option<String> {
+    let name = |argument: &str| {
+        searched
+            .parameters
+            .iter()
+            .map(|parameter| parameter.dimension.name.as_str())
+            .find(|name| canonical(ARGUMENTS, name) == argument)
+    };
+    let [(of, number), (by, divisor)] = multiple.0;
+    if name(of).is_none() && name(by).is_none() {
+        return None;
+    }
+    let term =
+        |argument, number: usize| name(argument).map_or_else(|| number.to_string(), str::to_owned);
+    Some(format!("{} % {} == 0", term(of, number), term(by, divisor)))
 }
 
 /// Reads `[data]`; file names become absolute, and the files must be there.
-pub(super) fn read_data(table: &Table, place: Place, base: &Path, task: TaskKind, problems: &mut Vec<Diagnostic>) -> BTreeMap<String, Json> {
+pub(super) fn read_data(
+    table: &Table,
+    place: Place,
+    base: &Path,
+    task: TaskKind,
+    problems: &mut Vec<Diagnostic>,
+) -> BTreeMap<String, Json> {
     let leaves = once_each(table, DATA_ARGUMENTS, problems);
-    let mut values: BTreeMap<String, Json> = leaves.iter().map(|leaf| (leaf.name.clone(), leaf.value.to_json())).collect();
+    let mut values: BTreeMap<String, Json> = leaves
+        .iter()
+        .map(|leaf| (canonical(DATA_ARGUMENTS, &leaf.name).to_owned(), leaf.value.to_json()))
+        .collect();
     let mut found = DataArguments::resolve(&values).err().unwrap_or_default();
     found.extend(DataArguments::misfits(&values, task));
     let sound = |name: &str| found.iter().all(|problem| problem.key != name);
-    let files: Vec<&Leaf<'_>> =
-        leaves.iter().filter(|leaf| ["train", "validation", "test"].contains(&leaf.name.as_str()) && sound(&leaf.name)).collect();
+    let files: Vec<&Leaf<'_>> = leaves
+        .iter()
+        .filter(|leaf| {
+            ["train", "validation", "test"].contains(&leaf.name.as_str()) && sound(&leaf.name)
+        })
+        .collect();
     for problem in found {
-        match leaves.iter().find(|leaf| leaf.name == problem.key) {
+        match leaves.iter().find(|leaf| canonical(DATA_ARGUMENTS, &leaf.name) == problem.key) {
             Some(leaf) => problems.push(of_argument("data", leaf, problem)),
             None => {
                 let complaint = Diagnostic::error(place, format!("[data]: {}", problem.message));
@@ -220,8 +332,14 @@ pub(super) fn read_data(table: &Table, place: Place, base: &Path, task: TaskKind
                 Ok(_) => "this is a pipe or a device, not a file",
                 Err(_) => "no such file",
             };
-            let problem = Diagnostic::error(leaf.value.place, format!("`data.{}`: {what}", leaf.name)).label(what);
-            problems.push(problem.help(format!("looked for {}", path.display())).help("paths are relative to the study file"));
+            let problem =
+                Diagnostic::error(leaf.value.place, format!("`data.{}`: {what}", leaf.name))
+                    .label(what);
+            problems.push(
+                problem
+                    .help(format!("looked for {}", path.display()))
+                    .help("paths are relative to the study file"),
+            );
         }
         values.insert(leaf.name.clone(), path.to_string_lossy().into_owned().into());
     }
@@ -229,7 +347,11 @@ pub(super) fn read_data(table: &Table, place: Place, base: &Path, task: TaskKind
 }
 
 /// The leaves of a table of arguments, each argument once whatever its spelling.
-fn once_each<'a>(table: &'a Table, arguments: &'static [Argument], problems: &mut Vec<Diagnostic>) -> Vec<Leaf<'a>> {
+fn once_each<'a>(
+    table: &'a Table,
+    arguments: &'static [Argument],
+    problems: &mut Vec<Diagnostic>,
+) -> Vec<Leaf<'a>> {
     let mut leaves: Vec<Leaf<'a>> = Vec::new();
     for leaf in table.leaves() {
         let name = canonical(arguments, &leaf.name);
@@ -240,7 +362,11 @@ fn once_each<'a>(table: &'a Table, arguments: &'static [Argument], problems: &mu
                 } else {
                     format!("`{}` and `{}` are the same argument", leaf.name, earlier.name)
                 };
-                problems.push(Diagnostic::error(leaf.place, message).related(earlier.place, "first time").help("keep one of them"));
+                problems.push(
+                    Diagnostic::error(leaf.place, message)
+                        .related(earlier.place, "first time")
+                        .help("keep one of them"),
+                );
             }
             None => leaves.push(leaf),
         }
@@ -249,20 +375,32 @@ fn once_each<'a>(table: &'a Table, arguments: &'static [Argument], problems: &mu
 }
 
 fn of_argument(table: &str, leaf: &Leaf<'_>, problem: ArgumentProblem) -> Diagnostic {
-    let known = [ARGUMENTS, DATA_ARGUMENTS].into_iter().flatten().any(|argument| names(argument).any(|name| name == leaf.name));
+    let known = [ARGUMENTS, DATA_ARGUMENTS]
+        .into_iter()
+        .flatten()
+        .any(|argument| names(argument).any(|name| name == leaf.name));
     let about_value = known && !problem.message.contains("is not a trainer argument");
     let (message, words) = in_one_line(problem.message);
-    let complaint = Diagnostic::error(if about_value { leaf.value.place } else { leaf.place }, message);
-    let owner = || keys::owners(&leaf.name).next().map(|owner| format!("`{}` is a key of [{}]", leaf.name, owner.name));
+    let complaint =
+        Diagnostic::error(if about_value { leaf.value.place } else { leaf.place }, message);
+    let owner = || {
+        keys::owners(&leaf.name)
+            .next()
+            .map(|owner| format!("`{}` is a key of [{}]", leaf.name, owner.name))
+    };
     complaint.help(words.or(problem.help).or_else(owner).unwrap_or_else(|| keys_of(table)))
 }
 
 /// A message that fits a line: of many words one of which was wanted, the words become advice.
 fn in_one_line(message: String) -> (String, Option<String>) {
     const LONGEST: usize = 90;
-    let parts = message.split_once(" must be one of ").and_then(|(name, rest)| rest.rsplit_once(", not ").map(|(words, not)| (name, words, not)));
+    let parts = message
+        .split_once(" must be one of ")
+        .and_then(|(name, rest)| rest.rsplit_once(", not ").map(|(words, not)| (name, words, not)));
     match parts.filter(|_| message.chars().count() > LONGEST) {
-        Some((name, words, not)) => (format!("{name} cannot be {not}"), Some(format!("write one of {words}"))),
+        Some((name, words, not)) => {
+            (format!("{name} cannot be {not}"), Some(format!("write one of {words}")))
+        }
         None => (message, None),
     }
 }
@@ -274,7 +412,10 @@ fn keys_of(table: &str) -> String {
 
 /// The name of the argument that `name` means, or `name` itself.
 fn canonical<'a>(arguments: &'static [Argument], name: &'a str) -> &'a str {
-    arguments.iter().find(|argument| names(argument).any(|known| known == name)).map_or(name, |argument| argument.name)
+    arguments
+        .iter()
+        .find(|argument| names(argument).any(|known| known == name))
+        .map_or(name, |argument| argument.name)
 }
 
 fn names(argument: &'static Argument) -> impl Iterator<Item = &'static str> {

@@ -7,16 +7,17 @@ use super::memory::Memory;
 use super::stop::is_asked_for;
 use super::window::Window;
 use super::{Assignment, Busy, Effect, Engine, Outcome, Phase};
-use crate::configuration::{Run, configurations, for_pruners, for_samplers};
-use crate::device::Device;
-use crate::event::Event;
-use crate::history::History;
-use crate::params::Params;
 use crate::pruners::{Promotion, PromotionAsk, Pruner};
 use crate::samplers::{self, Ask, Room};
-use crate::seed::{SeedTree, StreamRng};
-use crate::study::{Count, Duplicates};
-use crate::trial::{AttemptNumber, Origin, Trial, TrialNumber};
+use crate::study::configuration::{Run, configurations, for_pruners, for_samplers};
+use crate::study::device::Device;
+use crate::study::event::Event;
+use crate::study::history::History;
+use crate::study::params::Params;
+use crate::study::remark::Reports;
+use crate::study::seed::{SeedTree, StreamRng};
+use crate::study::spec::{Count, Duplicates};
+use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber};
 
 /// How often a repeated point is drawn again before it is run anyway.
 const DRAWS: usize = 25;
@@ -45,12 +46,21 @@ impl Engine {
     pub(super) fn fill_slots(&mut self) {
         // Devices that have no memory for whoever is next.
         let mut short: Vec<Device> = Vec::new();
-        while matches!(self.phase, Phase::Searching | Phase::Racing(_)) && self.view.paused.is_none() && !self.waits_for_the_machine() {
+        while matches!(self.phase, Phase::Searching | Phase::Racing(_))
+            && self.view.paused.is_none()
+            && !self.waits_for_the_machine()
+        {
             let has_room = |device: &Device| !self.is_full(device) && !short.contains(device);
-            let free = |index: &usize| self.busy[*index].is_none() && self.is_open(*index) && has_room(&self.slots[*index].device);
+            let free = |index: &usize| {
+                self.busy[*index].is_none()
+                    && self.is_open(*index)
+                    && has_room(&self.slots[*index].device)
+            };
             let Some(slot) = (0..self.busy.len()).find(free) else { break };
             match self.next_trial() {
-                Ok(Some(trial)) if self.waits_for_memory(slot, trial) => short.push(self.slots[slot].device.clone()),
+                Ok(Some(trial)) if self.waits_for_memory(slot, trial) => {
+                    short.push(self.slots[slot].device.clone())
+                }
                 Ok(Some(trial)) => self.start(slot, trial),
                 Ok(None) if self.learn() => {}
                 Ok(None) => {
@@ -64,7 +74,9 @@ impl Engine {
             }
         }
         // Without an open slot the end is not seen above; a race waits for one.
-        if matches!(self.phase, Phase::Draining(_)) || self.phase == Phase::Searching && self.is_without_place() {
+        if matches!(self.phase, Phase::Draining(_))
+            || self.phase == Phase::Searching && self.is_without_place()
+        {
             self.end_if_idle();
             if matches!(self.phase, Phase::Racing(_)) {
                 self.fill_slots();
@@ -111,17 +123,26 @@ impl Engine {
         {
             return Ok(Some(created));
         }
-        if self.busy.iter().any(Option::is_some) || self.window.as_ref().is_some_and(|window| !window.is_empty()) {
+        if self.busy.iter().any(Option::is_some)
+            || self.window.as_ref().is_some_and(|window| !window.is_empty())
+        {
             return Ok(None);
         }
         Ok(self.resume_paused(|pruner, ask, _| pruner.conclude(ask)))
     }
 
     /// A paused trial that the pruner lets go on.
-    fn resume_paused(&mut self, choose: impl FnOnce(&dyn Pruner, &PromotionAsk<'_>, &mut StreamRng) -> Option<Promotion>) -> Option<TrialNumber> {
+    fn resume_paused(
+        &mut self,
+        choose: impl FnOnce(&dyn Pruner, &PromotionAsk<'_>, &mut StreamRng) -> Option<Promotion>,
+    ) -> Option<TrialNumber> {
         match self.promotion(choose)? {
             // Whatever its pruner says: a trial that its user paused waits for its user.
-            Promotion::Resume { trial, .. } if !self.view.trial(trial).is_some_and(Trial::waits_for_its_pruner) => None,
+            Promotion::Resume { trial, .. }
+                if !self.view.trial(trial).is_some_and(Trial::waits_for_its_pruner) =>
+            {
+                None
+            }
             Promotion::Resume { trial, until, reason } => {
                 self.emit(Event::TrialQueued { trial, until, reason: reason.0 });
                 Some(trial)
@@ -132,7 +153,10 @@ impl Engine {
     }
 
     /// What the pruner lets go on, as far as it may know.
-    pub(super) fn promotion(&self, choose: impl FnOnce(&dyn Pruner, &PromotionAsk<'_>, &mut StreamRng) -> Option<Promotion>) -> Option<Promotion> {
+    pub(super) fn promotion(
+        &self,
+        choose: impl FnOnce(&dyn Pruner, &PromotionAsk<'_>, &mut StreamRng) -> Option<Promotion>,
+    ) -> Option<Promotion> {
         let known = self.known_view();
         if known.counts.paused == 0 {
             return None;
@@ -147,7 +171,11 @@ impl Engine {
             Cow::Borrowed(_) => History::new(known),
             Cow::Owned(trials) => History::of(trials, known.direction()),
         };
-        choose(self.pruner.as_ref(), &PromotionAsk { history }, &mut rng)
+        choose(
+            self.pruner.as_ref(),
+            &PromotionAsk { history: history.in_words(self.words) },
+            &mut rng,
+        )
     }
 
     /// The next run of a configuration that completed and has fewer runs than it is to have.
@@ -159,9 +187,17 @@ impl Engine {
     /// Configurations that completed and are to be run again, and how many times.
     fn lacking_runs(&self) -> impl Iterator<Item = (TrialNumber, u64)> + use<> {
         let replicates = self.spec.replicates;
-        let known = if replicates > 1 { configurations(self.known_view().trials.iter().map(Run::from)) } else { BTreeMap::new() };
-        let lacking = known.into_iter().filter(move |(_, configuration)| configuration.lacks_runs(replicates));
-        lacking.map(move |(number, configuration)| (number, u64::from(replicates) - configuration.counted))
+        let known = if replicates > 1 {
+            configurations(self.known_view().trials.iter().map(Run::from))
+        } else {
+            BTreeMap::new()
+        };
+        let lacking = known
+            .into_iter()
+            .filter(move |(_, configuration)| configuration.lacks_runs(replicates));
+        lacking.map(move |(number, configuration)| {
+            (number, u64::from(replicates) - configuration.counted)
+        })
     }
 
     /// Whether the budget allows another trial: those that count, those that still may, and the further runs that each of
@@ -173,7 +209,8 @@ impl Engine {
         let promised = match further {
             0 => 0,
             _ => {
-                let undecided = |trial: &&Trial| !trial.state.is_finished() && trial.origin.is_judged();
+                let undecided =
+                    |trial: &&Trial| !trial.state.is_finished() && trial.origin.is_judged();
                 let undecided = self.known_view().trials.iter().filter(undecided).count() as u64;
                 self.lacking_runs().map(|(_, runs)| runs).sum::<u64>() + (undecided + 1) * further
             }
@@ -188,8 +225,12 @@ impl Engine {
 
     fn create(&mut self) -> Result<Option<TrialNumber>, String> {
         let number = TrialNumber(self.view.trials.len() as u64);
-        let enqueued = usize::try_from(self.enqueued).ok().and_then(|index| self.spec.enqueue.get(index)).cloned();
-        let Some(Drawn { params, sampler, repeats, passed_over }) = self.draw(enqueued.as_ref())? else {
+        let enqueued = usize::try_from(self.enqueued)
+            .ok()
+            .and_then(|index| self.spec.enqueue.get(index))
+            .cloned();
+        let Some(Drawn { params, sampler, repeats, passed_over }) = self.draw(enqueued.as_ref())?
+        else {
             self.exhausted = true;
             return Ok(None);
         };
@@ -212,7 +253,11 @@ impl Engine {
         Ok(drawn?.map(|drawn| Drawn { passed_over, ..drawn }))
     }
 
-    fn draw_within(&self, enqueued: Option<&Params>, room: Option<Room<'_>>) -> Result<Option<Drawn>, String> {
+    fn draw_within(
+        &self,
+        enqueued: Option<&Params>,
+        room: Option<Room<'_>>,
+    ) -> Result<Option<Drawn>, String> {
         let nothing = Params::new();
         let fixed = enqueued.unwrap_or(&nothing);
         let known = self.known_view();
@@ -234,17 +279,27 @@ impl Engine {
             room,
             seeds: self.seeds,
         };
-        let sampler = self.sampler.choice(&ask.situation()).map_or_else(|| self.spec.sampler.name.clone(), |choice| choice.sampler.to_owned());
+        let sampler = self
+            .sampler
+            .choice(&ask.situation())
+            .map_or_else(|| self.spec.sampler.name.clone(), |choice| choice.sampler.to_owned());
         let mut rng = self.seeds.stream(&format!("sampler/{number}"));
         let mut drawn = None;
         for _ in 0..DRAWS {
-            let Some(params) = samplers::propose(self.sampler.as_ref(), &ask, &mut rng).map_err(|error| error.to_string())? else { break };
-            self.spec
-                .space
-                .check(&params)
-                .map_err(|error| format!("sampler `{}` proposed no point of the space: {error}", self.spec.sampler.name))?;
+            let Some(params) = samplers::propose(self.sampler.as_ref(), &ask, &mut rng)
+                .map_err(|error| error.to_string())?
+            else {
+                break;
+            };
+            self.spec.space.check(&params).map_err(|error| {
+                format!(
+                    "sampler `{}` proposed no point of the space: {error}",
+                    self.spec.sampler.name
+                )
+            })?;
             let before = self.seen.get(&params.fingerprint()).copied();
-            let is_wanted = before.is_none() || self.spec.duplicates != Duplicates::Skip || enqueued.is_some();
+            let is_wanted =
+                before.is_none() || self.spec.duplicates != Duplicates::Skip || enqueued.is_some();
             let repeats = before.filter(|_| self.spec.duplicates == Duplicates::Replicate);
             drawn = Some(Drawn { params, sampler: sampler.clone(), repeats, passed_over: None });
             if is_wanted {
@@ -252,8 +307,13 @@ impl Engine {
             }
         }
         // A sampler that cannot leave what it knows; a space with every point tried has nothing new.
-        if let Some(params) = drawn.as_ref().and_then(|_| samplers::untried(&ask, |params| !self.seen.contains_key(&params.fingerprint()), &mut rng))
-        {
+        if let Some(params) = drawn.as_ref().and_then(|_| {
+            samplers::untried(
+                &ask,
+                |params| !self.seen.contains_key(&params.fingerprint()),
+                &mut rng,
+            )
+        }) {
             drawn = Some(Drawn { params, sampler, repeats: None, passed_over: None });
         }
         Ok(drawn)
@@ -262,7 +322,13 @@ impl Engine {
     pub(super) fn start(&mut self, index: usize, number: TrialNumber) {
         let trial = self.view.trial(number).expect("a trial in the queue is in the view");
         let attempt = AttemptNumber(trial.attempts);
-        let until = trial.until.or_else(|| if trial.attempts == 0 && trial.origin.is_judged() { self.pruner.first_rung(number) } else { None });
+        let until = trial.until.or_else(|| {
+            if trial.attempts == 0 && trial.origin.is_judged() {
+                self.pruner.first_rung(number)
+            } else {
+                None
+            }
+        });
         let assignment = Assignment {
             trial: number,
             attempt,
@@ -277,13 +343,29 @@ impl Engine {
             rows_at_once: self.memory_of(trial).map(Memory::rows),
         };
         if self.view.finished.is_some() {
-            self.emit(Event::StudyReopened { reason: "its budget leaves room for more".to_owned() });
+            self.emit(Event::StudyReopened {
+                reason: "its budget leaves room for more".to_owned(),
+            });
         }
-        let expected = self.view.trial(number).filter(|_| self.spec.devices.packed).and_then(|trial| self.needs_of(trial));
-        let resume = assignment.resume.as_ref().map(|checkpoint| (checkpoint.step, checkpoint.path.clone()));
+        let expected = self
+            .view
+            .trial(number)
+            .filter(|_| self.spec.devices.packed)
+            .and_then(|trial| self.needs_of(trial));
+        let resume =
+            assignment.resume.as_ref().map(|checkpoint| (checkpoint.step, checkpoint.path.clone()));
         let rows_at_once = assignment.rows_at_once.map(|rows| rows.train as u64);
-        let (slot, device_micros) = (assignment.slot.clone(), self.meter.start(&assignment.slot.device, self.now));
-        self.emit(Event::AttemptStarted { trial: number, attempt, slot, resume, until, rows_at_once, device_micros });
+        let (slot, device_micros) =
+            (assignment.slot.clone(), self.meter.start(&assignment.slot.device, self.now));
+        self.emit(Event::AttemptStarted {
+            trial: number,
+            attempt,
+            slot,
+            resume,
+            until,
+            rows_at_once,
+            device_micros,
+        });
         self.places[index].warm = true;
         self.busy[index] = Some(Busy {
             trial: number,
@@ -295,6 +377,8 @@ impl Engine {
             kill_sent: false,
             peak: 0,
             expected,
+            reports: Reports::default(),
+            remarks: BTreeMap::new(),
         });
         self.effects.push(Effect::Launch(assignment));
     }

@@ -2,12 +2,12 @@
 
 use super::places::Place;
 use super::{Effect, Engine, EngineError, Leaving, Phase};
-use crate::device::{Device, Slot};
-use crate::event::{AttemptEnd, Event};
-use crate::study::{FailureCause, StudySpec};
-use crate::time::Timestamp;
-use crate::trial::{TrialNumber, TrialState};
-use crate::view::StudyView;
+use crate::study::device::{Device, Slot};
+use crate::study::event::{AttemptEnd, Event};
+use crate::study::spec::{FailureCause, StudySpec};
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{TrialNumber, TrialState};
 
 /// When free slots get something to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,15 +89,26 @@ impl Engine {
     ///
     /// # Errors
     /// There is no such trial, or it has ended.
-    pub fn tell(&mut self, now: Timestamp, number: TrialNumber, told: Told) -> Result<Vec<Effect>, TellError> {
-        let state = self.view.trial(number).map(|trial| trial.state).ok_or(TellError::Unknown { number })?;
+    pub fn tell(
+        &mut self,
+        now: Timestamp,
+        number: TrialNumber,
+        told: Told,
+    ) -> Result<Vec<Effect>, TellError> {
+        let state = self
+            .view
+            .trial(number)
+            .map(|trial| trial.state)
+            .ok_or(TellError::Unknown { number })?;
         if state.is_finished() {
             return Err(TellError::Finished { number, state });
         }
         self.now = now;
         let said = self.close_attempt(number, &told);
         match told {
-            Told::Value(value) => self.finish_trial(number, TrialState::Complete, Some(value), None),
+            Told::Value(value) => {
+                self.finish_trial(number, TrialState::Complete, Some(value), None)
+            }
             Told::Pruned => self.finish_trial(number, TrialState::Pruned, None, said),
             Told::Failed(why) => self.retry_or_fail(number, FailureCause::Program, why),
         }
@@ -109,7 +120,10 @@ impl Engine {
     pub fn close_if_done(&mut self, now: Timestamp) -> Vec<Effect> {
         self.now = now;
         let counts = self.view.counts;
-        if self.phase == Phase::Searching && counts.running + counts.queued + counts.paused == 0 && (self.exhausted || !self.may_create()) {
+        if self.phase == Phase::Searching
+            && counts.running + counts.queued + counts.paused == 0
+            && (self.exhausted || !self.may_create())
+        {
             self.end_if_idle();
         }
         std::mem::take(&mut self.effects)
@@ -130,7 +144,13 @@ impl Engine {
     /// Closes the attempt that is out, if one is; the reason of the verdict that it had.
     fn close_attempt(&mut self, number: TrialNumber, told: &Told) -> Option<String> {
         let waits_because = self.view.trial(number).and_then(|trial| trial.reason.clone());
-        let Some(index) = self.busy.iter().position(|slot| slot.as_ref().is_some_and(|busy| busy.trial == number)) else { return waits_because };
+        let Some(index) = self
+            .busy
+            .iter()
+            .position(|slot| slot.as_ref().is_some_and(|busy| busy.trial == number))
+        else {
+            return waits_because;
+        };
         let busy = self.busy[index].take()?;
         let (end, reason) = match told {
             Told::Value(_) => (AttemptEnd::Completed, None),
@@ -138,9 +158,19 @@ impl Engine {
             Told::Failed(why) => (AttemptEnd::Failed(FailureCause::Program), Some(why.clone())),
         };
         let device_micros = Some(self.meter.end(&self.slots[index].device, self.now));
-        self.emit(Event::AttemptEnded { trial: number, attempt: busy.attempt, end, reason, device_micros, memory: None });
+        self.emit(Event::AttemptEnded {
+            trial: number,
+            attempt: busy.attempt,
+            end,
+            reason,
+            device_micros,
+            memory: None,
+        });
         match busy.leaving {
-            Some((Leaving::Stopping(reason) | Leaving::Pausing(reason) | Leaving::TimedOut(reason), _)) => Some(reason),
+            Some((
+                Leaving::Stopping(reason) | Leaving::Pausing(reason) | Leaving::TimedOut(reason),
+                _,
+            )) => Some(reason),
             _ => None,
         }
     }

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 
 use super::Engine;
 use crate::arguments::RowsAtOnce;
-use crate::event::AttemptEnd;
-use crate::params::Params;
-use crate::study::{FailureCause, Program, StudySpec};
-use crate::trial::{Trial, TrialNumber};
+use crate::study::event::AttemptEnd;
+use crate::study::params::Params;
+use crate::study::spec::{FailureCause, Program, StudySpec};
+use crate::study::trial::{Trial, TrialNumber};
 
 /// Where a trial stands with its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +39,17 @@ impl Memory {
     }
 
     /// The same of a trial whose attempts ended like this.
-    pub fn of_attempts<'a>(spec: &StudySpec, trial: &Trial, ends: impl IntoIterator<Item = &'a AttemptEnd>) -> Option<Self> {
+    pub fn of_attempts<'a>(
+        spec: &StudySpec,
+        trial: &Trial,
+        ends: impl IntoIterator<Item = &'a AttemptEnd>,
+    ) -> Option<Self> {
         let starved = ends.into_iter().filter(|end| is_starved(end)).count();
-        if starved == 0 { None } else { Memory::new(spec, &trial.params, u32::try_from(starved).unwrap_or(u32::MAX)) }
+        if starved == 0 {
+            None
+        } else {
+            Memory::new(spec, &trial.params, u32::try_from(starved).unwrap_or(u32::MAX))
+        }
     }
 
     /// Rows at once of its next attempt.
@@ -59,7 +67,10 @@ impl Memory {
         };
         let (now, usual) = (self.rows(), self.usual);
         let evaluated = format!("{} of {} in evaluation", now.eval, usual.eval);
-        format!("{} of {} rows at once in training, {evaluated}: it ran out of memory {times}", now.train, usual.train)
+        format!(
+            "{} of {} rows at once in training, {evaluated}: it ran out of memory {times}",
+            now.train, usual.train
+        )
     }
 }
 
@@ -92,7 +103,10 @@ impl Starved {
 impl Engine {
     /// The same with the ends of all attempts that there were: how many rows at once the next ones get depends on them.
     #[must_use]
-    pub fn with_ends<'a>(mut self, ends: impl IntoIterator<Item = (TrialNumber, &'a AttemptEnd)>) -> Self {
+    pub fn with_ends<'a>(
+        mut self,
+        ends: impl IntoIterator<Item = (TrialNumber, &'a AttemptEnd)>,
+    ) -> Self {
         ends.into_iter().for_each(|(trial, end)| self.starved.note(trial, end));
         self
     }
@@ -104,31 +118,54 @@ impl Engine {
     }
 
     /// What an attempt that ended for lack of memory says, with the rows that it had; before its end is written.
-    pub(super) fn words_of_starved(&self, number: TrialNumber, end: &AttemptEnd, message: Option<String>) -> Option<String> {
-        let before = || self.view.trial(number).and_then(|trial| Memory::new(&self.spec, &trial.params, self.starved.of(number)));
-        let Some(memory) = Some(end).filter(|end| is_starved(end)).and_then(|_| before()) else { return message };
+    pub(super) fn words_of_starved(
+        &self,
+        number: TrialNumber,
+        end: &AttemptEnd,
+        message: Option<String>,
+    ) -> Option<String> {
+        let before = || {
+            self.view
+                .trial(number)
+                .and_then(|trial| Memory::new(&self.spec, &trial.params, self.starved.of(number)))
+        };
+        let Some(memory) = Some(end).filter(|end| is_starved(end)).and_then(|_| before()) else {
+            return message;
+        };
         let said = message.map(|message| format!(": {message}")).unwrap_or_default();
         Some(format!("{}{said}", too_many(memory.rows())))
     }
 
     /// What a trial does that has just run out of memory, and whose attempt's end is written: it goes on with half the rows at once,
     /// or gets back the reason why it cannot.
-    pub(super) fn go_on_with_fewer_rows(&mut self, number: TrialNumber, message: String) -> Result<(), String> {
-        let Some(memory) = self.view.trial(number).and_then(|trial| self.memory_of(trial)) else { return Err(message) };
+    pub(super) fn go_on_with_fewer_rows(
+        &mut self,
+        number: TrialNumber,
+        message: String,
+    ) -> Result<(), String> {
+        let Some(memory) = self.view.trial(number).and_then(|trial| self.memory_of(trial)) else {
+            return Err(message);
+        };
         if memory.exhausted {
-            let help =
-                "fewer rows there are not: a smaller model (`model.*`), shorter texts (`[data] max_length`) or fewer trials at a time need less";
+            let help = "fewer rows there are not: a smaller model (`model.*`), shorter texts (`[data] max_length`) or fewer trials at a time need less";
             return Err(format!("{message}; {help}"));
         }
         let before = memory.usual.halved(memory.halved - 1);
         let now = memory.rows();
-        let now = if now.train < before.train { now.train.to_string() } else { format!("{} at once in evaluation", now.eval) };
+        let now = if now.train < before.train {
+            now.train.to_string()
+        } else {
+            format!("{} at once in evaluation", now.eval)
+        };
         self.requeue(number, &format!("{}; now {now}", too_many(before)));
         Ok(())
     }
 
     /// How many of a trial's failed attempts were no retries' business.
     pub(super) fn halvings_of(&self, number: TrialNumber) -> u32 {
-        self.view.trial(number).and_then(|trial| self.memory_of(trial)).map_or(0, |memory| memory.halved)
+        self.view
+            .trial(number)
+            .and_then(|trial| self.memory_of(trial))
+            .map_or(0, |memory| memory.halved)
     }
 }

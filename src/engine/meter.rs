@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::device::Device;
-use crate::time::Timestamp;
+use crate::study::device::Device;
+use crate::study::time::Timestamp;
 
 /// Counts it. What has passed on a device is told at each start and each end of an attempt there, so that the sum of what
 /// was told, and what has passed since, is exact at every moment, also for whoever reads no more than the journal.
@@ -40,7 +40,10 @@ impl Meter {
 
     /// Time of all devices that was not told up to a moment.
     pub fn untold(&self, at: Timestamp) -> Duration {
-        self.used.values().filter(|usage| usage.attempts > 0).fold(Duration::ZERO, |sum, usage| sum.saturating_add(at.since(usage.told)))
+        self.used
+            .values()
+            .filter(|usage| usage.attempts > 0)
+            .fold(Duration::ZERO, |sum, usage| sum.saturating_add(at.since(usage.told)))
     }
 
     /// Devices that are used now.
@@ -76,7 +79,14 @@ mod tests {
         assert_eq!((meter.untold(Timestamp(75)), meter.devices()), (Duration::from_micros(25), 1));
         assert_eq!(meter.end(&one, Timestamp(80)), 30);
         // 0 to 80 of the first, 20 to 60 of the second.
-        assert_eq!((meter.untold(Timestamp(99)), told.iter().sum::<i64>() + 30), (Duration::ZERO, 120));
-        assert_eq!((meter.start(&one, Timestamp(100)), meter.end(&one, Timestamp(107))), (0, 7), "what was idle does not count");
+        assert_eq!(
+            (meter.untold(Timestamp(99)), told.iter().sum::<i64>() + 30),
+            (Duration::ZERO, 120)
+        );
+        assert_eq!(
+            (meter.start(&one, Timestamp(100)), meter.end(&one, Timestamp(107))),
+            (0, 7),
+            "what was idle does not count"
+        );
     }
 }

@@ -10,14 +10,14 @@ use std::sync::OnceLock;
 use super::Engine;
 use super::memory::Memory;
 use super::packing::size;
+use crate::analysis::memory_model::{Footprint, Seen, Sizes, sizes};
 use crate::arguments::RowsAtOnce;
-use crate::device::Device;
-use crate::event::{AttemptEnd, Event, MemoryUse};
-use crate::footprint::{Footprint, Seen, Sizes, sizes};
 use crate::samplers::Room;
-use crate::study::{FailureCause, StudySpec};
-use crate::trial::{Trial, TrialNumber};
-use crate::view::StudyView;
+use crate::study::device::Device;
+use crate::study::event::{AttemptEnd, Event, MemoryUse};
+use crate::study::spec::{FailureCause, StudySpec};
+use crate::study::state::StudyView;
+use crate::study::trial::{Trial, TrialNumber};
 
 /// Points are measured against memory once a trial took this share of what a device has: before, all of them fit.
 const SCARCE: u64 = 4;
@@ -51,23 +51,31 @@ impl Needs {
                 self.open.clear();
                 self.starved.clear();
             }
-            Event::AttemptStarted { trial, slot, rows_at_once, .. } => drop(self.open.insert(*trial, (slot.device.clone(), *rows_at_once))),
+            Event::AttemptStarted { trial, slot, rows_at_once, .. } => {
+                self.open.insert(*trial, (slot.device.clone(), *rows_at_once));
+            }
             Event::AttemptEnded { trial, end, memory, .. } => {
                 let Some((device, rows)) = self.open.remove(trial) else { return };
                 let is_alone = self.open.values().all(|(other, _)| *other != device);
-                if let (AttemptEnd::Failed(FailureCause::Oom), true, Some(trial)) = (end, is_alone, view.trial(*trial)) {
+                if let (AttemptEnd::Failed(FailureCause::Oom), true, Some(trial)) =
+                    (end, is_alone, view.trial(*trial))
+                {
                     self.starved.push(sizes(spec, &trial.params, rows_then(spec, trial, rows)));
                 }
                 let Some(MemoryUse { peak, room }) = *memory else { return };
                 self.rooms.insert(device, room);
                 // One that failed or left early need not have reached its peak.
-                let is_whole = matches!(end, AttemptEnd::Completed | AttemptEnd::Paused | AttemptEnd::Stopped);
+                let is_whole =
+                    matches!(end, AttemptEnd::Completed | AttemptEnd::Paused | AttemptEnd::Stopped);
                 let Some(trial) = view.trial(*trial).filter(|_| is_whole) else { return };
                 self.largest = self.largest.max(peak);
                 if self.seen.len() >= KEPT {
                     self.seen.remove(0);
                 }
-                self.seen.push(Seen { sizes: sizes(spec, &trial.params, rows_then(spec, trial, rows)), bytes: peak });
+                self.seen.push(Seen {
+                    sizes: sizes(spec, &trial.params, rows_then(spec, trial, rows)),
+                    bytes: peak,
+                });
                 self.footprint = OnceLock::new();
             }
             _ => {}
@@ -90,10 +98,14 @@ impl Needs {
     /// found too little there. `None` while memory is no matter.
     fn room(&self) -> Option<(&Footprint, u64, u64)> {
         let roomiest = self.rooms.values().copied().max().filter(|room| *room > 0)?;
-        Some(roomiest).filter(|roomiest| self.largest >= roomiest / SCARCE).and_then(|_| self.footprint()).map(|footprint| {
-            let too_much = self.starved.iter().map(|sizes| footprint.expect(sizes).likely).min();
-            (footprint, roomiest, too_much.unwrap_or(u64::MAX))
-        })
+        Some(roomiest)
+            .filter(|roomiest| self.largest >= roomiest / SCARCE)
+            .and_then(|_| self.footprint())
+            .map(|footprint| {
+                let too_much =
+                    self.starved.iter().map(|sizes| footprint.expect(sizes).likely).min();
+                (footprint, roomiest, too_much.unwrap_or(u64::MAX))
+            })
     }
 }
 
@@ -123,11 +135,30 @@ impl Engine {
 
     /// Calls `propose` with the memory that a proposed trial may take, where that matters; and tells how many points it passed over,
     /// and why.
-    pub(super) fn within_memory<T>(&self, propose: impl FnOnce(Option<Room<'_>>) -> T) -> (T, Option<(u64, String)>) {
-        let Some((footprint, bytes, too_much)) = self.needs.room().filter(|_| self.spec.devices.packed) else { return (propose(None), None) };
+    pub(super) fn within_memory<T>(
+        &self,
+        propose: impl FnOnce(Option<Room<'_>>) -> T,
+    ) -> (T, Option<(u64, String)>) {
+        let Some((footprint, bytes, too_much)) =
+            self.needs.room().filter(|_| self.spec.devices.packed)
+        else {
+            return (propose(None), None);
+        };
         let passed_over = Cell::new(0);
-        let proposed = propose(Some(Room { spec: &self.spec, footprint, bytes, too_much, passed_over: &passed_over }));
-        let reason = || format!("expected not to fit into the {} that a device has for one trial ({})", size(bytes), footprint.in_words());
+        let proposed = propose(Some(Room {
+            spec: &self.spec,
+            footprint,
+            bytes,
+            too_much,
+            passed_over: &passed_over,
+        }));
+        let reason = || {
+            format!(
+                "expected not to fit into the {} that a device has for one trial ({})",
+                size(bytes),
+                footprint.in_words()
+            )
+        };
         (proposed, (passed_over.get() > 0).then(|| (passed_over.get(), reason())))
     }
 }

@@ -3,14 +3,28 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::packing::Guest;
-use crate::time::Timestamp;
-use crate::trial::TrialNumber;
+use crate::study::time::Timestamp;
+use crate::study::trial::TrialNumber;
 
 /// Where no steps are reported for so long, the processor time that trials get tells their speed.
 const SILENT: Duration = Duration::from_secs(10);
 /// Speeds of so many trials are remembered.
 const REMEMBERED: usize = 256;
+
+/// A trial on a device, as whoever asks knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Guest {
+    /// Which.
+    pub trial: TrialNumber,
+    /// Since when it runs.
+    pub since: Timestamp,
+    /// Whether it is the best of those that run, or of all.
+    pub is_best: bool,
+    /// Whether it has been asked to leave.
+    pub leaves: bool,
+    /// The memory that it will have taken at most, in bytes, where that can be told.
+    pub needs: Option<u64>,
+}
 
 /// Work that was done in some time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +42,8 @@ impl Pace {
     }
 
     fn speed(self) -> Option<f64> {
-        (self.samples > 0 && self.seconds > 0.0 && self.work > 0.0).then(|| self.work / self.seconds)
+        (self.samples > 0 && self.seconds > 0.0 && self.work > 0.0)
+            .then(|| self.work / self.seconds)
     }
 }
 
@@ -70,7 +85,11 @@ impl Paces {
     /// A trial reported, while so many ran.
     pub fn reported(&mut self, trial: TrialNumber, step: u64, running: u32, now: Timestamp) {
         let before = self.reports.insert(trial, (now, step));
-        let Some((at, last)) = before.filter(|(at, last)| *at > self.since && *last < step && running == self.slots) else { return };
+        let Some((at, last)) =
+            before.filter(|(at, last)| *at > self.since && *last < step && running == self.slots)
+        else {
+            return;
+        };
         let (work, seconds) = (float(step - last), now.since(at).as_secs_f64());
         self.steps.entry(trial).or_default().entry(self.slots).or_default().add(work, seconds);
         forget(&mut self.steps);
@@ -88,11 +107,24 @@ impl Paces {
     }
 
     /// The processor cores that trials were seen to use, while so many ran.
-    pub fn looked(&mut self, cores: impl Iterator<Item = (TrialNumber, f64)>, running: u32, now: Timestamp) {
-        let before = self.looked.replace(now).filter(|looked| *looked >= self.since && running == self.slots);
+    pub fn looked(
+        &mut self,
+        cores: impl Iterator<Item = (TrialNumber, f64)>,
+        running: u32,
+        now: Timestamp,
+    ) {
+        let before = self
+            .looked
+            .replace(now)
+            .filter(|looked| *looked >= self.since && running == self.slots);
         let Some(seconds) = before.map(|looked| now.since(looked).as_secs_f64()) else { return };
         for (trial, cores) in cores {
-            self.cores.entry(trial).or_default().entry(self.slots).or_default().add(cores * seconds, seconds);
+            self.cores
+                .entry(trial)
+                .or_default()
+                .entry(self.slots)
+                .or_default()
+                .add(cores * seconds, seconds);
             forget(&mut self.cores);
         }
     }
@@ -105,31 +137,45 @@ impl Paces {
 
     /// Whether all that run have reported, or as many have ended since there are so many.
     pub fn are_under_way(&self, guests: &[Guest]) -> bool {
-        self.ended >= self.slots || guests.iter().all(|guest| self.reports.contains_key(&guest.trial))
+        self.ended >= self.slots
+            || guests.iter().all(|guest| self.reports.contains_key(&guest.trial))
     }
 
     /// Whether what runs now was measured: all of them at a few reports each, or so many ends, or some seconds of processor time.
     pub fn is_measured(&self, guests: &[Guest], now: Timestamp) -> bool {
-        self.by_steps(guests).is_some() || self.by_ends().is_some() || self.by_cores(guests, now).is_some()
+        self.by_steps(guests).is_some()
+            || self.by_ends().is_some()
+            || self.by_cores(guests, now).is_some()
     }
 
     /// How many times as much the device does with so many as with one less; `None` while that was not measured.
     pub fn growth(&self, guests: &[Guest], now: Timestamp) -> Option<f64> {
         let (slots, fewer) = (self.slots, self.slots.checked_sub(1).filter(|fewer| *fewer > 0)?);
         if self.by_steps(guests).is_some()
-            && let Some(growth) = growth(&self.steps, guests, slots, |guest| self.pace_of(guest, now).speed())
+            && let Some(growth) =
+                growth(&self.steps, guests, slots, |guest| self.pace_of(guest, now).speed())
         {
             return Some(growth);
         }
-        if let (Some(now), Some(before)) = (self.by_ends(), self.ends.get(&fewer).and_then(|pace| pace.speed())) {
+        if let (Some(now), Some(before)) =
+            (self.by_ends(), self.ends.get(&fewer).and_then(|pace| pace.speed()))
+        {
             return Some(now / before);
         }
         self.by_cores(guests, now)?;
-        growth(&self.cores, guests, slots, |guest| self.cores.get(&guest.trial)?.get(&slots)?.speed())
+        growth(&self.cores, guests, slots, |guest| {
+            self.cores.get(&guest.trial)?.get(&slots)?.speed()
+        })
     }
 
     fn by_steps(&self, guests: &[Guest]) -> Option<()> {
-        let pace = |guest: &Guest| self.steps.get(&guest.trial).and_then(|paces| paces.get(&self.slots)).copied().unwrap_or_default();
+        let pace = |guest: &Guest| {
+            self.steps
+                .get(&guest.trial)
+                .and_then(|paces| paces.get(&self.slots))
+                .copied()
+                .unwrap_or_default()
+        };
         // Three reports of minutes say more than five of milliseconds.
         let tells = |pace: Pace| pace.samples >= 3 && (pace.seconds >= 1.0 || pace.samples >= 8);
         guests.iter().all(|guest| tells(pace(guest))).then_some(())
@@ -138,8 +184,17 @@ impl Paces {
     /// How fast a trial is with as many as there are now. A report that is overdue counts as far as it is: otherwise whoever
     /// is kept waiting would seem as fast as before.
     fn pace_of(&self, guest: &Guest, now: Timestamp) -> Pace {
-        let mut pace = self.steps.get(&guest.trial).and_then(|paces| paces.get(&self.slots)).copied().unwrap_or_default();
-        if let Some((last, _)) = self.reports.get(&guest.trial).filter(|(last, _)| *last > self.since && pace.samples > 0) {
+        let mut pace = self
+            .steps
+            .get(&guest.trial)
+            .and_then(|paces| paces.get(&self.slots))
+            .copied()
+            .unwrap_or_default();
+        if let Some((last, _)) = self
+            .reports
+            .get(&guest.trial)
+            .filter(|(last, _)| *last > self.since && pace.samples > 0)
+        {
             let usual = pace.seconds / f64::from(pace.samples);
             pace.seconds += (now.since(*last).as_secs_f64() - usual).max(0.0);
         }
@@ -152,7 +207,12 @@ impl Paces {
     }
 
     fn by_cores(&self, guests: &[Guest], now: Timestamp) -> Option<()> {
-        let samples = |guest: &Guest| self.cores.get(&guest.trial).and_then(|paces| paces.get(&self.slots)).map_or(0, |pace| pace.samples);
+        let samples = |guest: &Guest| {
+            self.cores
+                .get(&guest.trial)
+                .and_then(|paces| paces.get(&self.slots))
+                .map_or(0, |pace| pace.samples)
+        };
         (now.since(self.since) >= SILENT && guests.iter().map(samples).min()? >= 5).then_some(())
     }
 }
@@ -160,7 +220,12 @@ impl Paces {
 /// How much more is done by these trials than by one less: the sum of their speeds, each as a share of what it had with one less.
 /// Of one that came last that is not known, and what the others had on average stands for it; were it faster than them, it
 /// would say nothing about room.
-fn growth(paces: &BTreeMap<TrialNumber, ByNumber>, guests: &[Guest], slots: u32, now: impl Fn(&Guest) -> Option<f64>) -> Option<f64> {
+fn growth(
+    paces: &BTreeMap<TrialNumber, ByNumber>,
+    guests: &[Guest],
+    slots: u32,
+    now: impl Fn(&Guest) -> Option<f64>,
+) -> Option<f64> {
     let fewer = slots - 1;
     let speed = |of: &ByNumber, number: u32| of.get(&number).and_then(|pace| pace.speed());
     let before: Vec<f64> = paces.values().filter_map(|of| speed(of, fewer)).collect();

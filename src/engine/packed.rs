@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::packing::{Advice, Guest, Load, Packing, Waiting};
+use super::paces::Guest;
+use super::packing::{Advice, Load, Packing, Waiting};
 use super::{Engine, Phase};
-use crate::device::{Device, Slot};
-use crate::event::{AttemptEnd, Event, MemoryUse, PackingChange};
-use crate::metric::Score;
-use crate::study::{FailureCause, Program, StudySpec};
-use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, TrialNumber};
+use crate::study::device::{Device, Slot};
+use crate::study::event::{AttemptEnd, Event, MemoryUse, PackingChange};
+use crate::study::metric::Score;
+use crate::study::spec::{FailureCause, Program, StudySpec};
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// What the engine knows of devices that share themselves out.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +30,9 @@ impl Packed {
         let packing = |device: &Device| {
             let packing = Packing::new(Timestamp::default()).within(spec.devices.memory);
             match device {
-                Device::Cpu | Device::Ndarray if trains => packing.of_busy_trials(spec.devices.cpu_threads),
+                Device::Cpu | Device::Ndarray if trains => {
+                    packing.of_busy_trials(spec.devices.cpu_threads)
+                }
                 _ => packing,
             }
         };
@@ -49,7 +52,9 @@ impl Packed {
 
     /// Trials at a time on a device that shares itself out.
     pub fn slots(&self, device: &Device) -> Option<usize> {
-        self.devices.get(device).map(|packing| usize::try_from(packing.slots()).unwrap_or(usize::MAX))
+        self.devices
+            .get(device)
+            .map(|packing| usize::try_from(packing.slots()).unwrap_or(usize::MAX))
     }
 
     /// From here on its user says how many trials share the device.
@@ -76,7 +81,9 @@ impl Engine {
     }
 
     fn busy_on(&self, device: &Device) -> usize {
-        (0..self.slots.len()).filter(|index| self.busy[*index].is_some() && self.slots[*index].device == *device).count()
+        (0..self.slots.len())
+            .filter(|index| self.busy[*index].is_some() && self.slots[*index].device == *device)
+            .count()
     }
 
     fn running_on(&self, device: &Device) -> u32 {
@@ -108,7 +115,8 @@ impl Engine {
             let (running, now) = (self.running_on(&load.device), self.now);
             let Some(packing) = self.packed.devices.get_mut(&load.device) else { continue };
             for (trial, bytes) in packing.loaded(load, running, now) {
-                if let Some(busy) = self.busy.iter_mut().flatten().find(|busy| busy.trial == trial) {
+                if let Some(busy) = self.busy.iter_mut().flatten().find(|busy| busy.trial == trial)
+                {
                     busy.peak = busy.peak.max(bytes);
                 }
             }
@@ -119,7 +127,10 @@ impl Engine {
     pub(super) fn note_peak(&mut self, trial: TrialNumber, attempt: AttemptNumber, bytes: u64) {
         let Some(index) = self.slot_of(trial, attempt) else { return };
         let device = &self.slots[index].device;
-        if let (false, Some(packing)) = (matches!(device, Device::Cuda(_) | Device::Wgpu(_)), self.packed.devices.get_mut(device)) {
+        if let (false, Some(packing)) = (
+            matches!(device, Device::Cuda(_) | Device::Wgpu(_)),
+            self.packed.devices.get_mut(device),
+        ) {
             packing.took(bytes);
             if let Some(busy) = &mut self.busy[index] {
                 busy.peak = busy.peak.max(bytes);
@@ -130,9 +141,16 @@ impl Engine {
     /// Whether a trial has to wait until others on the device of a slot have left, for want of memory; said once.
     pub(super) fn waits_for_memory(&mut self, index: usize, number: TrialNumber) -> bool {
         let device = &self.slots[index].device;
-        let Some(packing) = self.packed.devices.get(device).filter(|_| self.phase == Phase::Searching) else { return false };
+        let Some(packing) =
+            self.packed.devices.get(device).filter(|_| self.phase == Phase::Searching)
+        else {
+            return false;
+        };
         let Some(trial) = self.view.trial(number) else { return false };
-        let Some(reason) = self.needs_of(trial).and_then(|needs| packing.lack_of_memory(&self.guests(device), needs)) else {
+        let Some(reason) = self
+            .needs_of(trial)
+            .and_then(|needs| packing.lack_of_memory(&self.guests(device), needs))
+        else {
             self.packed.waiting.remove(&number);
             return false;
         };
@@ -152,12 +170,21 @@ impl Engine {
     }
 
     /// An attempt has left its place, which is empty already: why it was asked to make room, if it was.
-    pub(super) fn note_end(&mut self, index: usize, trial: TrialNumber, end: &AttemptEnd) -> Option<String> {
+    pub(super) fn note_end(
+        &mut self,
+        index: usize,
+        trial: TrialNumber,
+        end: &AttemptEnd,
+    ) -> Option<String> {
         let device = self.slots[index].device.clone();
         let (running, now) = (self.running_on(&device).saturating_add(1), self.now);
         let advice = self.packed.devices.get_mut(&device).and_then(|packing| {
             packing.ended(trial, running, now);
-            if *end == AttemptEnd::Failed(FailureCause::Oom) { packing.starved(running, now) } else { None }
+            if *end == AttemptEnd::Failed(FailureCause::Oom) {
+                packing.starved(running, now)
+            } else {
+                None
+            }
         });
         if let Some(advice) = advice {
             self.repack(&device, advice);
@@ -167,16 +194,27 @@ impl Engine {
 
     /// Changes how many trials share devices, where that is advised.
     pub(super) fn pack(&mut self) {
-        if self.phase != Phase::Searching || self.view.paused.is_some() || self.packed.devices.is_empty() {
+        if self.phase != Phase::Searching
+            || self.view.paused.is_some()
+            || self.packed.devices.is_empty()
+        {
             return;
         }
-        let waiting = if self.waits_for_a_place() { Waiting::Somebody(self.needs_of_next()) } else { Waiting::Nobody };
+        let waiting = if self.waits_for_a_place() {
+            Waiting::Somebody(self.needs_of_next())
+        } else {
+            Waiting::Nobody
+        };
         for device in self.packed.devices.keys().cloned().collect::<Vec<_>>() {
             if self.view.paused_devices.contains(&device) {
                 continue;
             }
             let (guests, now) = (self.guests(&device), self.now);
-            let advice = self.packed.devices.get_mut(&device).and_then(|packing| packing.advise(&guests, waiting, now));
+            let advice = self
+                .packed
+                .devices
+                .get_mut(&device)
+                .and_then(|packing| packing.advise(&guests, waiting, now));
             if let Some(advice) = advice {
                 self.repack(&device, advice);
             }
@@ -186,10 +224,19 @@ impl Engine {
     /// Who is on a device; the best of those that run there, or of the study, is never asked to leave.
     fn guests(&self, device: &Device) -> Vec<Guest> {
         let on_it = |index: &usize| self.slots[*index].device == *device;
-        let busy = || (0..self.slots.len()).filter(on_it).filter_map(|index| self.busy[index].as_ref());
-        let value = |number: TrialNumber| self.view.trial(number).and_then(|trial| self.view.value_of(trial)).filter(|value| !value.is_nan());
+        let busy =
+            || (0..self.slots.len()).filter(on_it).filter_map(|index| self.busy[index].as_ref());
+        let value = |number: TrialNumber| {
+            self.view
+                .trial(number)
+                .and_then(|trial| self.view.value_of(trial))
+                .filter(|value| !value.is_nan())
+        };
         let direction = self.view.direction();
-        let best = busy().filter_map(|busy| Some((Score::new(direction, value(busy.trial)?), busy.trial))).min().map(|(_, trial)| trial);
+        let best = busy()
+            .filter_map(|busy| Some((Score::new(direction, value(busy.trial)?), busy.trial)))
+            .min()
+            .map(|(_, trial)| trial);
         busy()
             .map(|busy| Guest {
                 trial: busy.trial,
@@ -204,7 +251,14 @@ impl Engine {
     fn repack(&mut self, device: &Device, advice: Advice) {
         let Advice { slots, change, leaves, reason } = advice;
         let largest = self.packed.devices.get(device).map_or(0, Packing::largest);
-        self.emit(Event::Packed { device: device.clone(), slots, change, trial: leaves, reason: reason.clone(), largest });
+        self.emit(Event::Packed {
+            device: device.clone(),
+            slots,
+            change,
+            trial: leaves,
+            reason: reason.clone(),
+            largest,
+        });
         if change != PackingChange::Full {
             self.make_places(device);
             self.tell_slots();

@@ -2,7 +2,7 @@
 //!
 //! One trial begins. Another is admitted once all that run were measured, if there is memory for it and for what those that run may
 //! still take, with a tenth to spare, **and** the last admission made the device do more. What a trial takes is what it was seen to take
-//! or what trials like it took (see [`footprint`](crate::footprint)), whichever is more; where that cannot be told, as much as the largest so far.
+//! or what trials like it took (see [`footprint`](crate::analysis::memory_model)), whichever is more; where that cannot be told, as much as the largest so far.
 //! How much a device does is told by the speeds of the trials themselves, before and after:
 //! the sum of what each has of the speed that it had with one less. Speeds are steps a second
 //! between two reports, or, where trials are too short for that, trials that end, or the processor time that they get. Where one
@@ -19,10 +19,12 @@
 use std::time::Duration;
 
 use super::paces::Paces;
-use crate::device::Device;
-use crate::event::{Event, PackingChange};
-use crate::time::Timestamp;
-use crate::trial::TrialNumber;
+
+pub use super::paces::Guest;
+use crate::study::device::Device;
+use crate::study::event::{Event, PackingChange};
+use crate::study::time::Timestamp;
+use crate::study::trial::TrialNumber;
 
 /// An admission has to make a device do so many times as much. A busy machine's measurements are off by more: trials that wait for one lock were
 /// measured at 1.07.
@@ -62,21 +64,6 @@ pub struct TrialLoad {
     pub memory: u64,
     /// Processor cores that it uses.
     pub cores: Option<f64>,
-}
-
-/// A trial on a device, as whoever asks knows it.
-#[derive(Clone, Copy, Debug)]
-pub struct Guest {
-    /// Which.
-    pub trial: TrialNumber,
-    /// Since when it runs.
-    pub since: Timestamp,
-    /// Whether it is the best of those that run, or of all.
-    pub is_best: bool,
-    /// Whether it has been asked to leave.
-    pub leaves: bool,
-    /// The memory that it will have taken at most, in bytes, where that can be told.
-    pub needs: Option<u64>,
 }
 
 /// What waits for a place.
@@ -242,7 +229,11 @@ impl Packing {
         let share = own / u64::from(running.max(1));
         let most = taken.iter().map(|(_, bytes)| *bytes).max().unwrap_or(share);
         self.largest = self.largest.max(most);
-        self.paces.looked(load.trials.iter().filter_map(|seen| Some((seen.trial, seen.cores?))), running, now);
+        self.paces.looked(
+            load.trials.iter().filter_map(|seen| Some((seen.trial, seen.cores?))),
+            running,
+            now,
+        );
         taken
     }
 
@@ -277,7 +268,9 @@ impl Packing {
             let (more, slots) = (self.slots, self.slots - 1);
             self.stage(slots, now);
             self.set_back(slots, now);
-            let reason = format!("{more} at a time do {growth:.2} times as much as {slots}: not worth a place");
+            let reason = format!(
+                "{more} at a time do {growth:.2} times as much as {slots}: not worth a place"
+            );
             return Some(Advice { slots, change: PackingChange::Back, leaves: None, reason });
         }
         if self.exclusive {
@@ -295,12 +288,25 @@ impl Packing {
             None => format!("another as large as the largest so far ({})", size(self.largest)),
         };
         if float(expected) > self.up_to(FILLED, capacity) {
-            return self.say_full(format!("memory has no room: {} of {} with {with}", size(expected), size(capacity)));
+            return self.say_full(format!(
+                "memory has no room: {} of {} with {with}",
+                size(expected),
+                size(capacity)
+            ));
         }
         let slots = self.slots + 1;
-        let so_far =
-            grown.map_or_else(String::new, |growth| format!("{} at a time do {growth:.2} times as much as {}, and ", self.slots, self.slots - 1));
-        let reason = format!("{so_far}memory has room: {} of {} with {with}", size(expected), size(capacity));
+        let so_far = grown.map_or_else(String::new, |growth| {
+            format!(
+                "{} at a time do {growth:.2} times as much as {}, and ",
+                self.slots,
+                self.slots - 1
+            )
+        });
+        let reason = format!(
+            "{so_far}memory has room: {} of {} with {with}",
+            size(expected),
+            size(capacity)
+        );
         self.stage(slots, now);
         self.ceiling = None;
         Some(Advice { slots, change: PackingChange::Admitted, leaves: None, reason })
@@ -310,7 +316,14 @@ impl Packing {
     pub fn lack_of_memory(&self, guests: &[Guest], needs: u64) -> Option<String> {
         let (_, total) = self.memory.filter(|_| !guests.is_empty())?;
         let (expected, capacity) = (self.expected(guests, Some(needs)), self.capacity(total));
-        let words = || format!("it is expected to take {}, and {} of {} would be in use", size(needs), size(expected), size(capacity));
+        let words = || {
+            format!(
+                "it is expected to take {}, and {} of {} would be in use",
+                size(needs),
+                size(expected),
+                size(capacity)
+            )
+        };
         (float(expected) > self.up_to(FILLED, capacity)).then(words)
     }
 
@@ -327,7 +340,10 @@ impl Packing {
 
     /// A share of that; where trials have a limit of their own, of this, for what others take is theirs.
     fn up_to(&self, share: f64, capacity: u64) -> f64 {
-        let of_others = self.limit.filter(|limit| self.others.saturating_add(*limit) <= capacity).map_or(0, |_| self.others);
+        let of_others = self
+            .limit
+            .filter(|limit| self.others.saturating_add(*limit) <= capacity)
+            .map_or(0, |_| self.others);
         float(of_others) + share * float(capacity - of_others)
     }
 
@@ -339,7 +355,11 @@ impl Packing {
             return None;
         }
         self.stage(slots, now);
-        let reason = format!("{} for trials that compute on {} each", count(cores, "core"), count(threads, "thread"));
+        let reason = format!(
+            "{} for trials that compute on {} each",
+            count(cores, "core"),
+            count(threads, "thread")
+        );
         Some(Advice { slots, change: PackingChange::Back, leaves: None, reason })
     }
 
@@ -348,32 +368,63 @@ impl Packing {
         let cores = self.processor?;
         if let Some(threads) = self.threads {
             let wanted = threads.saturating_mul(self.slots.saturating_add(1));
-            let words = || format!("all of {} are in use: each trial computes on {}", count(cores, "core"), count(threads, "thread"));
+            let words = || {
+                format!(
+                    "all of {} are in use: each trial computes on {}",
+                    count(cores, "core"),
+                    count(threads, "thread")
+                )
+            };
             return (wanted > cores).then(words);
         }
-        let used: Option<Vec<f64>> = guests.iter().map(|guest| self.paces.cores_of(guest.trial)).collect();
+        let used: Option<Vec<f64>> =
+            guests.iter().map(|guest| self.paces.cores_of(guest.trial)).collect();
         let used = used.filter(|used| !used.is_empty())?;
         let (sum, most) = (used.iter().sum::<f64>(), used.iter().copied().fold(0.0, f64::max));
-        let words = || format!("{sum:.1} of {} are in use, and another may use {most:.1}", count(cores, "core"));
+        let words = || {
+            format!(
+                "{sum:.1} of {} are in use, and another may use {most:.1}",
+                count(cores, "core")
+            )
+        };
         (sum + most > f64::from(cores) + SLACK).then(words)
     }
 
     /// Nothing changes; why not, is said once.
     fn say_full(&mut self, reason: String) -> Option<Advice> {
         let is_news = !std::mem::replace(&mut self.is_full, true);
-        is_news.then_some(Advice { slots: self.slots, change: PackingChange::Full, leaves: None, reason })
+        is_news.then_some(Advice {
+            slots: self.slots,
+            change: PackingChange::Full,
+            leaves: None,
+            reason,
+        })
     }
 
     /// The youngest leaves, but never the best, nor the last one.
-    fn make_room(&mut self, guests: &[Guest], used: u64, capacity: u64, now: Timestamp) -> Option<Advice> {
-        let youngest = guests.iter().filter(|guest| !guest.is_best).max_by_key(|guest| (guest.since, guest.trial))?;
+    fn make_room(
+        &mut self,
+        guests: &[Guest],
+        used: u64,
+        capacity: u64,
+        now: Timestamp,
+    ) -> Option<Advice> {
+        let youngest = guests
+            .iter()
+            .filter(|guest| !guest.is_best)
+            .max_by_key(|guest| (guest.since, guest.trial))?;
         if guests.len() < 2 {
             return None;
         }
         let slots = u32::try_from(guests.len()).unwrap_or(u32::MAX) - 1;
         self.stage(slots, now);
         self.memory = None;
-        let reason = format!("memory is short: {} of {} are used by {} trials; the youngest makes room", size(used), size(capacity), guests.len());
+        let reason = format!(
+            "memory is short: {} of {} are used by {} trials; the youngest makes room",
+            size(used),
+            size(capacity),
+            guests.len()
+        );
         Some(Advice { slots, change: PackingChange::Pressed, leaves: Some(youngest.trial), reason })
     }
 
@@ -396,7 +447,9 @@ impl Packing {
         }
         match self.paces.growth(guests, now) {
             Some(growth) => Some(Some(growth)),
-            None => (self.paces.is_measured(guests, now) && self.slots == self.first).then_some(None),
+            None => {
+                (self.paces.is_measured(guests, now) && self.slots == self.first).then_some(None)
+            }
         }
     }
 }
@@ -420,7 +473,9 @@ impl Event {
     /// What it says about how many trials share a device.
     pub(super) fn packing(&self) -> Option<(&Device, u32, PackingChange, u64)> {
         match self {
-            Event::Packed { device, slots, change, largest, .. } => Some((device, *slots, *change, *largest)),
+            Event::Packed { device, slots, change, largest, .. } => {
+                Some((device, *slots, *change, *largest))
+            }
             _ => None,
         }
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::control::{Served, refused};
 use super::{Effect, Engine, Phase};
-use crate::device::{Device, Slot};
-use crate::event::Event;
-use crate::study::MOST_SLOTS;
+use crate::study::device::{Device, Slot};
+use crate::study::event::Event;
+use crate::study::spec::MOST_SLOTS;
 
 /// What the engine knows of one slot besides what is on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,39 +30,64 @@ impl Engine {
 
     /// Whether something waits for a slot, or would be started on one.
     pub(super) fn waits_for_a_place(&self) -> bool {
-        !self.queue.is_empty() || !self.goal_reached && (self.view.counts.paused > 0 || self.may_create() && !self.exhausted)
+        !self.queue.is_empty()
+            || !self.goal_reached
+                && (self.view.counts.paused > 0 || self.may_create() && !self.exhausted)
     }
 
     pub(super) fn pause_device(&mut self, device: &Device) -> Served {
         if self.phase != Phase::Waiting && self.of_device(device).is_empty() {
-            return Err(refused(format!("the study does not run on {device}"), format!("its slots are on {}", self.devices())));
+            return Err(refused(
+                format!("the study does not run on {device}"),
+                format!("its slots are on {}", self.devices()),
+            ));
         }
         if self.view.paused_devices.contains(device) {
             return Ok(format!("{device} was paused already"));
         }
         self.emit(Event::DevicePaused { device: device.clone() });
-        let busy: Vec<usize> = self.of_device(device).into_iter().filter(|index| self.busy[*index].is_some()).collect();
+        let busy: Vec<usize> = self
+            .of_device(device)
+            .into_iter()
+            .filter(|index| self.busy[*index].is_some())
+            .collect();
         busy.iter().for_each(|index| self.ask_to_pause(*index));
         Ok(match busy.len() {
             0 => format!("nothing is started on {device} until it is resumed"),
-            1 => format!("the trial on {device} saves, leaves and waits for another slot; nothing is started there until it is resumed"),
-            trials => format!("the {trials} trials on {device} save, leave and wait for other slots; nothing is started there until it is resumed"),
+            1 => format!(
+                "the trial on {device} saves, leaves and waits for another slot; nothing is started there until it is resumed"
+            ),
+            trials => format!(
+                "the {trials} trials on {device} save, leave and wait for other slots; nothing is started there until it is resumed"
+            ),
         })
     }
 
     pub(super) fn resume_device(&mut self, device: &Device, slots: Option<u32>) -> Served {
         let was_paused = self.view.paused_devices.contains(device);
         if slots == Some(0) {
-            return Err(refused("no slot is no place to run", format!("`hpsearch pause --device {device}` pauses it")));
+            return Err(refused(
+                "no slot is no place to run",
+                format!("`hpsearch pause --device {device}` pauses it"),
+            ));
         }
         if slots.is_some_and(|slots| slots > MOST_SLOTS) {
-            return Err(refused(format!("a device has at most {MOST_SLOTS} slots"), "say fewer with --slots"));
+            return Err(refused(
+                format!("a device has at most {MOST_SLOTS} slots"),
+                "say fewer with --slots",
+            ));
         }
         if self.phase == Phase::Waiting && slots.is_some() {
-            return Err(refused("nobody runs the study", "`[devices]` of its file says how many slots the next run has"));
+            return Err(refused(
+                "nobody runs the study",
+                "`[devices]` of its file says how many slots the next run has",
+            ));
         }
         if self.phase != Phase::Waiting && slots.is_none() && self.of_device(device).is_empty() {
-            return Err(refused(format!("the study does not run on {device}"), "say how many slots it shall have there with --slots"));
+            return Err(refused(
+                format!("the study does not run on {device}"),
+                "say how many slots it shall have there with --slots",
+            ));
         }
         if was_paused {
             self.emit(Event::DeviceResumed { device: device.clone() });
@@ -87,12 +112,16 @@ impl Engine {
 
     /// Slots of the device that were not taken away.
     pub(super) fn of_device(&self, device: &Device) -> Vec<usize> {
-        (0..self.slots.len()).filter(|index| !self.places[*index].closed && self.slots[*index].device == *device).collect()
+        (0..self.slots.len())
+            .filter(|index| !self.places[*index].closed && self.slots[*index].device == *device)
+            .collect()
     }
 
     fn devices(&self) -> String {
-        let mut names: Vec<String> =
-            (0..self.slots.len()).filter(|index| !self.places[*index].closed).map(|index| self.slots[index].device.to_string()).collect();
+        let mut names: Vec<String> = (0..self.slots.len())
+            .filter(|index| !self.places[*index].closed)
+            .map(|index| self.slots[index].device.to_string())
+            .collect();
         names.sort();
         names.dedup();
         names.join(", ")
@@ -128,7 +157,8 @@ impl Engine {
 
     /// Says which slots there are: of a device that shares itself out, as many as are used at a time.
     pub(super) fn tell_slots(&mut self) {
-        let (mut told, mut slots): (BTreeMap<&Device, usize>, Vec<Slot>) = (BTreeMap::new(), Vec::new());
+        let (mut told, mut slots): (BTreeMap<&Device, usize>, Vec<Slot>) =
+            (BTreeMap::new(), Vec::new());
         for slot in self.slots.iter().filter(|slot| !self.places[slot.index].closed) {
             let so_far = told.entry(&slot.device).or_default();
             if self.packed.slots(&slot.device).is_none_or(|most| *so_far < most) {

@@ -11,13 +11,13 @@
 //! configuring metaheuristics", which tests ranks; with so few rounds ranks say too little.
 
 use super::{Engine, Outcome, Phase};
-use crate::event::Event;
-use crate::metric::{Direction, Score};
-use crate::race::Race;
-pub use crate::race::{LEAST_ROUNDS, MOST_ROUNDS};
-use crate::sample::{Sample, chance_of_above_zero};
-use crate::trial::{Origin, TrialNumber, TrialState};
-use crate::view::StudyView;
+use crate::study::event::Event;
+use crate::study::finalists::Race;
+pub use crate::study::finalists::{LEAST_ROUNDS, MOST_ROUNDS};
+use crate::study::metric::{Direction, Score};
+use crate::study::state::StudyView;
+use crate::study::statistics::{Sample, chance_of_above_zero};
+use crate::study::trial::{Origin, TrialNumber, TrialState};
 
 /// The chance that a race drops the finalist that is truly best.
 const LEVEL: f64 = 0.05;
@@ -39,7 +39,9 @@ pub(super) enum Standing {
 
 /// Where the race of a study stands: a function of its state.
 pub(super) fn standing(view: &StudyView) -> Standing {
-    let Some(race) = view.race.as_ref().filter(|race| !race.void && race.winner.is_none()) else { return Standing::Over };
+    let Some(race) = view.race.as_ref().filter(|race| !race.void && race.winner.is_none()) else {
+        return Standing::Over;
+    };
     let running: Vec<TrialNumber> = race.running().collect();
     if running.is_empty() {
         return Standing::Over;
@@ -50,7 +52,10 @@ pub(super) fn standing(view: &StudyView) -> Standing {
     };
     let mut round = 0;
     // Rounds are full for whoever still runs, but the last.
-    while running.iter().all(|finalist| run_of(*finalist, round).is_some_and(|trial| trial.state.is_finished())) {
+    while running
+        .iter()
+        .all(|finalist| run_of(*finalist, round).is_some_and(|trial| trial.state.is_finished()))
+    {
         round += 1;
     }
     if round > 0 && running.iter().all(|finalist| run_of(*finalist, round).is_none()) {
@@ -71,17 +76,40 @@ fn judge(view: &StudyView, race: &Race, running: &[TrialNumber], rounds: u32) ->
         (0..rounds)
             .map(|round| {
                 let origin = Origin::Race { of: finalist, race: race.number, round };
-                let run = view.trials.iter().find(|trial| trial.origin == origin).ok_or("a run is missing")?;
+                let run = view
+                    .trials
+                    .iter()
+                    .find(|trial| trial.origin == origin)
+                    .ok_or("a run is missing")?;
                 match run.value.filter(|_| run.state == TrialState::Complete) {
                     Some(_) if run.violation.is_some() => {
-                        let why = run.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-                        Err(format!("its run in round {} breaks a limit (trial {}){why}", round + 1, run.number))
+                        let why = run
+                            .reason
+                            .as_ref()
+                            .map(|reason| format!(": {reason}"))
+                            .unwrap_or_default();
+                        Err(format!(
+                            "its run in round {} breaks a limit (trial {}){why}",
+                            round + 1,
+                            run.number
+                        ))
                     }
-                    Some(value) if value.is_nan() => Err(format!("its run in round {} is NaN (trial {})", round + 1, run.number)),
+                    Some(value) if value.is_nan() => {
+                        Err(format!("its run in round {} is NaN (trial {})", round + 1, run.number))
+                    }
                     Some(value) => Ok(value),
                     None => {
-                        let why = run.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-                        Err(format!("its run in round {} {} (trial {}){why}", round + 1, run.state.as_str(), run.number))
+                        let why = run
+                            .reason
+                            .as_ref()
+                            .map(|reason| format!(": {reason}"))
+                            .unwrap_or_default();
+                        Err(format!(
+                            "its run in round {} {} (trial {}){why}",
+                            round + 1,
+                            run.state.as_str(),
+                            run.number
+                        ))
                     }
                 }
             })
@@ -91,7 +119,9 @@ fn judge(view: &StudyView, race: &Race, running: &[TrialNumber], rounds: u32) ->
     let mut ranked: Vec<(TrialNumber, Vec<f64>, Sample)> = Vec::new();
     for finalist in running {
         match values_of(*finalist) {
-            Ok(values) => ranked.extend(Sample::of(&values).map(|sample| (*finalist, values, sample))),
+            Ok(values) => {
+                ranked.extend(Sample::of(&values).map(|sample| (*finalist, values, sample)))
+            }
             Err(reason) => events.push(Event::RaceDropped { trial: *finalist, reason }),
         }
     }
@@ -136,11 +166,16 @@ fn losses_above(direction: Direction, best: &[f64], values: &[f64]) -> Vec<f64> 
 }
 
 fn why_won(sample: Sample, still: &[(TrialNumber, Sample)]) -> String {
-    let interval = sample.half_width(CONFIDENCE).map(|half| format!(" +- {} (95 %)", brief(half))).unwrap_or_default();
+    let interval = sample
+        .half_width(CONFIDENCE)
+        .map(|half| format!(" +- {} (95 %)", brief(half)))
+        .unwrap_or_default();
     let own = format!("mean {}{interval} of {} fresh runs", brief(sample.mean), sample.runs);
     match still.first() {
         None => format!("{own}; nobody is left beside it"),
-        Some((second, other)) => format!("{own}; trial {second} with {} is not told apart from it", brief(other.mean)),
+        Some((second, other)) => {
+            format!("{own}; trial {second} with {} is not told apart from it", brief(other.mean))
+        }
     }
 }
 
@@ -157,7 +192,13 @@ impl Engine {
             return false;
         }
         if self.view.race.as_ref().is_none_or(|race| race.void) {
-            let best = self.view.ranked_configurations().into_iter().take(finalists).map(|(trial, _)| trial).collect::<Vec<_>>();
+            let best = self
+                .view
+                .ranked_configurations()
+                .into_iter()
+                .take(finalists)
+                .map(|(trial, _)| trial)
+                .collect::<Vec<_>>();
             if best.is_empty() {
                 return false;
             }
@@ -166,7 +207,11 @@ impl Engine {
         let is_stuck = match standing(&self.view) {
             Standing::Over => true,
             // Its user paused a run: the study ends without it, and goes on with it.
-            Standing::Waits => !self.view.trials.iter().any(|trial| trial.origin.is_race() && trial.state == TrialState::Queued),
+            Standing::Waits => !self
+                .view
+                .trials
+                .iter()
+                .any(|trial| trial.origin.is_race() && trial.state == TrialState::Queued),
             Standing::Next(..) | Standing::Events(_) => false,
         };
         if is_stuck {
@@ -178,7 +223,9 @@ impl Engine {
 
     /// The next run of the race, if it is to begin now.
     pub(super) fn next_race_run(&mut self) -> Option<TrialNumber> {
-        let of_race = |number: &&TrialNumber| self.view.trial(**number).is_some_and(|trial| trial.origin.is_race());
+        let of_race = |number: &&TrialNumber| {
+            self.view.trial(**number).is_some_and(|trial| trial.origin.is_race())
+        };
         if let Some(waiting) = self.queue.iter().find(of_race) {
             return Some(*waiting);
         }

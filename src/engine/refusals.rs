@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Engine, Outcome, Phase};
-use crate::time::Timestamp;
+use crate::study::time::Timestamp;
 
 /// After a first refusal nothing is started for this time; after each further one twice as long.
 pub const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -31,7 +31,13 @@ pub(super) struct Refusals {
 
 impl Default for Refusals {
     fn default() -> Self {
-        Refusals { first_wait: FIRST_WAIT, row: 0, since: Timestamp::default(), until: None, why: String::new() }
+        Refusals {
+            first_wait: FIRST_WAIT,
+            row: 0,
+            since: Timestamp::default(),
+            until: None,
+            why: String::new(),
+        }
     }
 }
 
@@ -82,7 +88,10 @@ impl Engine {
             return;
         }
         if *row >= MOST || self.now.since(*since) >= *first_wait * LONGEST_ROW {
-            let why = format!("the machine refused what trials need, {row} times in a row; the last: {}", self.refusals.why);
+            let why = format!(
+                "the machine refused what trials need, {row} times in a row; the last: {}",
+                self.refusals.why
+            );
             self.drain(Outcome::Refused(why));
         }
     }

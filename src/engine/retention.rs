@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::{Effect, Engine};
-use crate::checkpoint::Checkpoint;
-use crate::event::Event;
-use crate::metric::{Direction, Score};
-use crate::study::{StudySpec, ValueRule};
-use crate::trial::{Trial, TrialNumber, TrialState};
-use crate::view::value_step;
+use crate::storage::paths::original_of;
+use crate::study::checkpoint::Checkpoint;
+use crate::study::event::Event;
+use crate::study::metric::{Direction, Score};
+use crate::study::spec::{StudySpec, ValueRule};
+use crate::study::state::value_step;
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// The rule of a study: `[checkpoints]`, and what its trials' values are.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,8 +39,14 @@ impl Rule {
     pub fn of(spec: &StudySpec) -> Rule {
         let checkpoints = &spec.checkpoints;
         // Any finalist of a race may win.
-        let keep_best = checkpoints.keep_best.map(|keep| if keep == 0 { 0 } else { keep.max(spec.race) });
-        Rule { keep_best, max_disk: checkpoints.max_disk, value: spec.value, direction: spec.direction() }
+        let keep_best =
+            checkpoints.keep_best.map(|keep| if keep == 0 { 0 } else { keep.max(spec.race) });
+        Rule {
+            keep_best,
+            max_disk: checkpoints.max_disk,
+            value: spec.value,
+            direction: spec.direction(),
+        }
     }
 
     /// What need not stay of the checkpoints of `trials`: of a study, all that have some.
@@ -53,19 +60,32 @@ impl Rule {
     pub fn plan(&self, trials: &[&Trial]) -> Plan {
         let mut dropped = self.beyond_keep(trials);
         let exceeded = self.max_disk.and_then(|limit| self.make_room(trials, limit, &mut dropped));
-        Plan { dropped: dropped.into_iter().map(|(number, checkpoint)| (number, checkpoint.path.clone())).collect(), exceeded }
+        Plan {
+            dropped: dropped
+                .into_iter()
+                .map(|(number, checkpoint)| (number, checkpoint.path.clone()))
+                .collect(),
+            exceeded,
+        }
     }
 
     /// Drops more until the rest fits; what the rest takes, if it does not.
-    fn make_room<'a>(&self, trials: &[&'a Trial], limit: u64, dropped: &mut Vec<(TrialNumber, &'a Checkpoint)>) -> Option<u64> {
+    fn make_room<'a>(
+        &self,
+        trials: &[&'a Trial],
+        limit: u64,
+        dropped: &mut Vec<(TrialNumber, &'a Checkpoint)>,
+    ) -> Option<u64> {
         let size = |checkpoint: &Checkpoint| checkpoint.bytes.unwrap_or(0);
         let all: u64 = trials.iter().flat_map(|trial| &trial.checkpoints).map(size).sum();
-        let mut bytes = all - dropped.iter().map(|(_, checkpoint)| size(checkpoint)).sum::<u64>().min(all);
+        let mut bytes =
+            all - dropped.iter().map(|(_, checkpoint)| size(checkpoint)).sum::<u64>().min(all);
         // Nearly always: the order costs more than the sum.
         if bytes <= limit {
             return None;
         }
-        let mut gone: HashSet<*const Checkpoint> = dropped.iter().map(|(_, checkpoint)| std::ptr::from_ref(*checkpoint)).collect();
+        let mut gone: HashSet<*const Checkpoint> =
+            dropped.iter().map(|(_, checkpoint)| std::ptr::from_ref(*checkpoint)).collect();
         for (number, checkpoint) in self.in_order(trials) {
             if bytes <= limit {
                 break;
@@ -80,14 +100,22 @@ impl Rule {
 
     fn beyond_keep<'a>(&self, trials: &[&'a Trial]) -> Vec<(TrialNumber, &'a Checkpoint)> {
         let Some(keep) = self.keep_best else { return Vec::new() };
-        let best: HashSet<TrialNumber> =
-            self.ranked(trials).iter().take(usize::try_from(keep).unwrap_or(usize::MAX)).map(|trial| trial.number).collect();
+        let best: HashSet<TrialNumber> = self
+            .ranked(trials)
+            .iter()
+            .take(usize::try_from(keep).unwrap_or(usize::MAX))
+            .map(|trial| trial.number)
+            .collect();
         let mut dropped = Vec::new();
         for trial in trials {
             let needed = match trial.state {
-                TrialState::Complete if best.contains(&trial.number) => self.best_of(trial).into_iter().collect(),
+                TrialState::Complete if best.contains(&trial.number) => {
+                    self.best_of(trial).into_iter().collect()
+                }
                 TrialState::Complete | TrialState::Pruned | TrialState::Failed => Vec::new(),
-                TrialState::Queued | TrialState::Running | TrialState::Paused => self.needed_to_go_on(trial),
+                TrialState::Queued | TrialState::Running | TrialState::Paused => {
+                    self.needed_to_go_on(trial)
+                }
             };
             dropped.extend(others(trial, &needed));
         }
@@ -99,8 +127,11 @@ impl Rule {
         let mut order: Vec<(TrialNumber, &Checkpoint)> = Vec::new();
         let ranked = self.ranked(trials);
         // Of what `keep = "all"` has kept: trials that came to nothing, then what is not a trial's best or newest.
-        let in_vain = |trial: &&&Trial| matches!(trial.state, TrialState::Pruned | TrialState::Failed);
-        order.extend(trials.iter().filter(in_vain).flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint))));
+        let in_vain =
+            |trial: &&&Trial| matches!(trial.state, TrialState::Pruned | TrialState::Failed);
+        order.extend(trials.iter().filter(in_vain).flat_map(|trial| {
+            trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint))
+        }));
         for trial in trials {
             let needed = match trial.state {
                 TrialState::Pruned | TrialState::Failed => continue,
@@ -109,17 +140,26 @@ impl Rule {
             };
             order.extend(others(trial, &needed));
         }
-        order.extend(ranked.iter().skip(1).rev().filter_map(|trial| Some((trial.number, trial.checkpoints.get(self.best_of(trial)?)?))));
+        order.extend(ranked.iter().skip(1).rev().filter_map(|trial| {
+            Some((trial.number, trial.checkpoints.get(self.best_of(trial)?)?))
+        }));
         // A trial that is behind now can only win with a later report, and that has a later checkpoint.
         let to_beat = ranked.first().and_then(|best| self.score(best));
-        let mut behind: Vec<&&Trial> =
-            trials.iter().filter(|trial| !trial.state.is_finished() && to_beat.is_some_and(|best| self.score(trial) > Some(best))).collect();
+        let mut behind: Vec<&&Trial> = trials
+            .iter()
+            .filter(|trial| {
+                !trial.state.is_finished()
+                    && to_beat.is_some_and(|best| self.score(trial) > Some(best))
+            })
+            .collect();
         behind.sort_by_key(|trial| std::cmp::Reverse(self.score(trial)));
         for trial in behind {
             let newer: Vec<usize> = self
                 .needed_to_go_on(trial)
                 .into_iter()
-                .filter(|index| Some(*index) != self.best_of(trial) || Some(*index) == newest_reported(trial))
+                .filter(|index| {
+                    Some(*index) != self.best_of(trial) || Some(*index) == newest_reported(trial)
+                })
                 .collect();
             order.extend(others(trial, &newer));
         }
@@ -128,9 +168,15 @@ impl Rule {
 
     /// Complete trials that have checkpoints, the best first. Runs that only measure a configuration are not exported.
     fn ranked<'a>(&self, trials: &[&'a Trial]) -> Vec<&'a Trial> {
-        let is_kept = |trial: &&Trial| trial.state == TrialState::Complete && trial.origin.is_judged() && !trial.checkpoints.is_empty();
+        let is_kept = |trial: &&Trial| {
+            trial.state == TrialState::Complete
+                && trial.origin.is_judged()
+                && !trial.checkpoints.is_empty()
+        };
         let mut ranked: Vec<&Trial> = trials.iter().copied().filter(is_kept).collect();
-        ranked.sort_by_key(|trial| (trial.violation.is_some(), Score::new(self.direction, trial.value.unwrap_or(f64::NAN))));
+        ranked.sort_by_key(|trial| {
+            (trial.violation.is_some(), Score::new(self.direction, trial.value.unwrap_or(f64::NAN)))
+        });
         ranked
     }
 
@@ -150,9 +196,13 @@ impl Rule {
 
     /// The checkpoint to go on from, the best one (to export), and those not yet reported.
     fn needed_to_go_on(&self, trial: &Trial) -> Vec<usize> {
-        let Some(resumable) = newest_reported(trial) else { return (0..trial.checkpoints.len()).collect() };
+        let Some(resumable) = newest_reported(trial) else {
+            return (0..trial.checkpoints.len()).collect();
+        };
         let best = self.best_of(trial);
-        (0..trial.checkpoints.len()).filter(|index| *index >= resumable || Some(*index) == best).collect()
+        (0..trial.checkpoints.len())
+            .filter(|index| *index >= resumable || Some(*index) == best)
+            .collect()
     }
 }
 
@@ -185,9 +235,14 @@ impl Engine {
         }
         let Some(trial) = self.view.trial(number) else { return };
         // Only what is before the one to go on from can be: there is little of that, however many there are.
-        let Some(resumable) = newest_reported(trial).filter(|resumable| *resumable > 0) else { return };
+        let Some(resumable) = newest_reported(trial).filter(|resumable| *resumable > 0) else {
+            return;
+        };
         let best = rule.best_of(trial);
-        let superseded = trial.checkpoints[..resumable].iter().enumerate().filter(|(index, _)| Some(*index) != best);
+        let superseded = trial.checkpoints[..resumable]
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| Some(*index) != best);
         let dropped = superseded.map(|(_, checkpoint)| (number, checkpoint.path.clone())).collect();
         self.drop_all(dropped);
     }
@@ -195,7 +250,8 @@ impl Engine {
     /// Drops all that the study does not need any more.
     pub(super) fn tidy(&mut self) {
         let rule = Rule::of(&self.spec);
-        let holding: Vec<Cow<'_, Trial>> = self.with_means(self.holding.iter().filter_map(|number| self.view.trial(*number)));
+        let holding: Vec<Cow<'_, Trial>> =
+            self.with_means(self.holding.iter().filter_map(|number| self.view.trial(*number)));
         let holding: Vec<&Trial> = holding.iter().map(Cow::as_ref).collect();
         if holding.is_empty() || rule.keep_best.is_none() && rule.max_disk.is_none() {
             return;
@@ -214,7 +270,12 @@ impl Engine {
     fn with_means<'a>(&'a self, trials: impl Iterator<Item = &'a Trial>) -> Vec<Cow<'a, Trial>> {
         let means: BTreeMap<TrialNumber, f64> = match self.spec.replicates {
             1 => BTreeMap::new(),
-            _ => self.view.ranked_configurations().into_iter().map(|(number, sample)| (number, sample.mean)).collect(),
+            _ => self
+                .view
+                .ranked_configurations()
+                .into_iter()
+                .map(|(number, sample)| (number, sample.mean))
+                .collect(),
         };
         let with_mean = |trial: &'a Trial| match means.get(&trial.number) {
             Some(mean) => Cow::Owned(Trial { value: Some(*mean), ..trial.clone() }),
@@ -228,11 +289,21 @@ impl Engine {
     /// One that may be paused needs it to go on from, and so does one that is about to leave.
     pub(super) fn take_in_checkpoint(&mut self, number: TrialNumber, slot: usize, path: &Path) {
         self.drop_superseded(number);
-        let leaves = self.busy[slot].as_ref().is_some_and(|busy| busy.leaving.is_some() || busy.pause_by.is_some());
-        if !self.disk_exceeded || leaves || self.pruner.first_rung(number).is_some() || !self.is_without_hope(number) {
+        let leaves = self.busy[slot]
+            .as_ref()
+            .is_some_and(|busy| busy.leaving.is_some() || busy.pause_by.is_some());
+        if !self.disk_exceeded
+            || leaves
+            || self.pruner.first_rung(number).is_some()
+            || !self.is_without_hope(number)
+        {
             return;
         }
-        if self.view.trial(number).is_some_and(|trial| trial.checkpoints.iter().any(|checkpoint| checkpoint.path == path)) {
+        if self
+            .view
+            .trial(number)
+            .is_some_and(|trial| trial.checkpoints.iter().any(|checkpoint| checkpoint.path == path))
+        {
             self.drop_all(vec![(number, path.to_owned())]);
             self.tidy();
         }
@@ -241,17 +312,49 @@ impl Engine {
     /// Whether so many complete trials as keep their checkpoints are better than a trial is now.
     fn is_without_hope(&self, number: TrialNumber) -> bool {
         let rule = Rule::of(&self.spec);
-        let Some(own) = self.view.trial(number).and_then(|trial| rule.score(trial)) else { return false };
-        let better =
-            self.view.trials.iter().filter(|trial| trial.state == TrialState::Complete && rule.score(trial).is_some_and(|score| score < own));
-        let keep = rule.keep_best.map_or(1, |keep| usize::try_from(keep).unwrap_or(usize::MAX).max(1));
+        let Some(own) = self.view.trial(number).and_then(|trial| rule.score(trial)) else {
+            return false;
+        };
+        let better = self.view.trials.iter().filter(|trial| {
+            trial.state == TrialState::Complete
+                && rule.score(trial).is_some_and(|score| score < own)
+        });
+        let keep =
+            rule.keep_best.map_or(1, |keep| usize::try_from(keep).unwrap_or(usize::MAX).max(1));
         better.take(keep).count() == keep
+    }
+
+    /// A copy was taken of what its command writes over: what lies there is no earlier step's any more, if it was taken for one.
+    pub(super) fn forget_original(&mut self, number: TrialNumber, copy: &Path) {
+        if let Some(path) =
+            original_of(copy).filter(|original| self.lists(number, |listed| listed == original))
+        {
+            self.emit(Event::CheckpointDropped { trial: number, path });
+        }
     }
 
     fn drop_all(&mut self, dropped: Vec<Dropped>) {
         for (trial, path) in dropped {
             self.emit(Event::CheckpointDropped { trial, path: path.clone() });
+            // What a command writes over goes with the last of its copies.
+            let is_needed = |original: &PathBuf| {
+                self.lists(trial, |listed| {
+                    listed.starts_with(original) || original_of(listed).as_ref() == Some(original)
+                })
+            };
+            let original = original_of(&path).filter(|original| !is_needed(original));
             self.effects.push(Effect::Remove { trial, path });
+            if let Some(path) = original {
+                self.emit(Event::CheckpointDropped { trial, path: path.clone() });
+                self.effects.push(Effect::Remove { trial, path });
+            }
         }
+    }
+
+    /// Whether a trial has such a checkpoint.
+    fn lists(&self, number: TrialNumber, is_such: impl Fn(&Path) -> bool) -> bool {
+        self.view.trial(number).is_some_and(|trial| {
+            trial.checkpoints.iter().any(|checkpoint| is_such(&checkpoint.path))
+        })
     }
 }

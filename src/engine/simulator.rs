@@ -7,15 +7,15 @@ use std::time::Duration;
 use super::packing::{Load, TrialLoad};
 use super::{Assignment, Effect, Engine, EngineError, Input, Outcome, end_of_killed_runner};
 use crate::arguments::RowsAtOnce;
-use crate::device::{Device, Slot};
-use crate::event::{AttemptEnd, Event, Request};
-use crate::metric::Metrics;
-use crate::params::Params;
-use crate::study::{FailureCause, Program, StudySpec};
-use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, TrialNumber};
-use crate::verdict::Verdict;
-use crate::view::StudyView;
+use crate::study::decision::Verdict;
+use crate::study::device::{Device, Slot};
+use crate::study::event::{AttemptEnd, Event, Request};
+use crate::study::metric::Metrics;
+use crate::study::params::Params;
+use crate::study::spec::{FailureCause, Program, StudySpec};
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// What goes wrong with a scripted worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +197,12 @@ impl Eq for Due {}
 
 impl Simulation {
     /// A simulation without faults.
-    pub fn new(spec: StudySpec, slots: usize, steps: u64, curve: impl Fn(&Params, u64) -> f64 + Send + Sync + 'static) -> Self {
+    pub fn new(
+        spec: StudySpec,
+        slots: usize,
+        steps: u64,
+        curve: impl Fn(&Params, u64) -> f64 + Send + Sync + 'static,
+    ) -> Self {
         Simulation {
             spec,
             slots,
@@ -224,13 +229,16 @@ impl Simulation {
         for turn in journal {
             turn.events.iter().for_each(|event| view.apply(turn.at, event));
         }
-        let device = |index: usize| Device::Sim(u32::try_from(index / self.per_device.max(1)).unwrap_or(0));
+        let device =
+            |index: usize| Device::Sim(u32::try_from(index / self.per_device.max(1)).unwrap_or(0));
         let slots = (0..self.slots).map(|index| Slot { index, device: device(index) }).collect();
         // As a store keeps it: with what was added to its budget.
         let mut spec = self.spec.clone();
         spec.budget.extend(view.extension);
         let error = |turns: usize| (self.clock_error)(turns);
-        let now = journal.last().map_or(Timestamp(0), |turn| moved(turn.at, -error(journal.len() - 1)).after(Duration::from_secs(1)));
+        let now = journal.last().map_or(Timestamp(0), |turn| {
+            moved(turn.at, -error(journal.len() - 1)).after(Duration::from_secs(1))
+        });
         // As the next runner does for one that was killed.
         let mut turns = journal.to_vec();
         if let Some(end) = end_of_last_runner(&view, journal) {
@@ -257,7 +265,13 @@ impl Simulation {
         };
         journal.iter().for_each(|turn| world.note_served(&turn.events));
         let outcome = world.run();
-        Ok(Run { turns: world.turns, view: world.engine.view().clone(), outcome, steps: world.steps, most_memory: world.most_memory })
+        Ok(Run {
+            turns: world.turns,
+            view: world.engine.view().clone(),
+            outcome,
+            steps: world.steps,
+            most_memory: world.most_memory,
+        })
     }
 }
 
@@ -268,8 +282,11 @@ fn moved(at: Timestamp, micros: i64) -> Timestamp {
 
 /// The end of the last runner, if it was killed.
 fn end_of_last_runner(view: &StudyView, journal: &[Turn]) -> Option<Event> {
-    let events: Vec<(Timestamp, &Event)> = journal.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event))).collect();
-    let begun = events.iter().rposition(|(_, event)| matches!(event, Event::RunnerStarted { .. } | Event::RunnerStopped { .. }))?;
+    let events: Vec<(Timestamp, &Event)> =
+        journal.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event))).collect();
+    let begun = events.iter().rposition(|(_, event)| {
+        matches!(event, Event::RunnerStarted { .. } | Event::RunnerStopped { .. })
+    })?;
     end_of_killed_runner(view.paused.is_some(), events[begun..].iter().copied())
 }
 
@@ -293,7 +310,11 @@ struct World<'a> {
 
 impl World<'_> {
     fn run(&mut self) -> Outcome {
-        let mut inputs = vec![Input::Begin { pid: 1, host: "simulated".to_owned(), requests: self.requests_due() }];
+        let mut inputs = vec![Input::Begin {
+            pid: 1,
+            host: "simulated".to_owned(),
+            requests: self.requests_due(),
+        }];
         loop {
             for input in std::mem::take(&mut inputs) {
                 if let Some(outcome) = self.turn(input) {
@@ -306,11 +327,16 @@ impl World<'_> {
                 }
             }
             let next = self.due.peek().map(|due| due.at);
-            let deadline = self.engine.deadline().map(|deadline| moved(deadline, -self.clock_error()));
+            let deadline =
+                self.engine.deadline().map(|deadline| moved(deadline, -self.clock_error()));
             match (next, deadline) {
                 (None, None) => match self.next_request() {
                     Some((id, request)) => inputs = vec![Input::Request { id, request }],
-                    None => return Outcome::Broken("nothing is due, and the study is not over".to_owned()),
+                    None => {
+                        return Outcome::Broken(
+                            "nothing is due, and the study is not over".to_owned(),
+                        );
+                    }
                 },
                 (Some(at), deadline) if deadline.is_none_or(|deadline| at <= deadline) => {
                     self.now = self.now.max(at);
@@ -329,7 +355,8 @@ impl World<'_> {
     /// The requests whose moment has come, and that nobody has heard.
     fn requests_due(&mut self) -> Vec<(i64, Request)> {
         let simulation = self.simulation;
-        let points: u64 = self.engine.view().trials.iter().map(|trial| trial.curve.len() as u64).sum();
+        let points: u64 =
+            self.engine.view().trials.iter().map(|trial| trial.curve.len() as u64).sum();
         let mut due = Vec::new();
         for (id, (after, request)) in (0..).zip(&simulation.requests) {
             if *after <= points && self.asked.insert(id) {
@@ -347,7 +374,9 @@ impl World<'_> {
     }
 
     fn note_served(&mut self, events: &[Event]) {
-        let served = events.iter().filter_map(|event| if let Event::RequestServed { id, .. } = event { Some(*id) } else { None });
+        let served = events.iter().filter_map(|event| {
+            if let Event::RequestServed { id, .. } = event { Some(*id) } else { None }
+        });
         self.asked.extend(served);
     }
 
@@ -370,10 +399,20 @@ impl World<'_> {
         match effect {
             Effect::Launch(assignment) => self.launch(assignment),
             Effect::Answer { trial, attempt, verdict } => self.answer(trial, attempt, &verdict),
-            Effect::Leave { trial, attempt } => self.end(self.simulation.leave_time, trial, attempt, AttemptEnd::Interrupted),
-            Effect::Kill { trial, attempt } => self.end(Duration::ZERO, trial, attempt, AttemptEnd::Failed(FailureCause::WorkerLost)),
+            Effect::Leave { trial, attempt } => {
+                self.end(self.simulation.leave_time, trial, attempt, AttemptEnd::Interrupted)
+            }
+            Effect::Kill { trial, attempt } => self.end(
+                Duration::ZERO,
+                trial,
+                attempt,
+                AttemptEnd::Failed(FailureCause::WorkerLost),
+            ),
             Effect::Finish(outcome) => return Some(outcome),
-            Effect::Append(_) | Effect::Remove { .. } | Effect::Vacate { .. } => {}
+            Effect::Append(_)
+            | Effect::Examine { .. }
+            | Effect::Remove { .. }
+            | Effect::Vacate { .. } => {}
         }
         None
     }
@@ -386,9 +425,21 @@ impl World<'_> {
         // 53 bits of seed, to a number from -1 to 1.
         #[expect(clippy::cast_precision_loss, reason = "seeds have 53 bits")]
         let luck = (assignment.seed as f64 / (1u64 << 52) as f64 - 1.0) * self.simulation.luck;
-        let rows = assignment.rows_at_once.or_else(|| self.usual_rows(&assignment.params)).map_or(0, |rows| rows.train);
+        let rows = assignment
+            .rows_at_once
+            .or_else(|| self.usual_rows(&assignment.params))
+            .map_or(0, |rows| rows.train);
         let device = assignment.slot.device;
-        self.workers.push(Worker { trial: assignment.trial, attempt: assignment.attempt, params: assignment.params, device, luck, step, last, rows });
+        self.workers.push(Worker {
+            trial: assignment.trial,
+            attempt: assignment.attempt,
+            params: assignment.params,
+            device,
+            luck,
+            step,
+            last,
+            rows,
+        });
         self.next_step(self.workers.len() - 1);
         if self.simulation.shared.is_some() && !std::mem::replace(&mut self.looks, true) {
             self.schedule(LOOK, What::Look);
@@ -397,11 +448,17 @@ impl World<'_> {
 
     /// The workers on a device.
     fn crowd(&self, device: &Device) -> impl Iterator<Item = &Worker> {
-        self.places.values().filter_map(|index| self.workers.get(*index)).filter(move |worker| worker.device == *device)
+        self.places
+            .values()
+            .filter_map(|index| self.workers.get(*index))
+            .filter(move |worker| worker.device == *device)
     }
 
     fn memory(&self, worker: &Worker) -> u64 {
-        self.simulation.shared.as_ref().map_or(0, |shared| (shared.takes)(&worker.params, worker.step))
+        self.simulation
+            .shared
+            .as_ref()
+            .map_or(0, |shared| (shared.takes)(&worker.params, worker.step))
     }
 
     fn note_memory(&mut self, device: &Device) {
@@ -412,16 +469,26 @@ impl World<'_> {
     /// Whether more memory is wanted than a device has.
     fn is_short(&self, device: &Device) -> bool {
         let used: u64 = self.crowd(device).map(|worker| self.memory(worker)).sum();
-        self.simulation.shared.as_ref().is_some_and(|shared| shared.is_strict && used > shared.memory)
+        self.simulation
+            .shared
+            .as_ref()
+            .is_some_and(|shared| shared.is_strict && used > shared.memory)
     }
 
     /// What devices take now, and the next look while somebody works.
     fn look(&mut self) -> Vec<Input> {
         let Some(shared) = &self.simulation.shared else { return Vec::new() };
-        let devices: BTreeSet<Device> = self.places.values().map(|index| self.workers[*index].device.clone()).collect();
+        let devices: BTreeSet<Device> =
+            self.places.values().map(|index| self.workers[*index].device.clone()).collect();
         let load = |device: &Device| {
-            let mut trials: Vec<TrialLoad> =
-                self.crowd(device).map(|worker| TrialLoad { trial: worker.trial, memory: self.memory(worker), cores: None }).collect();
+            let mut trials: Vec<TrialLoad> = self
+                .crowd(device)
+                .map(|worker| TrialLoad {
+                    trial: worker.trial,
+                    memory: self.memory(worker),
+                    cores: None,
+                })
+                .collect();
             trials.sort_by_key(|load| load.trial);
             Load {
                 device: device.clone(),
@@ -458,10 +525,16 @@ impl World<'_> {
         });
         let worker = &self.workers[index];
         let (trial, attempt, step, last) = (worker.trial, worker.attempt, worker.step, worker.last);
-        let is_starved = worker.rows > (self.simulation.room)(trial, step) || self.is_short(&device);
-        let fault = if is_starved { Some(Fault::OutOfMemory) } else { (self.simulation.faults)(trial, attempt, step) };
+        let is_starved =
+            worker.rows > (self.simulation.room)(trial, step) || self.is_short(&device);
+        let fault = if is_starved {
+            Some(Fault::OutOfMemory)
+        } else {
+            (self.simulation.faults)(trial, attempt, step)
+        };
         let pace = (self.simulation.pace)(&worker.params) * crowded;
-        let time = self.simulation.step_time.mul_f64(pace) * if fault == Some(Fault::Slow) { 100 } else { 1 };
+        let time = self.simulation.step_time.mul_f64(pace)
+            * if fault == Some(Fault::Slow) { 100 } else { 1 };
         if step > last {
             self.end(Duration::ZERO, trial, attempt, AttemptEnd::Completed);
             return;
@@ -469,7 +542,9 @@ impl World<'_> {
         match fault.map(|fault| (fault, fault.cause())) {
             Some((_, Some(cause))) => self.end(time, trial, attempt, AttemptEnd::Failed(cause)),
             Some((Fault::Hang, None)) => {}
-            Some((Fault::Refuse, None)) => self.end(Duration::ZERO, trial, attempt, AttemptEnd::Refused),
+            Some((Fault::Refuse, None)) => {
+                self.end(Duration::ZERO, trial, attempt, AttemptEnd::Refused)
+            }
             _ => self.schedule(time, What::Report(index)),
         }
     }
@@ -480,7 +555,13 @@ impl World<'_> {
     }
 
     /// Ends an attempt after a delay: its end is an input in a turn of its own, like any other.
-    fn end(&mut self, delay: Duration, trial: TrialNumber, attempt: AttemptNumber, end: AttemptEnd) {
+    fn end(
+        &mut self,
+        delay: Duration,
+        trial: TrialNumber,
+        attempt: AttemptNumber,
+        end: AttemptEnd,
+    ) {
         if self.places.remove(&(trial, attempt)).is_some() {
             self.schedule(delay, What::Ended(Input::Ended { trial, attempt, end, message: None }));
         }
@@ -499,12 +580,24 @@ impl World<'_> {
         }
         self.steps += 1;
         let is_nan = (self.simulation.faults)(trial, attempt, step) == Some(Fault::NotANumber);
-        let value = if is_nan { f64::NAN } else { (self.simulation.curve)(&worker.params, step) + worker.luck };
-        let metrics: Metrics = [(self.simulation.spec.objective().metric.clone(), value)].into_iter().collect();
+        let value = if is_nan {
+            f64::NAN
+        } else {
+            (self.simulation.curve)(&worker.params, step) + worker.luck
+        };
+        let metrics: Metrics =
+            [(self.simulation.spec.objective().metric.clone(), value)].into_iter().collect();
         let mut inputs = Vec::new();
         if self.simulation.checkpoints {
             let path = format!("/simulated/trial-{trial}/checkpoint-{step}").into();
-            inputs.push(Input::Checkpoint { trial, attempt, step, path, bytes: Some(self.simulation.checkpoint_bytes) });
+            inputs.push(Input::Checkpoint {
+                trial,
+                attempt,
+                step,
+                path,
+                bytes: Some(self.simulation.checkpoint_bytes),
+                system: None,
+            });
         }
         inputs.push(Input::Report { trial, attempt, step, metrics });
         inputs

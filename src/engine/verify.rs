@@ -8,16 +8,17 @@ pub use tables::hold_tables;
 
 use super::race::{Standing, standing};
 use super::{Engine, EngineError};
-use crate::device::{Device, Slot};
-use crate::event::{Event, Seq};
-use crate::params::Params;
 use crate::pruners::{PRUNERS, Promotion};
 use crate::samplers::SAMPLERS;
-use crate::study::{PolicySpec, Program, StudySpec};
-use crate::time::Timestamp;
-use crate::trial::{Origin, TrialNumber, TrialState};
-use crate::verdict::Verdict;
-use crate::view::StudyView;
+use crate::study::decision::Verdict;
+use crate::study::device::{Device, Slot};
+use crate::study::event::{Event, Seq};
+use crate::study::history::Words;
+use crate::study::params::Params;
+use crate::study::spec::{PolicySpec, Program, StudySpec};
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Origin, TrialNumber, TrialState};
 
 /// An entry of a journal.
 pub type Entry = (Seq, Timestamp, Event);
@@ -98,7 +99,16 @@ fn misplaced(journal: &[Entry]) -> Option<Difference> {
         };
         let stored = serde_json::to_string(event).unwrap_or_default();
         let (row, field) = (String::new(), String::new());
-        return Some(Difference { seq: *seq, trial: Some(trial), what: ORDER, table: None, row, field, stored, now });
+        return Some(Difference {
+            seq: *seq,
+            trial: Some(trial),
+            what: ORDER,
+            table: None,
+            row,
+            field,
+            stored,
+            now,
+        });
     }
     None
 }
@@ -108,7 +118,11 @@ fn misplaced(journal: &[Entry]) -> Option<Difference> {
 ///
 /// # Errors
 /// A sampler or pruner of the study is unknown here.
-pub fn verify(revisions: &[(Seq, StudySpec)], journal: &[Entry], tables: &StudyView) -> Result<Verified, EngineError> {
+pub fn verify(
+    revisions: &[(Seq, StudySpec)],
+    journal: &[Entry],
+    tables: &StudyView,
+) -> Result<Verified, EngineError> {
     let mut verified = Verified { difference: misplaced(journal), ..Verified::default() };
     if verified.difference.is_some() {
         return Ok(verified);
@@ -128,15 +142,24 @@ pub fn verify(revisions: &[(Seq, StudySpec)], journal: &[Entry], tables: &StudyV
         }
     }
     if let (Some(replay), Some((seq, ..))) = (&replay, journal.last()) {
-        verified.difference = tables::views_differ(&replay.engine.spec.objective().metric, &replay.engine.view, tables, *seq);
+        verified.difference = tables::views_differ(
+            &replay.engine.spec.objective().metric,
+            &replay.engine.view,
+            tables,
+            *seq,
+        );
     }
     Ok(verified)
 }
 
 fn note_versions(spec: &StudySpec, found: &mut Vec<VersionChange>) {
-    let sampler = SAMPLERS.iter().find(|entry| entry.name == spec.sampler.name).map(|entry| entry.version);
-    let pruner = PRUNERS.iter().find(|entry| entry.name == spec.pruner.name).map(|entry| entry.version);
-    for (kind, policy, here) in [("sampler", &spec.sampler, sampler), ("pruner", &spec.pruner, pruner)] {
+    let sampler =
+        SAMPLERS.iter().find(|entry| entry.name == spec.sampler.name).map(|entry| entry.version);
+    let pruner =
+        PRUNERS.iter().find(|entry| entry.name == spec.pruner.name).map(|entry| entry.version);
+    for (kind, policy, here) in
+        [("sampler", &spec.sampler, sampler), ("pruner", &spec.pruner, pruner)]
+    {
         let PolicySpec { name, version, .. } = policy;
         if let Some(here) = here.filter(|here| here != version) {
             found.push(VersionChange { kind, name: name.clone(), stored: *version, here });
@@ -152,7 +175,13 @@ struct Replay {
 
 impl Replay {
     /// The state before entry `index`.
-    fn new(revision: usize, spec: &StudySpec, since: &Seq, journal: &[Entry], index: usize) -> Result<Self, EngineError> {
+    fn new(
+        revision: usize,
+        spec: &StudySpec,
+        since: &Seq,
+        journal: &[Entry],
+        index: usize,
+    ) -> Result<Self, EngineError> {
         let mut spec = spec.clone();
         // The budget of a specification has what was added before it, and nothing of what was added later.
         for (seq, _, event) in journal {
@@ -160,7 +189,8 @@ impl Replay {
                 && *seq <= *since
                 && journal.get(index).is_some_and(|entry| entry.0 <= *seq)
             {
-                spec.budget.trials = spec.budget.trials.map(|trials| trials.saturating_sub(by.trials));
+                spec.budget.trials =
+                    spec.budget.trials.map(|trials| trials.saturating_sub(by.trials));
                 spec.budget.time = spec.budget.time.map(|time| time.saturating_sub(by.time));
             }
         }
@@ -169,14 +199,31 @@ impl Replay {
         let slot = Slot { index: 0, device: Device::Cpu };
         let before = journal[..index].iter().map(|(_, at, event)| (*at, event));
         let ends = journal[..index].iter().filter_map(|(_, _, event)| event.attempt_end());
-        Ok(Replay { revision, engine: Engine::new(spec, view, vec![slot])?.with_journal(before).with_ends(ends) })
+        Ok(Replay {
+            revision,
+            engine: Engine::new(spec, view, vec![slot])?.with_journal(before).with_ends(ends),
+        })
     }
 
-    fn check(&mut self, entry: &Entry, next: Option<&Entry>, verified: &mut Verified) -> Option<Difference> {
+    fn check(
+        &mut self,
+        entry: &Entry,
+        next: Option<&Entry>,
+        verified: &mut Verified,
+    ) -> Option<Difference> {
         let (seq, at, event) = entry;
         let differs = |what, stored: String, now: String| {
             let (row, field) = (String::new(), String::new());
-            Some(Difference { seq: *seq, trial: event.trial(), what, table: None, row, field, stored, now })
+            Some(Difference {
+                seq: *seq,
+                trial: event.trial(),
+                what,
+                table: None,
+                row,
+                field,
+                stored,
+                now,
+            })
         };
         self.engine.now = *at;
         let found = match event {
@@ -186,45 +233,80 @@ impl Replay {
                     None
                 }
                 Proposal::Asked => None,
-                Proposal::Differs(now) => differs("proposal", proposal_in_words(params, origin), now),
+                Proposal::Differs(now) => {
+                    differs("proposal", proposal_in_words(params, origin), now)
+                }
             },
             Event::TrialQueued { trial, until, reason } if self.is_promotion(*trial, reason) => {
                 verified.promotions += 1;
                 let stored = promotion_in_words(*until, reason);
-                match self.promotion(*trial, &stored) {
+                let decide = |engine: &mut Engine| promotion(engine, *trial, &stored);
+                match self.in_any_words(decide, Result::is_ok) {
                     Ok(()) => None,
                     Err(now) => differs("promotion", stored, now),
                 }
             }
-            Event::TrialFinished { trial, state: TrialState::Complete, value, .. } if self.engine.spec.program != Program::Inline => {
-                let reported = self.engine.view.trial(*trial).and_then(|trial| self.engine.view.value_of(trial));
+            Event::TrialFinished { trial, state: TrialState::Complete, value, .. }
+                if self.engine.spec.program != Program::Inline =>
+            {
+                let reported = self
+                    .engine
+                    .view
+                    .trial(*trial)
+                    .and_then(|trial| self.engine.view.value_of(trial));
                 verified.values += 1;
                 // NaN is a value, and zero is zero whatever its sign.
                 let same = match (*value, reported) {
                     (Some(stored), Some(now)) => stored == now || (stored.is_nan() && now.is_nan()),
                     (stored, now) => stored.is_none() == now.is_none(),
                 };
-                let words = |value: Option<f64>| value.map_or_else(|| "no value".to_owned(), |value| value.to_string());
+                let words = |value: Option<f64>| {
+                    value.map_or_else(|| "no value".to_owned(), |value| value.to_string())
+                };
                 if same { None } else { differs("value", words(*value), words(reported)) }
             }
             // Of stores that did not keep it there is nothing to compare.
             Event::AttemptStarted { trial, rows_at_once: Some(stored), .. } => {
-                let memory = self.engine.view.trial(*trial).and_then(|trial| self.engine.memory_of(trial));
+                let memory =
+                    self.engine.view.trial(*trial).and_then(|trial| self.engine.memory_of(trial));
                 let now = memory.map(|memory| memory.rows().train as u64);
-                if now == Some(*stored) { None } else { differs("rows", rows_in_words(Some(*stored)), rows_in_words(now)) }
+                if now == Some(*stored) {
+                    None
+                } else {
+                    differs("rows", rows_in_words(Some(*stored)), rows_in_words(now))
+                }
             }
             Event::RaceBegun { finalists } => {
                 verified.race_steps += 1;
                 let most = usize::try_from(self.engine.spec.race).unwrap_or(usize::MAX);
-                let best: Vec<TrialNumber> = self.engine.view.ranked_configurations().into_iter().take(most).map(|(trial, _)| trial).collect();
-                if best == *finalists { None } else { differs("race", finalists_in_words(finalists), finalists_in_words(&best)) }
+                let best: Vec<TrialNumber> = self
+                    .engine
+                    .view
+                    .ranked_configurations()
+                    .into_iter()
+                    .take(most)
+                    .map(|(trial, _)| trial)
+                    .collect();
+                if best == *finalists {
+                    None
+                } else {
+                    differs("race", finalists_in_words(finalists), finalists_in_words(&best))
+                }
             }
             Event::RaceDropped { .. } | Event::RaceWon { .. } => {
                 verified.race_steps += 1;
                 match standing(&self.engine.view) {
                     Standing::Events(events) if events.contains(event) => None,
-                    Standing::Events(events) => differs("race", race_in_words(std::slice::from_ref(event)), race_in_words(&events)),
-                    _ => differs("race", race_in_words(std::slice::from_ref(event)), "the race goes on".to_owned()),
+                    Standing::Events(events) => differs(
+                        "race",
+                        race_in_words(std::slice::from_ref(event)),
+                        race_in_words(&events),
+                    ),
+                    _ => differs(
+                        "race",
+                        race_in_words(std::slice::from_ref(event)),
+                        "the race goes on".to_owned(),
+                    ),
                 }
             }
             _ => None,
@@ -238,11 +320,11 @@ impl Replay {
             Event::BudgetExtended { by } => self.engine.spec.budget.extend(*by),
             Event::Reported { trial, step, .. } if is_judged => {
                 verified.verdicts += 1;
-                let now = self.engine.judge(*trial, *step);
-                let stored = match next {
-                    Some((_, _, Event::Decided { trial: about, step: at, verdict })) if (about, at) == (trial, step) => verdict.clone(),
-                    _ => Verdict::GO_ON,
-                };
+                let now = self.in_any_words(
+                    |engine| engine.judge(*trial, *step),
+                    |now| *now == stored_verdict(next, *trial, *step),
+                );
+                let stored = stored_verdict(next, *trial, *step);
                 if now != stored {
                     return differs("verdict", in_words(*step, &stored), in_words(*step, &now));
                 }
@@ -252,10 +334,29 @@ impl Replay {
         None
     }
 
+    /// What `decide` says in today's words, or in those of older journals where `is_stored` knows that again.
+    fn in_any_words<T>(
+        &mut self,
+        decide: impl Fn(&mut Engine) -> T,
+        is_stored: impl Fn(&T) -> bool,
+    ) -> T {
+        let now = decide(&mut self.engine);
+        if is_stored(&now) {
+            return now;
+        }
+        let words = std::mem::replace(&mut self.engine.words, Words::FIRST);
+        let then = decide(&mut self.engine);
+        self.engine.words = words;
+        if is_stored(&then) { then } else { now }
+    }
+
     fn proposal(&self, params: &Params, origin: &Origin) -> Proposal {
         let now = match origin {
             Origin::Asked => return Proposal::Asked,
-            Origin::Enqueued(index) => match usize::try_from(*index).ok().and_then(|index| self.engine.spec.enqueue.get(index)) {
+            Origin::Enqueued(index) => match usize::try_from(*index)
+                .ok()
+                .and_then(|index| self.engine.spec.enqueue.get(index))
+            {
                 Some(fixed) => self.engine.draw(Some(fixed)),
                 // The list was changed since, and the study file with it.
                 None => return Proposal::Asked,
@@ -279,29 +380,23 @@ impl Replay {
                     (_, Some(of)) => Origin::Repeat(of),
                     (_, None) => Origin::Sampled(drawn.sampler),
                 };
-                if drawn.params == *params && from == *origin { Proposal::Same } else { Proposal::Differs(proposal_in_words(&drawn.params, &from)) }
+                if drawn.params == *params && from == *origin {
+                    Proposal::Same
+                } else {
+                    Proposal::Differs(proposal_in_words(&drawn.params, &from))
+                }
             }
         }
     }
 
     /// Whether the pruner lets the trial go on: not its user, and not the runner after a fault.
     fn is_promotion(&self, number: TrialNumber, reason: &str) -> bool {
-        let waits = self.engine.view.trial(number).is_some_and(|trial| trial.state == TrialState::Paused && trial.hold.is_none());
+        let waits = self
+            .engine
+            .view
+            .trial(number)
+            .is_some_and(|trial| trial.state == TrialState::Paused && trial.hold.is_none());
         waits && !reason.starts_with("resumed by you")
-    }
-
-    fn promotion(&self, number: TrialNumber, stored: &str) -> Result<(), String> {
-        let words = |promotion: Promotion| match promotion {
-            Promotion::Resume { trial, until, reason } => (trial, promotion_in_words(until, &reason.0)),
-            Promotion::Clone { from, reason, .. } => (from, reason.0),
-        };
-        let promoted = self.engine.promotion(|pruner, ask, rng| pruner.promote(ask, rng)).map(words);
-        let concluded = || self.engine.promotion(|pruner, ask, _| pruner.conclude(ask)).map(words);
-        let is_same = |found: &Option<(TrialNumber, String)>| found.as_ref().is_some_and(|(trial, text)| *trial == number && text == stored);
-        if is_same(&promoted) || is_same(&concluded()) {
-            return Ok(());
-        }
-        Err(promoted.or_else(concluded).map_or_else(|| "nothing goes on".to_owned(), |(trial, text)| format!("trial {trial}, {text}")))
     }
 
     /// Whether a pruner has a say at this report: not at a step that was reported before, nor past the trial's end.
@@ -312,6 +407,37 @@ impl Replay {
         let counts = metrics.get(&self.engine.spec.objective().metric).is_some();
         is_new && counts && trial.origin.is_judged() && trial.continued.and(trial.until).is_none()
     }
+}
+
+/// The verdict that the journal has about a report: the event after it.
+fn stored_verdict(next: Option<&Entry>, trial: TrialNumber, step: u64) -> Verdict {
+    match next {
+        Some((_, _, Event::Decided { trial: about, step: at, verdict }))
+            if (*about, *at) == (trial, step) =>
+        {
+            verdict.clone()
+        }
+        _ => Verdict::GO_ON,
+    }
+}
+
+fn promotion(engine: &Engine, number: TrialNumber, stored: &str) -> Result<(), String> {
+    let words = |promotion: Promotion| match promotion {
+        Promotion::Resume { trial, until, reason } => (trial, promotion_in_words(until, &reason.0)),
+        Promotion::Clone { from, reason, .. } => (from, reason.0),
+    };
+    let promoted = engine.promotion(|pruner, ask, rng| pruner.promote(ask, rng)).map(words);
+    let concluded = || engine.promotion(|pruner, ask, _| pruner.conclude(ask)).map(words);
+    let is_same = |found: &Option<(TrialNumber, String)>| {
+        found.as_ref().is_some_and(|(trial, text)| *trial == number && text == stored)
+    };
+    if is_same(&promoted) || is_same(&concluded()) {
+        return Ok(());
+    }
+    Err(promoted.or_else(concluded).map_or_else(
+        || "nothing goes on".to_owned(),
+        |(trial, text)| format!("trial {trial}, {text}"),
+    ))
 }
 
 enum Proposal {
@@ -338,7 +464,10 @@ fn promotion_in_words(until: Option<u64>, reason: &str) -> String {
 }
 
 fn rows_in_words(rows: Option<u64>) -> String {
-    rows.map_or_else(|| "as many rows as the study says".to_owned(), |rows| format!("{rows} rows at once"))
+    rows.map_or_else(
+        || "as many rows as the study says".to_owned(),
+        |rows| format!("{rows} rows at once"),
+    )
 }
 
 fn finalists_in_words(finalists: &[TrialNumber]) -> String {
@@ -348,10 +477,16 @@ fn finalists_in_words(finalists: &[TrialNumber]) -> String {
 fn race_in_words(events: &[Event]) -> String {
     let words = |event: &Event| match event {
         Event::RaceDropped { trial, reason } => format!("trial {trial} leaves: {reason}"),
-        Event::RaceWon { trial, reason, sample } => format!("trial {trial} wins with a mean of {}: {reason}", sample.mean),
+        Event::RaceWon { trial, reason, sample } => {
+            format!("trial {trial} wins with a mean of {}: {reason}", sample.mean)
+        }
         other => serde_json::to_string(other).unwrap_or_default(),
     };
-    if events.is_empty() { "nothing".to_owned() } else { events.iter().map(words).collect::<Vec<_>>().join("; ") }
+    if events.is_empty() {
+        "nothing".to_owned()
+    } else {
+        events.iter().map(words).collect::<Vec<_>>().join("; ")
+    }
 }
 
 fn in_words(step: u64, verdict: &Verdict) -> String {

@@ -7,12 +7,12 @@
 
 use std::collections::VecDeque;
 
-use crate::configuration::for_pruners;
-use crate::event::Event;
-use crate::study::StudySpec;
-use crate::time::Timestamp;
-use crate::trial::{Hold, Trial, TrialNumber};
-use crate::view::StudyView;
+use crate::study::configuration::for_pruners;
+use crate::study::event::Event;
+use crate::study::spec::StudySpec;
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Hold, Trial, TrialNumber};
 
 /// The results that decisions may know, and the turns whose results they may not know yet.
 pub(super) struct Window {
@@ -40,7 +40,9 @@ impl Window {
     /// Takes an event of the journal in.
     pub(super) fn apply(&mut self, at: Timestamp, event: &Event) {
         match event {
-            Event::RunnerStarted { slots, .. } if self.width == 0 => self.width = slots.len().max(1),
+            Event::RunnerStarted { slots, .. } if self.width == 0 => {
+                self.width = slots.len().max(1)
+            }
             Event::ResultsKnown { trial } => {
                 if let Some(place) = self.turns.iter().position(|turn| turn.trial == *trial)
                     && let Some(turn) = self.turns.remove(place)

@@ -1,17 +1,18 @@
 //! Writes an exported directory: checked files into a draft, made durable, then put into place; what was there goes last.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::card::card;
-use super::contents::{Kind, Plan, plan};
+use super::contents::{Kind, OURS, Plan, plan};
+use super::draft::save;
 use super::draft::{self, Draft, Purpose};
 use super::earlier::{Found, Stamps};
-use super::marker::{Marker, State, Written};
+use super::marker::{Marker, State};
 use super::target::Target;
-use super::{ExportError, Exported, Placed, custom_code};
-use crate::study::Program;
+use super::{ExportError, Exported, Holds, Obstacle, Placed, custom_code};
+use crate::study::spec::Program;
 
 /// Is told how many bytes of how many are copied.
 type Told<'a> = &'a mut dyn FnMut(u64, u64);
@@ -36,40 +37,91 @@ pub enum Otherwise {
 /// # Errors
 /// The target may not be replaced, the checkpoint is damaged, or files cannot be read or written. Nothing half-written is left then,
 /// and what was there before is there.
-pub fn write(exported: &Exported<'_>, target: &Target, otherwise: Otherwise, told: Told<'_>) -> Result<Placed, ExportError> {
+pub fn write(
+    exported: &Exported<'_>,
+    target: &Target,
+    otherwise: Otherwise,
+    told: Told<'_>,
+) -> Result<Placed, ExportError> {
     let parent = target.path().parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).map_err(ExportError::io("make", parent))?;
     let mut kept = Vec::new();
+    let model = if exported.checkpoint.is_some() { Model::Exported } else { Model::None };
     let (_, known) = {
         let _alone = draft::alone(target.path());
         kept.extend(draft::settle(target.path()));
-        place_for(target, otherwise, &Stamps::new())?
+        place_for(target, otherwise, &Stamps::new(), model)?
     };
     let mut draft = Draft::beside(target.path(), Purpose::Draft)?;
     let contents = fill(exported, &mut draft, told)?;
     let _alone = draft::alone(target.path());
-    let (place, refused) = put_in_place(draft, target, otherwise, &known, &mut kept)?;
+    let (place, refused) = put_in_place(draft, target, (otherwise, model), &known, &mut kept)?;
     sync(parent)?;
-    Ok(Placed { directory: place, refused, kept, left_out: contents.left_out, renamed: contents.renamed })
+    Ok(Placed {
+        directory: place,
+        refused,
+        kept,
+        left_out: contents.left_out,
+        renamed: contents.renamed,
+    })
+}
+
+/// Whether what is exported has a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Model {
+    Exported,
+    None,
+}
+
+impl Model {
+    /// What lies at a place, unless it is a model and none would come in its stead.
+    fn may_replace(self, target: &Target, found: Found) -> Result<Found, ExportError> {
+        let Found::Export(earlier) = &found else { return Ok(found) };
+        let names: Vec<PathBuf> = earlier
+            .stamps
+            .keys()
+            .filter(|name| !OURS.iter().any(|ours| name.as_os_str() == *ours))
+            .cloned()
+            .collect();
+        if self == Model::Exported || names.is_empty() {
+            return Ok(found);
+        }
+        Err(ExportError::Occupied {
+            path: target.path().to_owned(),
+            why: Obstacle::HoldsModel(names),
+        })
+    }
 }
 
 /// Where the export goes, and the stamps of what is replaced there.
-fn place_for(target: &Target, otherwise: Otherwise, known: &Stamps) -> Result<(Target, Stamps), ExportError> {
-    let (place, found, _) = place(target, otherwise, known)?;
+fn place_for(
+    target: &Target,
+    otherwise: Otherwise,
+    known: &Stamps,
+    model: Model,
+) -> Result<(Target, Stamps), ExportError> {
+    let (place, found, _) = place(target, otherwise, known, model)?;
     let stamps = if let Found::Export(earlier) = found { earlier.stamps } else { Stamps::new() };
     Ok((place, stamps))
 }
 
 /// The first of the places that may be written, what is there, and why it is not the one that was asked for.
-fn place(target: &Target, otherwise: Otherwise, known: &Stamps) -> Result<(Target, Found, Option<ExportError>), ExportError> {
-    let refused = match target.look(known) {
+fn place(
+    target: &Target,
+    otherwise: Otherwise,
+    known: &Stamps,
+    model: Model,
+) -> Result<(Target, Found, Option<ExportError>), ExportError> {
+    let look =
+        |target: &Target| target.look(known).and_then(|found| model.may_replace(target, found));
+    let refused = match look(target) {
         Ok(found) => return Ok((target.clone(), found, None)),
         Err(error @ ExportError::Occupied { .. }) if otherwise == Otherwise::Beside => error,
         Err(error) => return Err(error),
     };
     for number in 2..OTHERS {
         let other = target.other(number);
-        match other.look(known) {
+        match look(&other) {
             Ok(found) => return Ok((other, found, Some(refused))),
             Err(ExportError::Occupied { .. }) => {}
             Err(error) => return Err(error),
@@ -100,8 +152,12 @@ fn fill(exported: &Exported<'_>, draft: &mut Draft, told: Told<'_>) -> Result<Pl
     add("best.toml", exported.recipe.to_text()?.as_bytes())?;
     let mut metrics = serde_json::json!({
         "version": 1, "study": exported.spec.name, "trial": exported.trial.number, "metric": exported.spec.objective().metric,
-        "value": exported.trial.value.map(|value| crate::metric::Number(value).to_json()), "step": exported.step, "metrics": exported.metrics,
+        "value": json(exported.held_value()), "step": exported.held_step(), "metrics": exported.metrics,
     });
+    if exported.holds != Holds::Value {
+        metrics["trial_value"] =
+            serde_json::json!({ "step": exported.step, "value": json(exported.trial.value) });
+    }
     if let Some(quantized) = &exported.quantized {
         metrics["quantize"] = quantized.format.word().into();
         metrics["metrics_before_quantizing"] = serde_json::json!(quantized.before);
@@ -116,34 +172,34 @@ fn fill(exported: &Exported<'_>, draft: &mut Draft, told: Told<'_>) -> Result<Pl
     Ok(contents)
 }
 
-/// Writes a file of our own, or writes one again; its line of the marker.
-pub(super) fn save(directory: &Path, name: &str, bytes: &[u8]) -> Result<(PathBuf, Written), ExportError> {
-    let path = directory.join(name);
-    let mut file = File::create(&path).map_err(ExportError::io("write", &path))?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(ExportError::io("write", &path))?;
-    Ok((PathBuf::from(name), Written { bytes: bytes.len() as u64, digest: blake3::hash(bytes) }))
+fn json(value: Option<f64>) -> Option<serde_json::Value> {
+    value.map(|value| crate::study::metric::Number(value).to_json())
 }
 
 fn sync(directory: &Path) -> Result<(), ExportError> {
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(ExportError::io("sync", directory))
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(ExportError::io("sync", directory))
 }
 
 /// Has the draft take its place, then removes what was there. Where it lies now, and why not where it was to go.
 fn put_in_place(
     draft: Draft,
     target: &Target,
-    otherwise: Otherwise,
+    (otherwise, model): (Otherwise, Model),
     known: &Stamps,
     kept: &mut Vec<PathBuf>,
 ) -> Result<(PathBuf, Option<ExportError>), ExportError> {
     let mut tries = 0;
     loop {
         tries += 1;
-        let (place, found, refused) = place(target, otherwise, known)?;
+        let (place, found, refused) = place(target, otherwise, known, model)?;
         let (path, from) = (place.path().to_owned(), draft.path().to_owned());
         let placed = match found {
             Found::Nothing | Found::Empty => fs::rename(&from, &path).map(|()| None),
-            Found::Export(earlier) => swap(&from, &path, target.path()).map(|old| Some((old, earlier))),
+            Found::Export(earlier) => {
+                swap(&from, &path, target.path()).map(|old| Some((old, earlier)))
+            }
             // What it holds may have been edited since: nobody can tell, and so it stays, where people see it.
             Found::WithoutMarker => draft::aside(&path, &path).and_then(|aside| {
                 fs::rename(&from, &path).inspect_err(|_| drop(fs::rename(&aside, &path)))?;
@@ -155,7 +211,12 @@ fn put_in_place(
             Ok(old) => {
                 draft.placed();
                 if let Some((old, earlier)) = old {
-                    kept.extend(draft::remove(&old, &path, super::earlier::Depth::Contents, &earlier.stamps));
+                    kept.extend(draft::remove(
+                        &old,
+                        &path,
+                        super::earlier::Depth::Contents,
+                        &earlier.stamps,
+                    ));
                 }
                 return Ok((path, refused));
             }
@@ -167,7 +228,10 @@ fn put_in_place(
 }
 
 fn is_taken(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound)
+    matches!(
+        error.kind(),
+        io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
+    )
 }
 
 /// Puts the directory `new` where `path` is, in one step where the file system can; where the old one lies then.
@@ -175,7 +239,8 @@ fn swap(new: &Path, path: &Path, target: &Path) -> io::Result<PathBuf> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     match renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE) {
         Ok(()) => return Ok(new.to_owned()),
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {}
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {
+        }
         Err(error) => return Err(error.into()),
     }
     swap_in_two_steps(new, path, target)
@@ -183,7 +248,9 @@ fn swap(new: &Path, path: &Path, target: &Path) -> io::Result<PathBuf> {
 
 /// The same where the file system knows no exchange (NFS, FUSE).
 pub(super) fn swap_in_two_steps(new: &Path, path: &Path, target: &Path) -> io::Result<PathBuf> {
-    let old = (0..).map(|number| draft::free(target, Purpose::Old, number)).find(|old| fs::symlink_metadata(old).is_err());
+    let old = (0..)
+        .map(|number| draft::free(target, Purpose::Old, number))
+        .find(|old| fs::symlink_metadata(old).is_err());
     let old = old.unwrap_or_else(|| draft::free(target, Purpose::Old, 0));
     fs::rename(path, &old)?;
     // What is killed here is put back by the next export.

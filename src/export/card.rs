@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Exported, Quantized};
+use super::{Exported, Holds, Quantized};
 use crate::arguments::TaskKind;
 use crate::config::shown::lines;
-use crate::metric::Metrics;
+use crate::study::metric::Metrics;
 
 /// What the model is, how it was found and how to use it.
 pub(super) fn card(exported: &Exported<'_>) -> String {
@@ -16,18 +16,43 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
         text.push_str(&front_matter(exported));
     }
     let objective = spec.objective();
-    let value = trial.value.map_or("no value".to_owned(), |value| format!("{value}"));
     let _infallible = writeln!(text, "# {}: trial {}\n", spec.name, trial.number);
     if let Some(description) = &spec.description {
         let _infallible = writeln!(text, "{description}\n");
     }
-    let _infallible = writeln!(text, "Found by hpsearch with the sampler `{}` and the pruner `{}`.", spec.sampler.name, spec.pruner.name);
-    let _infallible = writeln!(text, "It was chosen by `{}` ({}), where it reached {value}.\n", objective.metric, objective.direction.as_str());
-    table(&mut text, ["metric", "value"], metrics.iter().map(|(name, value)| (name, value.to_string())));
-    table(&mut text, ["parameter", "value"], trial.params.iter().map(|(name, value)| (name, value.to_string())));
+    let _infallible = writeln!(
+        text,
+        "Found by hpsearch with the sampler `{}` and the pruner `{}`.",
+        spec.sampler.name, spec.pruner.name
+    );
+    if !recipe.trainer.is_empty() {
+        let _infallible =
+            writeln!(text, "Its task is {}.", in_words(TaskKind::of(&recipe.trainer_arguments())));
+    }
+    let _infallible = writeln!(
+        text,
+        "It was chosen by `{}` ({}), {}.\n",
+        objective.metric,
+        objective.direction.as_str(),
+        reached(exported)
+    );
+    table(
+        &mut text,
+        ["metric", "value"],
+        metrics.iter().map(|(name, value)| (name, value.to_string())),
+    );
+    table(
+        &mut text,
+        ["parameter", "value"],
+        trial.params.iter().map(|(name, value)| (name, value.to_string())),
+    );
     if !recipe.trainer.is_empty() {
         text.push_str("\n## Use\n\n");
-        let _infallible = writeln!(text, "    {} . \"some text\"\n    hpsearch train best.toml -o again", recipe.verb());
+        let _infallible = writeln!(
+            text,
+            "    {} . \"some text\"\n    hpsearch train best.toml -o again",
+            recipe.verb()
+        );
         if let Some(quantized) = &exported.quantized {
             weights(&mut text, quantized, metrics);
         }
@@ -42,6 +67,42 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
     leaders(&mut text, exported);
     text.push_str("\n`best.toml` holds every argument, the data's paths and digests and the seed; `metrics.json` the figures above.\n");
     lines(&text)
+}
+
+/// What a task is called where models are looked for, and what `config.json` calls it.
+fn in_words(task: TaskKind) -> &'static str {
+    match task {
+        TaskKind::TextClassification => {
+            "text classification: one label per text (`single_label_classification`)"
+        }
+        TaskKind::MultiLabelClassification => {
+            "multi-label text classification: any number of labels per text (`multi_label_classification`)"
+        }
+        TaskKind::TextRegression => "text regression: a number per text (`regression`)",
+        TaskKind::LanguageModeling => {
+            "text generation: the next token of a text (causal language modeling)"
+        }
+    }
+}
+
+/// The value, and of which step the checkpoint is if it has another one.
+fn reached(exported: &Exported<'_>) -> String {
+    let in_words =
+        |value: Option<f64>| value.map_or("no value".to_owned(), |value| format!("{value}"));
+    let (value, clock) = (in_words(exported.trial.value), exported.spec.step.as_str());
+    let at = exported.step.map_or(String::new(), |step| format!(" at {clock} {step}"));
+    match exported.holds {
+        Holds::Value => format!("where it reached {value}"),
+        Holds::Another { step, value: held } => {
+            format!(
+                "and **holds {clock} {step}, where it had {}**: the trial's value is {value}{at}, of which there is no checkpoint",
+                in_words(held)
+            )
+        }
+        Holds::Unknown { registered } => format!(
+            "and **which {clock} it holds is not known**: it was written to after it was registered at {clock} {registered}; the trial's value is {value}{at}"
+        ),
+    }
 }
 
 /// How the weights are written, and what that cost.
@@ -60,20 +121,36 @@ fn weights(text: &mut String, quantized: &Quantized, after: &Metrics) {
     );
     for (name, before) in before.iter() {
         if let Some(after) = after.get(name) {
-            let _infallible = writeln!(text, "| {name} | {before} | {after} | {:+.6} |", after - before);
+            let _infallible =
+                writeln!(text, "| {name} | {before} | {after} | {:+.6} |", after - before);
         }
     }
 }
 
 /// What the Hub's pages are sorted by.
 fn front_matter(exported: &Exported<'_>) -> String {
-    let language = TaskKind::of(&exported.recipe.trainer_arguments()) == TaskKind::LanguageModeling;
-    let task = if language { "text-generation" } else { "text-classification" };
+    let kind = TaskKind::of(&exported.recipe.trainer_arguments());
+    // The Hub has one tag for all models with a head that reads a text; `problem_type` in config.json says what the head does, and a
+    // tag of its own says it on the model's page.
+    let (task, tag) = match kind {
+        TaskKind::TextClassification => ("text-classification", None),
+        TaskKind::MultiLabelClassification | TaskKind::TextRegression => {
+            ("text-classification", Some(kind.line().name))
+        }
+        TaskKind::LanguageModeling => ("text-generation", None),
+    };
+    let tag = tag.map_or(String::new(), |tag| format!("- {tag}\n"));
     let library = if exported.quantized.is_some() { "hpsearch" } else { "transformers" };
-    let mut text = format!("---\nlibrary_name: {library}\npipeline_tag: {task}\ntags:\n- hpsearch\n");
+    let mut text =
+        format!("---\nlibrary_name: {library}\npipeline_tag: {task}\ntags:\n- hpsearch\n{tag}");
     if let Some(toml::Value::String(model)) = exported.recipe.trainer.get("model.pretrained") {
         // A name of the Hub is whole, of a path the last part says most.
-        let name = if model.starts_with('/') { model.trim_end_matches('/').rsplit('/').next() } else { model.split('@').next() }.unwrap_or_default();
+        let name = if model.starts_with('/') {
+            model.trim_end_matches('/').rsplit('/').next()
+        } else {
+            model.split('@').next()
+        }
+        .unwrap_or_default();
         // As JSON, which YAML reads, whatever the name holds.
         let _infallible = writeln!(text, "base_model: {}", serde_json::Value::from(name));
     }
@@ -86,11 +163,22 @@ fn leaders(text: &mut String, exported: &Exported<'_>) {
     if exported.leaders.is_empty() {
         return;
     }
-    let names: Vec<&str> = exported.spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
-    let _infallible = writeln!(text, "\n## Study\n\n| trial | {} | {} |", exported.spec.objective().metric, names.join(" | "));
+    let names: Vec<&str> =
+        exported.spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
+    let _infallible = writeln!(
+        text,
+        "\n## Study\n\n| trial | {} | {} |",
+        exported.spec.objective().metric,
+        names.join(" | ")
+    );
     let _infallible = writeln!(text, "|---|---|{}", "---|".repeat(names.len()));
     for trial in &exported.leaders {
-        let params: Vec<String> = names.iter().map(|name| trial.params.get(name).map_or(String::new(), |value| cell(&value.to_string()))).collect();
+        let params: Vec<String> = names
+            .iter()
+            .map(|name| {
+                trial.params.get(name).map_or(String::new(), |value| cell(&value.to_string()))
+            })
+            .collect();
         let value = trial.value.map_or(String::new(), |value| value.to_string());
         let _infallible = writeln!(text, "| {} | {value} | {} |", trial.number, params.join(" | "));
     }
@@ -100,7 +188,11 @@ fn rows(text: &mut String, head: [&str; 2], values: &BTreeMap<String, toml::Valu
     table(text, head, values.iter().map(|(name, value)| (name.as_str(), value.to_string())));
 }
 
-fn table<'a>(text: &mut String, [first, second]: [&str; 2], lines: impl Iterator<Item = (&'a str, String)>) {
+fn table<'a>(
+    text: &mut String,
+    [first, second]: [&str; 2],
+    lines: impl Iterator<Item = (&'a str, String)>,
+) {
     let mut lines = lines.peekable();
     if lines.peek().is_none() {
         return;

@@ -13,7 +13,8 @@ use super::marker::{self, Written};
 use crate::storage::sqlite::is_open_here;
 
 /// Files of a checkpoint that serve only to go on training.
-const TRAINING_ONLY: [&str; 4] = ["optimizer.safetensors", "trainer_state.json", DIGESTS, "adapters.safetensors"];
+const TRAINING_ONLY: [&str; 4] =
+    ["optimizer.safetensors", "trainer_state.json", DIGESTS, "adapters.safetensors"];
 
 /// What was saved, in checkpoints of the built-in trainer.
 const DIGESTS: &str = "digests.json";
@@ -90,7 +91,8 @@ struct Planned {
 pub(super) fn plan(checkpoint: &Path, kind: Kind) -> Result<Plan, ExportError> {
     let metadata = fs::metadata(checkpoint).map_err(ExportError::io("read", checkpoint))?;
     let root = fs::canonicalize(checkpoint).map_err(ExportError::io("read", checkpoint))?;
-    let mut walk = Walk { checkpoint, root, kind, plan: Plan::default(), above: Vec::new(), entries: 0 };
+    let mut walk =
+        Walk { checkpoint, root, kind, plan: Plan::default(), above: Vec::new(), entries: 0 };
     if metadata.is_dir() {
         walk.directory(checkpoint, Path::new(""), Path::new(""), &metadata)?;
     } else if metadata.is_file() {
@@ -98,7 +100,9 @@ pub(super) fn plan(checkpoint: &Path, kind: Kind) -> Result<Plan, ExportError> {
         let to = walk.name_in_export(name, &[]);
         walk.file(checkpoint.to_owned(), Some(to), &metadata, None);
     } else {
-        return Err(walk.damaged(format!("it is {}, neither a file nor a directory", odd(&metadata))));
+        return Err(
+            walk.damaged(format!("it is {}, neither a file nor a directory", odd(&metadata)))
+        );
     }
     Ok(walk.plan)
 }
@@ -121,39 +125,64 @@ impl Walk<'_> {
     }
 
     /// Takes what lies in a directory: `inner` is its path in the checkpoint, `to` in the export.
-    fn directory(&mut self, path: &Path, inner: &Path, to: &Path, metadata: &Metadata) -> Result<(), ExportError> {
+    fn directory(
+        &mut self,
+        path: &Path,
+        inner: &Path,
+        to: &Path,
+        metadata: &Metadata,
+    ) -> Result<(), ExportError> {
         if self.above.len() >= DEEPEST {
-            return Err(self.damaged(format!("more than {DEEPEST} directories lie in each other at `{}`", inner.display())));
+            return Err(self.damaged(format!(
+                "more than {DEEPEST} directories lie in each other at `{}`",
+                inner.display()
+            )));
         }
         self.above.push((metadata.dev(), metadata.ino()));
-        let entries = fs::read_dir(path).and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>());
+        let entries = fs::read_dir(path).and_then(|entries| {
+            entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()
+        });
         let mut names = entries.map_err(ExportError::io("read", path))?;
         names.sort();
         let digests = self.digests(path)?;
-        if let Some(missing) = digests.iter().flat_map(BTreeMap::keys).find(|name| !path.join(name).is_file()) {
+        if let Some(missing) =
+            digests.iter().flat_map(BTreeMap::keys).find(|name| !path.join(name).is_file())
+        {
             return Err(self.damaged(format!("`{missing}` is missing")));
         }
         for name in &names {
-            let target = if to == Path::new("") { self.name_in_export(name, &names) } else { to.join(name) };
+            let target =
+                if to == Path::new("") { self.name_in_export(name, &names) } else { to.join(name) };
             self.entry(&path.join(name), &inner.join(name), target, digests.as_ref())?;
         }
         self.above.pop();
         Ok(())
     }
 
-    fn entry(&mut self, path: &Path, inner: &Path, to: PathBuf, digests: Option<&BTreeMap<String, String>>) -> Result<(), ExportError> {
+    fn entry(
+        &mut self,
+        path: &Path,
+        inner: &Path,
+        to: PathBuf,
+        digests: Option<&BTreeMap<String, String>>,
+    ) -> Result<(), ExportError> {
         self.entries += 1;
         if self.entries > MOST {
             return Err(self.damaged(format!("it holds more than {MOST} files")));
         }
-        let is_link = fs::symlink_metadata(path).map_err(ExportError::io("read", path))?.is_symlink();
+        let is_link =
+            fs::symlink_metadata(path).map_err(ExportError::io("read", path))?.is_symlink();
         let metadata = match fs::metadata(path) {
-            Err(_) if is_link => return Err(self.damaged(format!("`{}` is a link to nothing", inner.display()))),
+            Err(_) if is_link => {
+                return Err(self.damaged(format!("`{}` is a link to nothing", inner.display())));
+            }
             metadata => metadata.map_err(ExportError::io("read", path))?,
         };
         if metadata.is_dir() {
             let is_above = self.above.contains(&(metadata.dev(), metadata.ino()));
-            if is_above || is_link && fs::canonicalize(path).is_ok_and(|path| self.root.starts_with(path)) {
+            if is_above
+                || is_link && fs::canonicalize(path).is_ok_and(|path| self.root.starts_with(path))
+            {
                 self.plan.left_out.push((inner.to_owned(), LeftOut::Circle));
                 return Ok(());
             }
@@ -171,7 +200,13 @@ impl Walk<'_> {
         }
     }
 
-    fn file(&mut self, from: PathBuf, to: Option<PathBuf>, metadata: &Metadata, expected: Option<String>) {
+    fn file(
+        &mut self,
+        from: PathBuf,
+        to: Option<PathBuf>,
+        metadata: &Metadata,
+        expected: Option<String>,
+    ) {
         self.plan.bytes += metadata.len();
         self.plan.files.push(Planned { from, to, expected });
     }
@@ -183,18 +218,26 @@ impl Walk<'_> {
             return Ok(None);
         }
         let bytes = fs::read(&path).map_err(ExportError::io("read", &path))?;
-        serde_json::from_slice(&bytes).map(Some).map_err(|error| self.damaged(format!("{DIGESTS}: {error}")))
+        serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| self.damaged(format!("{DIGESTS}: {error}")))
     }
 
     /// The name in the export's directory: `checkpoint-README.md` for a `README.md` of the checkpoint's own, since the export
     /// has one; `others` are names that are taken too.
     fn name_in_export(&mut self, name: &OsStr, others: &[OsString]) -> PathBuf {
-        let is_ours = |name: &OsStr| OURS.iter().chain(&marker::NAMES).any(|ours| name.eq_ignore_ascii_case(ours));
+        let is_ours = |name: &OsStr| {
+            OURS.iter().chain(&marker::NAMES).any(|ours| name.eq_ignore_ascii_case(ours))
+        };
         if !is_ours(name) {
             return PathBuf::from(name);
         }
         let renamed = |number: u32| {
-            let mut renamed = OsString::from(if number == 1 { "checkpoint-".to_owned() } else { format!("checkpoint-{number}-") });
+            let mut renamed = OsString::from(if number == 1 {
+                "checkpoint-".to_owned()
+            } else {
+                format!("checkpoint-{number}-")
+            });
             renamed.push(name);
             renamed
         };
@@ -218,7 +261,12 @@ fn odd(metadata: &Metadata) -> LeftOut {
 
 impl Plan {
     /// Copies everything into `draft`, and checks what was saved; what was written. `told` hears how many bytes of how many are read.
-    pub(super) fn copy(&self, checkpoint: &Path, draft: &Path, told: &mut dyn FnMut(u64, u64)) -> Result<BTreeMap<PathBuf, Written>, ExportError> {
+    pub(super) fn copy(
+        &self,
+        checkpoint: &Path,
+        draft: &Path,
+        told: &mut dyn FnMut(u64, u64),
+    ) -> Result<BTreeMap<PathBuf, Written>, ExportError> {
         for directory in &self.directories {
             let path = draft.join(directory);
             fs::create_dir(&path).map_err(ExportError::io("make", &path))?;
@@ -227,15 +275,27 @@ impl Plan {
         let mut done = 0;
         for planned in &self.files {
             let damaged = |why: &str| {
-                let name = planned.from.strip_prefix(checkpoint).ok().filter(|name| *name != Path::new("")).unwrap_or(&planned.from);
-                ExportError::Damaged { path: checkpoint.to_owned(), why: format!("`{}` {why}", name.display()) }
+                let name = planned
+                    .from
+                    .strip_prefix(checkpoint)
+                    .ok()
+                    .filter(|name| *name != Path::new(""))
+                    .unwrap_or(&planned.from);
+                ExportError::Damaged {
+                    path: checkpoint.to_owned(),
+                    why: format!("`{}` {why}", name.display()),
+                }
             };
             let copy = planned.to.as_ref().map(|to| draft.join(to));
             let file = copy_file(&planned.from, copy.as_deref(), &damaged, &mut |bytes| {
                 done += bytes;
                 told(done, self.bytes.max(done));
             })?;
-            if planned.expected.as_ref().is_some_and(|expected| file.digest.to_hex().as_str() != expected) {
+            if planned
+                .expected
+                .as_ref()
+                .is_some_and(|expected| file.digest.to_hex().as_str() != expected)
+            {
                 return Err(damaged("is not what was saved"));
             }
             if let Some(to) = &planned.to {
@@ -247,14 +307,25 @@ impl Plan {
 }
 
 /// Reads a file of the size that it has now, and writes it to `copy` if there is one.
-fn copy_file(path: &Path, copy: Option<&Path>, damaged: &dyn Fn(&str) -> ExportError, read: &mut dyn FnMut(u64)) -> Result<Written, ExportError> {
+fn copy_file(
+    path: &Path,
+    copy: Option<&Path>,
+    damaged: &dyn Fn(&str) -> ExportError,
+    read: &mut dyn FnMut(u64),
+) -> Result<Written, ExportError> {
     const UNSTABLE: &str = "changed while it was copied: export again when nothing writes to it";
     // What was a file when it was looked at may be a FIFO now, and opening one waits.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     if is_open_here(path) {
-        return Err(damaged("belongs to the store that is in use: export another trial with `--trial N`"));
+        return Err(damaged(
+            "belongs to the store that is in use: export another trial with `--trial N`",
+        ));
     }
-    let mut from = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(ExportError::io("read", path))?;
+    let mut from = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)
+        .map_err(ExportError::io("read", path))?;
     let metadata = from.metadata().map_err(ExportError::io("read", path))?;
     if !metadata.is_file() {
         return Err(damaged(UNSTABLE));
@@ -286,7 +357,9 @@ fn copy_file(path: &Path, copy: Option<&Path>, damaged: &dyn Fn(&str) -> ExportE
         return Err(damaged(UNSTABLE));
     }
     if let Some((copy, file)) = to {
-        file.set_len(bytes).and_then(|()| file.sync_all()).map_err(ExportError::io("write", copy))?;
+        file.set_len(bytes)
+            .and_then(|()| file.sync_all())
+            .map_err(ExportError::io("write", copy))?;
     }
     Ok(Written { bytes, digest: digest.finalize() })
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::ExportError;
-use super::bundle::save;
+use super::draft::save;
 use super::marker::Written;
 use crate::arguments::ENCODER_TYPES;
 
@@ -31,5 +31,8 @@ pub(super) fn add(directory: &Path) -> Result<Vec<(PathBuf, Written)>, ExportErr
         "AutoModelForSequenceClassification": format!("{MODULE}.HpsearchEncoderForSequenceClassification"),
     });
     let config = save(directory, "config.json", format!("{config:#}\n").as_bytes())?;
-    Ok(vec![config, save(directory, &format!("{MODULE}.py"), include_bytes!("modeling_hpsearch.py"))?])
+    Ok(vec![
+        config,
+        save(directory, &format!("{MODULE}.py"), include_bytes!("modeling_hpsearch.py"))?,
+    ])
 }

@@ -2,13 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::ExportError;
 use super::earlier::{self, Depth, Found, Stamps};
-use super::marker::{self, MARKER, Marker, State};
+use super::marker::{self, MARKER, Marker, State, Written};
 
 /// What directories beside an export are for, as their names have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,12 +92,24 @@ fn clear(path: &Path) {
     if !matches!(Marker::read(path), Ok(marker::Found::Marker(_))) {
         return;
     }
-    for entry in fs::read_dir(path).into_iter().flatten().flatten().filter(|entry| entry.file_name() != MARKER) {
+    for entry in fs::read_dir(path)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_name() != MARKER)
+    {
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let _found_by_the_next_export = if is_directory { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
+        let _found_by_the_next_export = if is_directory {
+            fs::remove_dir_all(entry.path())
+        } else {
+            fs::remove_file(entry.path())
+        };
     }
-    if fs::read_dir(path).is_ok_and(|mut entries| entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == MARKER))) {
-        let _marker_and_all = fs::remove_file(path.join(MARKER)).and_then(|()| fs::remove_dir(path));
+    if fs::read_dir(path).is_ok_and(|mut entries| {
+        entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == MARKER))
+    }) {
+        let _marker_and_all =
+            fs::remove_file(path.join(MARKER)).and_then(|()| fs::remove_dir(path));
     }
 }
 
@@ -139,29 +151,45 @@ pub(super) fn alone(target: &Path) -> Option<File> {
 /// Settles what killed exports left beside `target`: an export that was being replaced is put back if nothing took its place, and
 /// what is ours and of no use is removed. Directories with what somebody put into an old export are handed back.
 pub(super) fn settle(target: &Path) -> Vec<PathBuf> {
-    let Some(entries) = target.parent().and_then(|parent| fs::read_dir(parent).ok()) else { return Vec::new() };
+    let Some(entries) = target.parent().and_then(|parent| fs::read_dir(parent).ok()) else {
+        return Vec::new();
+    };
     let mut kept = Vec::new();
     for name in entries.flatten().map(|entry| entry.file_name()) {
-        let Some(purpose) = Purpose::ALL.into_iter().find(|purpose| is_of(&name, &prefix(target, *purpose))) else { continue };
+        let Some(purpose) =
+            Purpose::ALL.into_iter().find(|purpose| is_of(&name, &prefix(target, *purpose)))
+        else {
+            continue;
+        };
         let left = target.with_file_name(&name);
-        let is_vacant = fs::symlink_metadata(target).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let is_vacant = fs::symlink_metadata(target)
+            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         match Marker::read(&left) {
             Ok(marker::Found::Marker(marker)) => {
                 let Some(_dead) = marker::lock(&left) else { continue };
                 match marker.state {
                     State::Draft => clear(&left),
-                    State::Complete if purpose == Purpose::Old && is_vacant => drop(fs::rename(&left, target)),
-                    State::Complete => kept.extend(remove(&left, target, Depth::Contents, &Stamps::new())),
+                    State::Complete if purpose == Purpose::Old && is_vacant => {
+                        drop(fs::rename(&left, target))
+                    }
+                    State::Complete => {
+                        kept.extend(remove(&left, target, Depth::Contents, &Stamps::new()))
+                    }
                 }
             }
             Ok(marker::Found::None) => {
-                let is_export =
-                    purpose == Purpose::Old && is_vacant && matches!(earlier::look(&left, Depth::Sizes, &Stamps::new()), Ok(Found::WithoutMarker));
+                let is_export = purpose == Purpose::Old
+                    && is_vacant
+                    && matches!(
+                        earlier::look(&left, Depth::Sizes, &Stamps::new()),
+                        Ok(Found::WithoutMarker)
+                    );
                 if !is_export {
                     marker::remove_half_written(&left);
                 }
                 // Of a process that was killed before it wrote its marker nothing is left but this.
-                let _not_empty = if is_export { fs::rename(&left, target) } else { fs::remove_dir(&left) };
+                let _not_empty =
+                    if is_export { fs::rename(&left, target) } else { fs::remove_dir(&left) };
             }
             Ok(marker::Found::Unreadable) | Err(_) => {}
         }
@@ -200,4 +228,18 @@ pub(super) fn aside(directory: &Path, target: &Path) -> io::Result<PathBuf> {
         }
         number += 1;
     }
+}
+
+/// Writes a file of our own, or writes one again; its line of the marker.
+pub(super) fn save(
+    directory: &Path,
+    name: &str,
+    bytes: &[u8],
+) -> Result<(PathBuf, Written), ExportError> {
+    let path = directory.join(name);
+    let mut file = File::create(&path).map_err(ExportError::io("write", &path))?;
+    file.write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .map_err(ExportError::io("write", &path))?;
+    Ok((PathBuf::from(name), Written { bytes: bytes.len() as u64, digest: blake3::hash(bytes) }))
 }

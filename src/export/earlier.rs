@@ -84,7 +84,11 @@ pub(super) fn look(directory: &Path, depth: Depth, known: &Stamps) -> Result<Fou
     match fs::symlink_metadata(directory) {
         Ok(metadata) if metadata.is_dir() => {}
         Ok(_) => return Err(occupied(Obstacle::NoDirectory)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(Found::Nothing),
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(Found::Nothing);
+        }
         Err(error) => return Err(ExportError::io("read", directory)(error)),
     }
     let names = names(directory)?;
@@ -93,8 +97,15 @@ pub(super) fn look(directory: &Path, depth: Depth, known: &Stamps) -> Result<Fou
     }
     match Marker::read(directory).map_err(ExportError::io("read", &directory.join(MARKER)))? {
         marker::Found::Marker(marker) if marker.state == State::Complete => {
-            let mut comparison =
-                Comparison { directory, marker: &marker, depth, known, stamps: Stamps::new(), unknown: Vec::new(), changed: Vec::new() };
+            let mut comparison = Comparison {
+                directory,
+                marker: &marker,
+                depth,
+                known,
+                stamps: Stamps::new(),
+                unknown: Vec::new(),
+                changed: Vec::new(),
+            };
             comparison.compare(Path::new(""))?;
             let Comparison { stamps, unknown, changed, .. } = comparison;
             if !unknown.is_empty() {
@@ -108,7 +119,11 @@ pub(super) fn look(directory: &Path, depth: Depth, known: &Stamps) -> Result<Fou
         marker::Found::Marker(_) | marker::Found::Unreadable => Err(occupied(Obstacle::Marker)),
         marker::Found::None => {
             let is_export = ALWAYS.iter().all(|always| names.iter().any(|name| name == always));
-            let strange: Vec<PathBuf> = names.into_iter().filter(|name| !is_export || !is_known(directory, name)).map(PathBuf::from).collect();
+            let strange: Vec<PathBuf> = names
+                .into_iter()
+                .filter(|name| !is_export || !is_known(directory, name))
+                .map(PathBuf::from)
+                .collect();
             match (is_export, strange.is_empty()) {
                 (true, true) => Ok(Found::WithoutMarker),
                 (true, false) => Err(occupied(Obstacle::NoList(strange))),
@@ -120,7 +135,9 @@ pub(super) fn look(directory: &Path, depth: Depth, known: &Stamps) -> Result<Fou
 
 /// The names in a directory, in their order.
 fn names(directory: &Path) -> Result<Vec<OsString>, ExportError> {
-    let entries = fs::read_dir(directory).and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>());
+    let entries = fs::read_dir(directory).and_then(|entries| {
+        entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()
+    });
     let mut names = entries.map_err(ExportError::io("read", directory))?;
     names.sort();
     Ok(names)
@@ -153,7 +170,11 @@ impl Comparison<'_> {
             if metadata.is_dir() && self.marker.directories.contains(&below) {
                 self.compare(&below)?;
             } else if let Some(written) = self.marker.files.get(&below) {
-                if metadata.is_file() && self.is_as_written(&below, written, Stamp::of(&metadata)).map_err(ExportError::io("read", &path))? {
+                if metadata.is_file()
+                    && self
+                        .is_as_written(&below, written, Stamp::of(&metadata))
+                        .map_err(ExportError::io("read", &path))?
+                {
                     self.stamps.insert(below, Stamp::of(&metadata));
                 } else {
                     self.changed.push(below);
@@ -193,7 +214,9 @@ fn open_file(path: &Path) -> io::Result<File> {
 pub(super) fn remove(directory: &Path, earlier: &Earlier) -> bool {
     for (below, stamp) in &earlier.stamps {
         let path = directory.join(below);
-        if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file() && Stamp::of(&metadata) == *stamp) {
+        if fs::symlink_metadata(&path)
+            .is_ok_and(|metadata| metadata.is_file() && Stamp::of(&metadata) == *stamp)
+        {
             let _kept_with_its_directory = fs::remove_file(&path);
         }
     }

@@ -102,7 +102,8 @@ impl Marker {
     }
 
     fn parse(text: &[u8]) -> Option<Marker> {
-        let text: Text = serde_json::from_slice(text).ok().filter(|text: &Text| text.version == VERSION)?;
+        let text: Text =
+            serde_json::from_slice(text).ok().filter(|text: &Text| text.version == VERSION)?;
         let file = |file: FileText| {
             let digest = blake3::Hash::from_hex(&file.blake3).ok()?;
             Some((below(&file.path)?, Written { bytes: file.bytes, digest }))
@@ -139,7 +140,8 @@ impl Marker {
         let mut file = OpenOptions::new().write(true).create_new(true).open(&next)?;
         // Where a file system has no locks, a writer is never taken to be gone.
         let _unsupported = file.try_lock();
-        let written = self.text().and_then(|text| file.write_all(&text)).and_then(|()| file.sync_all());
+        let written =
+            self.text().and_then(|text| file.write_all(&text)).and_then(|()| file.sync_all());
         if let Err(error) = written.and_then(|()| fs::rename(&next, directory.join(MARKER))) {
             let _half_written = fs::remove_file(&next);
             return Err(error);
@@ -165,7 +167,12 @@ pub(super) fn remove_half_written(directory: &Path) {
 fn lock_file(path: &Path) -> Option<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::NONBLOCK).bits();
     // For writing too, which a lock on a network file system asks for.
-    let file = OpenOptions::new().read(true).write(true).custom_flags(flags.cast_signed()).open(path).ok()?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(flags.cast_signed())
+        .open(path)
+        .ok()?;
     // Where there are no locks, nobody knows, and it stays.
     file.try_lock().is_ok().then_some(file)
 }
@@ -177,7 +184,9 @@ fn encoded(path: &Path) -> String {
         for char in piece.valid().chars() {
             if char == '%' || char.is_control() {
                 let mut bytes = [0; 4];
-                char.encode_utf8(&mut bytes).bytes().for_each(|byte| text.push_str(&format!("%{byte:02X}")));
+                char.encode_utf8(&mut bytes)
+                    .bytes()
+                    .for_each(|byte| text.push_str(&format!("%{byte:02X}")));
             } else {
                 text.push(char);
             }
@@ -202,7 +211,8 @@ fn below(text: &str) -> Option<PathBuf> {
         }
     }
     let path = PathBuf::from(OsString::from_vec(bytes));
-    let is_below = path.components().next().is_some() && path.components().all(|part| matches!(part, Component::Normal(_)));
+    let is_below = path.components().next().is_some()
+        && path.components().all(|part| matches!(part, Component::Normal(_)));
     is_below.then_some(path)
 }
 
@@ -213,7 +223,16 @@ mod tests {
 
     #[test]
     fn every_name_of_a_file_comes_back_from_a_marker() {
-        for name in [&b"plain"[..], b"a/b c/d", b"100%", b"%41", b"\xff\xfe", b"a\xffb", "学習\n".as_bytes(), b".hidden"] {
+        for name in [
+            &b"plain"[..],
+            b"a/b c/d",
+            b"100%",
+            b"%41",
+            b"\xff\xfe",
+            b"a\xffb",
+            "学習\n".as_bytes(),
+            b".hidden",
+        ] {
             let path = Path::new(OsStr::from_bytes(name));
             assert_eq!(below(&encoded(path)).as_deref(), Some(path), "{path:?}");
         }
@@ -221,17 +240,35 @@ mod tests {
 
     #[test]
     fn a_marker_never_names_a_file_outside_its_directory() {
-        for path in ["..", "../study.toml", "a/../../b", "/etc/passwd", "", "%2e%2e/x", "%2Fetc", "a/%2e%2e/%2e%2e/b", "%4", "%zz"] {
+        for path in [
+            "..",
+            "../study.toml",
+            "a/../../b",
+            "/etc/passwd",
+            "",
+            "%2e%2e/x",
+            "%2Fetc",
+            "a/%2e%2e/%2e%2e/b",
+            "%4",
+            "%zz",
+        ] {
             assert_eq!(below(path), None, "{path}");
-            let text = format!(r#"{{"version":1,"state":"complete","files":[],"directories":["{path}"]}}"#);
+            let text = format!(
+                r#"{{"version":1,"state":"complete","files":[],"directories":["{path}"]}}"#
+            );
             assert_eq!(Marker::parse(text.as_bytes()), None);
         }
     }
 
     #[test]
     fn a_marker_of_another_version_is_not_understood() {
-        let text = |version: u32| format!(r#"{{"version":{version},"state":"complete","files":[],"directories":[]}}"#);
-        assert!(Marker::parse(text(VERSION).as_bytes()).is_some() && Marker::parse(text(VERSION + 1).as_bytes()).is_none());
+        let text = |version: u32| {
+            format!(r#"{{"version":{version},"state":"complete","files":[],"directories":[]}}"#)
+        };
+        assert!(
+            Marker::parse(text(VERSION).as_bytes()).is_some()
+                && Marker::parse(text(VERSION + 1).as_bytes()).is_none()
+        );
     }
 
     #[test]
@@ -243,10 +280,14 @@ mod tests {
         assert!(lock(directory.path()).is_some());
         // The lock stays with the marker that takes the place of another.
         let first = Marker::draft().write(directory.path()).unwrap();
-        let second = Marker { state: State::Complete, ..Marker::draft() }.write(directory.path()).unwrap();
+        let second =
+            Marker { state: State::Complete, ..Marker::draft() }.write(directory.path()).unwrap();
         drop(first);
         assert!(lock(directory.path()).is_none());
         drop(second);
-        assert!(matches!(Marker::read(directory.path()).unwrap(), Found::Marker(Marker { state: State::Complete, .. })));
+        assert!(matches!(
+            Marker::read(directory.path()).unwrap(),
+            Found::Marker(Marker { state: State::Complete, .. })
+        ));
     }
 }

@@ -8,12 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::ExportError;
 use crate::arguments::{TaskKind, TrainerArguments};
 use crate::config::shown::{drives_a_terminal, one_line};
-use crate::device::Device;
-use crate::metric::Direction;
-use crate::params::Params;
+use crate::engine::seed_of;
 use crate::storage::sqlite;
-use crate::study::{Milestones, Program, StepClock, StudySpec, ValueRule};
-use crate::trial::Trial;
+use crate::study::device::Device;
+use crate::study::metric::Direction;
+use crate::study::params::Params;
+use crate::study::seed::SeedTree;
+use crate::study::spec::{Milestones, Program, StepClock, StudySpec, ValueRule};
+use crate::study::trial::Trial;
 
 /// A single training, complete: nothing in it depends on defaults that may change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,12 +65,17 @@ pub struct Recipe {
 
 impl Recipe {
     /// The recipe of a trial whose value was reported at `step`.
-    pub fn of(spec: &StudySpec, trial: &Trial, step: Option<u64>, milestones: Milestones) -> Result<Recipe, ExportError> {
+    pub fn of(
+        spec: &StudySpec,
+        trial: &Trial,
+        step: Option<u64>,
+        milestones: Milestones,
+    ) -> Result<Recipe, ExportError> {
         let mut recipe = Recipe {
             format: 1,
             study: spec.name.clone(),
             trial: trial.number.0,
-            seed: crate::seed::SeedTree::new(spec.seed).number(&format!("trial/{}", trial.number)),
+            seed: seed_of(SeedTree::new(spec.seed), trial),
             device: trial.device.clone().unwrap_or(Device::Cpu),
             metric: spec.objective().metric.clone(),
             direction: spec.direction(),
@@ -89,7 +96,10 @@ impl Recipe {
                 if let Some((first, until)) = continued(spec, trial, step) {
                     recipe.continued_after = Some(first);
                     values.retain(|key, _| ![EPOCHS, STEPS].contains(&key.as_str()));
-                    values.insert(if spec.step == StepClock::Step { STEPS } else { EPOCHS }.to_owned(), until.into());
+                    values.insert(
+                        if spec.step == StepClock::Step { STEPS } else { EPOCHS }.to_owned(),
+                        until.into(),
+                    );
                 }
                 recipe.trainer = to_toml(&complete(&values)?)?;
                 recipe.data = to_toml(data)?;
@@ -103,17 +113,37 @@ impl Recipe {
 
     /// The text of `best.toml`.
     pub fn to_text(&self) -> Result<String, ExportError> {
-        let body = toml::to_string_pretty(self).map_err(|error| ExportError::Format { file: "best.toml", why: error.to_string() })?;
+        let body = toml::to_string_pretty(self)
+            .map_err(|error| ExportError::Format { file: "best.toml", why: error.to_string() })?;
         // TOML takes control characters beyond ASCII as they are; a terminal does not. In strings in single quotes an escape is none.
-        let tame: String = body.chars().map(|char| if is_tame(char) { char.to_string() } else { format!("\\u{:04X}", u32::from(char)) }).collect();
-        let body = if tame != body && toml::from_str::<Recipe>(&tame).is_ok_and(|read| read == *self) { tame } else { body };
-        let value = self.value.map_or("no finite value".to_owned(), |value| format!("{} {value}", one_line(&self.metric)));
+        let tame: String = body
+            .chars()
+            .map(|char| {
+                if is_tame(char) { char.to_string() } else { format!("\\u{:04X}", u32::from(char)) }
+            })
+            .collect();
+        let body =
+            if tame != body && toml::from_str::<Recipe>(&tame).is_ok_and(|read| read == *self) {
+                tame
+            } else {
+                body
+            };
+        let value = self.value.map_or("no finite value".to_owned(), |value| {
+            format!("{} {value}", one_line(&self.metric))
+        });
         let again = match self.continued_after {
             _ if self.trainer.is_empty() => String::new(),
             None => "\n# `hpsearch train best.toml -o DIR` trains it again.".to_owned(),
-            Some(first) => format!("\n# {}\n# `hpsearch train best.toml -o DIR` trains one of the whole length.", not_the_same(self.clock, first)),
+            Some(first) => format!(
+                "\n# {}\n# `hpsearch train best.toml -o DIR` trains one of the whole length.",
+                not_the_same(self.clock, first)
+            ),
         };
-        Ok(format!("# Trial {} of study `{}`: {value}.{again}\n\n{body}", self.trial, one_line(&self.study)))
+        Ok(format!(
+            "# Trial {} of study `{}`: {value}.{again}\n\n{body}",
+            self.trial,
+            one_line(&self.study)
+        ))
     }
 
     /// The trainer's arguments as the trainer takes them.
@@ -128,12 +158,18 @@ impl Recipe {
 
     /// The command that uses its model.
     pub fn verb(&self) -> &'static str {
-        if TaskKind::of(&self.trainer_arguments()).is_of_encoders() { "hpsearch predict" } else { "hpsearch generate" }
+        if TaskKind::of(&self.trainer_arguments()).is_of_encoders() {
+            "hpsearch predict"
+        } else {
+            "hpsearch generate"
+        }
     }
 
     /// Data files whose content is not what it was.
     pub fn changed_files(&self) -> Vec<PathBuf> {
-        let changed = |(path, digest): &(&String, &String)| file_digest(Path::new(path)).is_none_or(|found| found != **digest);
+        let changed = |(path, digest): &(&String, &String)| {
+            file_digest(Path::new(path)).is_none_or(|found| found != **digest)
+        };
         self.digests.iter().filter(changed).map(|(path, _)| PathBuf::from(path)).collect()
     }
 }
@@ -162,27 +198,46 @@ pub fn continued(spec: &StudySpec, trial: &Trial, step: Option<u64>) -> Option<(
 
 /// Says that a training from the start differs from a trial that was continued.
 pub fn not_the_same(clock: StepClock, first: u64) -> String {
-    format!("It ended at {} {first} and was continued: its learning rate changed there, and a training from the start may differ.", clock.as_str())
+    format!(
+        "It ended at {} {first} and was continued: its learning rate changed there, and a training from the start may differ.",
+        clock.as_str()
+    )
 }
 
 /// A begun epoch counts.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a checked positive number, saturating")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a checked positive number, saturating"
+)]
 fn whole(epochs: f64) -> u64 {
     epochs.ceil() as u64
 }
 
 /// The study's arguments with the trial's own parameters.
-fn own_arguments(arguments: &BTreeMap<String, serde_json::Value>, trial: &Trial) -> BTreeMap<String, serde_json::Value> {
+fn own_arguments(
+    arguments: &BTreeMap<String, serde_json::Value>,
+    trial: &Trial,
+) -> BTreeMap<String, serde_json::Value> {
     let mut values = arguments.clone();
     values.extend(trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
     values
 }
 
 /// All arguments with their values, flat under their dotted names: a later hpsearch with other defaults trains the same.
-fn complete(values: &BTreeMap<String, serde_json::Value>) -> Result<BTreeMap<String, serde_json::Value>, ExportError> {
+fn complete(
+    values: &BTreeMap<String, serde_json::Value>,
+) -> Result<BTreeMap<String, serde_json::Value>, ExportError> {
     let failed = |why: String| ExportError::Format { file: "best.toml", why };
-    let resolved = TrainerArguments::resolve(values)
-        .map_err(|problems| failed(problems.iter().map(|problem| format!("{}: {}", problem.key, problem.message)).collect::<Vec<_>>().join("; ")))?;
+    let resolved = TrainerArguments::resolve(values).map_err(|problems| {
+        failed(
+            problems
+                .iter()
+                .map(|problem| format!("{}: {}", problem.key, problem.message))
+                .collect::<Vec<_>>()
+                .join("; "),
+        )
+    })?;
     let json = serde_json::to_value(&resolved).map_err(|error| failed(error.to_string()))?;
     let mut flat = BTreeMap::new();
     flatten("", &json, &mut flat);
@@ -201,23 +256,34 @@ fn flatten(prefix: &str, json: &serde_json::Value, into: &mut BTreeMap<String, s
     }
 }
 
-fn to_toml(values: &BTreeMap<String, serde_json::Value>) -> Result<BTreeMap<String, toml::Value>, ExportError> {
+fn to_toml(
+    values: &BTreeMap<String, serde_json::Value>,
+) -> Result<BTreeMap<String, toml::Value>, ExportError> {
     let convert = |(name, value): (&String, &serde_json::Value)| {
-        let value = toml::Value::try_from(value).map_err(|error| ExportError::Format { file: "best.toml", why: format!("{name}: {error}") })?;
+        let value = toml::Value::try_from(value).map_err(|error| ExportError::Format {
+            file: "best.toml",
+            why: format!("{name}: {error}"),
+        })?;
         Ok((name.clone(), value))
     };
     values.iter().filter(|(_, value)| !value.is_null()).map(convert).collect()
 }
 
 fn to_json(values: &BTreeMap<String, toml::Value>) -> BTreeMap<String, serde_json::Value> {
-    let convert = |(name, value): (&String, &toml::Value)| Some((name.clone(), serde_json::to_value(value).ok()?));
+    let convert = |(name, value): (&String, &toml::Value)| {
+        Some((name.clone(), serde_json::to_value(value).ok()?))
+    };
     values.iter().filter_map(convert).collect()
 }
 
-fn digests(data: &BTreeMap<String, serde_json::Value>) -> Result<BTreeMap<String, String>, ExportError> {
-    let files = ["train", "validation", "test"].into_iter().filter_map(|key| data.get(key)?.as_str());
+fn digests(
+    data: &BTreeMap<String, serde_json::Value>,
+) -> Result<BTreeMap<String, String>, ExportError> {
+    let files =
+        ["train", "validation", "test"].into_iter().filter_map(|key| data.get(key)?.as_str());
     let of = |path: &str| {
-        let bytes = sqlite::read_file(Path::new(path)).map_err(ExportError::io("read", Path::new(path)))?;
+        let bytes =
+            sqlite::read_file(Path::new(path)).map_err(ExportError::io("read", Path::new(path)))?;
         Ok((path.to_owned(), blake3::hash(&bytes).to_hex().to_string()))
     };
     files.map(of).collect()
@@ -230,23 +296,36 @@ fn file_digest(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Event;
-    use crate::space::Space;
-    use crate::time::Timestamp;
-    use crate::trial::{Origin, TrialNumber};
-    use crate::view::StudyView;
+    use crate::study::event::Event;
+    use crate::study::space::Space;
+    use crate::study::state::StudyView;
+    use crate::study::time::Timestamp;
+    use crate::study::trial::{Origin, TrialNumber};
     use proptest::prelude::*;
 
     fn spec(clock: StepClock, length: &str) -> StudySpec {
         let arguments = BTreeMap::from([(length.to_owned(), serde_json::Value::from(4))]);
-        let mut spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Trainer { arguments, data: BTreeMap::new() });
+        let mut spec = StudySpec::new(
+            "s",
+            "loss",
+            Direction::Minimize,
+            Space::default(),
+            Program::Trainer { arguments, data: BTreeMap::new() },
+        );
         spec.step = clock;
         spec
     }
 
     fn trial(spec: &StudySpec, until: Option<u64>) -> Trial {
         let mut view = StudyView::new(spec);
-        view.apply(Timestamp(0), &Event::TrialCreated { trial: TrialNumber(0), params: Params::new(), origin: Origin::Asked });
+        view.apply(
+            Timestamp(0),
+            &Event::TrialCreated {
+                trial: TrialNumber(0),
+                params: Params::new(),
+                origin: Origin::Asked,
+            },
+        );
         let mut trial = view.trials.swap_remove(0);
         trial.until = until;
         trial
@@ -257,7 +336,7 @@ mod tests {
         fn a_recipe_is_read_back_whatever_texts_it_holds(text in "[\\x00-\\x1f\\x7f-\\u{9f}\\u{2028}\\u{202e}'\"\\\\#\\[a-cé🙂\n]{0,12}", metric in "[\\x00-\\x1fa-c]{1,6}") {
             let mut spec = spec(StepClock::Step, "max_steps");
             spec.objectives[0].metric = metric;
-            spec.program = Program::Command { run: vec![text.clone(), "{x}".to_owned()], cwd: "/".into(), env: BTreeMap::new() };
+            spec.program = Program::Command { run: vec![text.clone(), "{x}".to_owned()], cwd: "/".into(), env: BTreeMap::new(), args: Default::default() };
             let mut trial = trial(&spec, None);
             trial.params.insert(text.clone(), text.as_str());
             trial.params.insert("plain", 1i64);
@@ -272,11 +351,27 @@ mod tests {
     }
 
     #[test]
+    fn a_run_of_the_final_comparison_has_the_seed_of_its_round() {
+        let spec = spec(StepClock::Step, "max_steps");
+        let mut raced = trial(&spec, None);
+        raced.origin = Origin::Race { of: TrialNumber(7), race: 0, round: 2 };
+        let seed =
+            |trial: &Trial| Recipe::of(&spec, trial, None, Milestones::default()).unwrap().seed;
+        assert_eq!(seed(&raced), SeedTree::new(spec.seed).number("race/0/2"));
+        assert_eq!(seed(&trial(&spec, None)), SeedTree::new(spec.seed).number("trial/0"));
+    }
+
+    #[test]
     fn a_continued_trial_is_as_long_as_it_became_and_says_that_it_may_differ() {
-        for (clock, key) in [(StepClock::Step, "max_steps"), (StepClock::Epoch, "num_train_epochs")] {
+        for (clock, key) in [(StepClock::Step, "max_steps"), (StepClock::Epoch, "num_train_epochs")]
+        {
             let spec = spec(clock, key);
-            let recipe = Recipe::of(&spec, &trial(&spec, Some(9)), Some(9), Milestones::default()).unwrap();
-            assert_eq!((recipe.trainer_arguments()[key].as_f64(), recipe.continued_after), (Some(9.0), Some(4)));
+            let recipe =
+                Recipe::of(&spec, &trial(&spec, Some(9)), Some(9), Milestones::default()).unwrap();
+            assert_eq!(
+                (recipe.trainer_arguments()[key].as_f64(), recipe.continued_after),
+                (Some(9.0), Some(4))
+            );
             let text = recipe.to_text().unwrap();
             assert!(text.contains("was continued") && !text.contains("trains it again"), "{text}");
             assert_eq!(toml::from_str::<Recipe>(&text).unwrap(), recipe);
@@ -286,8 +381,12 @@ mod tests {
     #[test]
     fn a_value_of_the_first_part_keeps_the_first_length() {
         let spec = spec(StepClock::Step, "max_steps");
-        let recipe = Recipe::of(&spec, &trial(&spec, Some(9)), Some(4), Milestones::default()).unwrap();
-        assert_eq!((recipe.trainer_arguments()["max_steps"].as_u64(), recipe.continued_after), (Some(4), None));
+        let recipe =
+            Recipe::of(&spec, &trial(&spec, Some(9)), Some(4), Milestones::default()).unwrap();
+        assert_eq!(
+            (recipe.trainer_arguments()["max_steps"].as_u64(), recipe.continued_after),
+            (Some(4), None)
+        );
         assert!(recipe.to_text().unwrap().contains("trains it again"));
     }
 }

@@ -61,14 +61,18 @@ impl Target {
     /// It is or holds something that is needed, lies in a trial's files, or cannot be a directory.
     pub fn new(path: &Path, needed: Vec<(Needed, PathBuf)>) -> Result<Target, ExportError> {
         let occupied = |why: Obstacle| ExportError::Occupied { path: path.to_owned(), why };
-        let absolute = |path: &Path| std::path::absolute(path).map_err(ExportError::io("find", path));
+        let absolute =
+            |path: &Path| std::path::absolute(path).map_err(ExportError::io("find", path));
         let whole = absolute(path)?;
         let resolved = match fs::symlink_metadata(&whole) {
             Ok(_) => fs::canonicalize(&whole).map_err(|_| occupied(Obstacle::NoDirectory))?,
             Err(_) if whole.file_name().is_none() => return Err(occupied(Obstacle::NoDirectory)),
             Err(_) => real(&whole),
         };
-        let needed = needed.into_iter().map(|(what, path)| Ok((what, real(&absolute(&path)?)))).collect::<Result<_, ExportError>>()?;
+        let needed = needed
+            .into_iter()
+            .map(|(what, path)| Ok((what, real(&absolute(&path)?))))
+            .collect::<Result<_, ExportError>>()?;
         let target = Target { path: resolved, needed };
         target.check_place()?;
         Ok(target)
@@ -86,11 +90,20 @@ impl Target {
     /// What stands in the way.
     pub fn check(&self) -> Result<(), ExportError> {
         earlier::look(&self.path, Depth::Sizes, &Stamps::new())?;
-        let parent = self.path.ancestors().skip(1).find(|parent| fs::symlink_metadata(parent).is_ok()).unwrap_or(&self.path);
+        let parent = self
+            .path
+            .ancestors()
+            .skip(1)
+            .find(|parent| fs::symlink_metadata(parent).is_ok())
+            .unwrap_or(&self.path);
         if !parent.is_dir() {
-            return Err(ExportError::Occupied { path: parent.to_owned(), why: Obstacle::NoDirectory });
+            return Err(ExportError::Occupied {
+                path: parent.to_owned(),
+                why: Obstacle::NoDirectory,
+            });
         }
-        rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).map_err(|error| ExportError::io("write to", parent)(error.into()))
+        rustix::fs::access(parent, rustix::fs::Access::WRITE_OK)
+            .map_err(|error| ExportError::io("write to", parent)(error.into()))
     }
 
     /// What lies there; `known` is what was compared before.
@@ -124,17 +137,21 @@ impl Target {
 /// Whether `path` is `directory` or lies in it, by whatever way: a directory that is mounted in two places is one.
 fn lies_in(path: &Path, directory: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
-    path.starts_with(directory) || identity(directory).is_some_and(|wanted| path.ancestors().any(|part| identity(part) == Some(wanted)))
+    path.starts_with(directory)
+        || identity(directory)
+            .is_some_and(|wanted| path.ancestors().any(|part| identity(part) == Some(wanted)))
 }
 
 /// The path with the links in it resolved, as far as it is there.
 fn real(path: &Path) -> PathBuf {
     match fs::canonicalize(path) {
         Ok(real) => real,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => match (path.parent(), path.file_name()) {
-            (Some(parent), Some(name)) if parent != Path::new("") => real(parent).join(name),
-            _ => path.to_owned(),
-        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            match (path.parent(), path.file_name()) {
+                (Some(parent), Some(name)) if parent != Path::new("") => real(parent).join(name),
+                _ => path.to_owned(),
+            }
+        }
         Err(_) => path.to_owned(),
     }
 }
@@ -146,7 +163,10 @@ mod tests {
 
     fn refusal(path: &Path, needed: &[(Needed, &Path)]) -> Option<String> {
         let needed = needed.iter().map(|(what, path)| (*what, path.to_path_buf())).collect();
-        Target::new(path, needed).and_then(|target| target.check()).err().map(|error| error.to_string())
+        Target::new(path, needed)
+            .and_then(|target| target.check())
+            .err()
+            .map(|error| error.to_string())
     }
 
     #[test]
@@ -174,9 +194,21 @@ mod tests {
             ".",
         ] {
             let refusal = refusal(&root.join(taken), needed);
-            assert!(refusal.as_ref().is_some_and(|text| text.contains("the store") || text.contains("files")), "{taken}: {refusal:?}");
+            assert!(
+                refusal
+                    .as_ref()
+                    .is_some_and(|text| text.contains("the store") || text.contains("files")),
+                "{taken}: {refusal:?}"
+            );
         }
-        for free in ["model", "project/model", "project/runs/model", "project/runs/files/model", "link/model", "project/new/deep/model"] {
+        for free in [
+            "model",
+            "project/model",
+            "project/runs/model",
+            "project/runs/files/model",
+            "link/model",
+            "project/new/deep/model",
+        ] {
             assert_eq!(refusal(&root.join(free), needed), None, "{free}");
         }
     }

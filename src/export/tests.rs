@@ -7,14 +7,14 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::event::Event;
-use crate::metric::Direction;
-use crate::params::Params;
-use crate::space::Space;
-use crate::study::{Milestones, Program};
-use crate::time::Timestamp;
-use crate::trial::{Origin, TrialNumber};
-use crate::view::StudyView;
+use crate::study::event::Event;
+use crate::study::metric::Direction;
+use crate::study::params::Params;
+use crate::study::space::Space;
+use crate::study::spec::{Milestones, Program};
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Origin, TrialNumber};
 
 /// A directory with a checkpoint of a command's.
 struct Place {
@@ -46,10 +46,22 @@ impl Place {
         self.export_with(Otherwise::Refuse, &mut |_, _| {})
     }
 
-    fn export_with(&self, otherwise: Otherwise, told: &mut dyn FnMut(u64, u64)) -> Result<Placed, ExportError> {
-        let spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
+    fn export_with(
+        &self,
+        otherwise: Otherwise,
+        told: &mut dyn FnMut(u64, u64),
+    ) -> Result<Placed, ExportError> {
+        let spec =
+            StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
         let mut view = StudyView::new(&spec);
-        view.apply(Timestamp(0), &Event::TrialCreated { trial: TrialNumber(0), params: Params::new(), origin: Origin::Asked });
+        view.apply(
+            Timestamp(0),
+            &Event::TrialCreated {
+                trial: TrialNumber(0),
+                params: Params::new(),
+                origin: Origin::Asked,
+            },
+        );
         let trial = view.trials.swap_remove(0);
         let checkpoint = self.path("checkpoint");
         let exported = Exported {
@@ -57,12 +69,14 @@ impl Place {
             trial: &trial,
             checkpoint: Some(&checkpoint),
             step: None,
+            holds: Holds::Value,
             metrics: Metrics::default(),
             recipe: Recipe::of(&spec, &trial, None, Milestones::default()).unwrap(),
             leaders: Vec::new(),
             quantized: None,
         };
-        let target = Target::new(&self.path("model"), vec![(Needed::Checkpoint, checkpoint.clone())])?;
+        let target =
+            Target::new(&self.path("model"), vec![(Needed::Checkpoint, checkpoint.clone())])?;
         write(&exported, &target, otherwise, told)
     }
 
@@ -83,7 +97,11 @@ impl Place {
             for entry in fs::read_dir(directory).unwrap().flatten() {
                 let path = entry.path();
                 let is_directory = entry.file_type().unwrap().is_dir();
-                into.push(format!("{}{}", path.strip_prefix(root).unwrap().to_string_lossy(), if is_directory { "/" } else { "" }));
+                into.push(format!(
+                    "{}{}",
+                    path.strip_prefix(root).unwrap().to_string_lossy(),
+                    if is_directory { "/" } else { "" }
+                ));
                 if is_directory {
                     walk(root, &path, into);
                 }
@@ -96,8 +114,11 @@ impl Place {
     }
 
     fn beside(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            fs::read_dir(self.path("")).unwrap().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<String> = fs::read_dir(self.path(""))
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
         names.sort();
         names
     }
@@ -111,20 +132,35 @@ fn an_export_replaces_an_export_and_leaves_nothing_beside_it() {
     let place = Place::new();
     place.put("checkpoint/inner/deep/more", "two");
     place.export().unwrap();
-    assert_eq!((place.read("model/weights"), place.read("model/inner/deep/more")), ("one".into(), "two".into()));
+    assert_eq!(
+        (place.read("model/weights"), place.read("model/inner/deep/more")),
+        ("one".into(), "two".into())
+    );
     place.put("checkpoint/weights", "three");
     fs::remove_dir_all(place.path("checkpoint/inner")).unwrap();
     let placed = place.export().unwrap();
-    assert_eq!((placed.directory, placed.kept, placed.refused.is_none()), (place.path("model"), Vec::<PathBuf>::new(), true));
+    assert_eq!(
+        (placed.directory, placed.kept, placed.refused.is_none()),
+        (place.path("model"), Vec::<PathBuf>::new(), true)
+    );
     assert_eq!(place.read("model/weights"), "three");
-    assert_eq!(place.tree_below("model"), [".hpsearch-export.json", "README.md", "best.toml", "metrics.json", "weights"]);
+    assert_eq!(
+        place.tree_below("model"),
+        [".hpsearch-export.json", "README.md", "best.toml", "metrics.json", "weights"]
+    );
     assert_eq!(place.beside(), ["checkpoint", "model"]);
 }
 
 #[test]
 fn a_directory_that_merely_holds_a_best_toml_is_refused() {
     let place = Place::new();
-    for name in ["model/best.toml", "model/study.toml", "model/runs/hpsearch.db", "model/train.py", "model/a/b"] {
+    for name in [
+        "model/best.toml",
+        "model/study.toml",
+        "model/runs/hpsearch.db",
+        "model/train.py",
+        "model/a/b",
+    ] {
         place.put(name, "mine");
     }
     let before = place.tree();
@@ -153,7 +189,10 @@ fn an_export_with_an_unknown_file_or_directory_is_refused_by_its_name() {
         let before = place.tree();
         let Obstacle::Unknown(names) = place.refusal() else { panic!("{unknown} is unknown") };
         assert!(Path::new(unknown).starts_with(&names[0]), "{unknown}: {names:?}");
-        assert_eq!((place.tree(), place.read(&format!("model/{unknown}"))), (before, "mine".into()));
+        assert_eq!(
+            (place.tree(), place.read(&format!("model/{unknown}"))),
+            (before, "mine".into())
+        );
     }
 }
 
@@ -164,7 +203,10 @@ fn an_export_whose_files_changed_is_refused() {
     for (name, text) in [("model/README.md", "my own words"), ("model/weights", "oen")] {
         let before = place.read(name);
         place.put(name, text);
-        assert_eq!(place.refusal(), Obstacle::Changed(vec![PathBuf::from(name.trim_start_matches("model/"))]));
+        assert_eq!(
+            place.refusal(),
+            Obstacle::Changed(vec![PathBuf::from(name.trim_start_matches("model/"))])
+        );
         assert_eq!(place.read(name), text);
         place.put(name, &before);
     }
@@ -173,7 +215,11 @@ fn an_export_whose_files_changed_is_refused() {
     place.export().unwrap();
     fs::remove_file(place.path("model/weights")).unwrap();
     symlink(place.path("checkpoint/weights"), place.path("model/weights")).unwrap();
-    assert_eq!(place.refusal(), Obstacle::Changed(vec!["weights".into()]), "a link is not what was written");
+    assert_eq!(
+        place.refusal(),
+        Obstacle::Changed(vec!["weights".into()]),
+        "a link is not what was written"
+    );
 }
 
 #[test]
@@ -187,15 +233,27 @@ fn a_damaged_marker_is_refused() {
 #[test]
 fn an_export_of_an_earlier_version_is_replaced_and_kept_since_nobody_knows_what_it_held() {
     let place = Place::new();
-    for name in ["best.toml", "metrics.json", "README.md", "model.safetensors", "config.json", "tokenizer.json"] {
+    for name in [
+        "best.toml",
+        "metrics.json",
+        "README.md",
+        "model.safetensors",
+        "config.json",
+        "tokenizer.json",
+    ] {
         place.put(&format!("model/{name}"), "old");
     }
     let placed = place.export().unwrap();
-    assert_eq!((placed.kept, place.read("model/weights")), (vec![place.path("model.old")], "one".into()));
+    assert_eq!(
+        (placed.kept, place.read("model/weights")),
+        (vec![place.path("model.old")], "one".into())
+    );
     assert_eq!(place.tree_below("model.old").len(), 6);
     for missing in ["best.toml", "metrics.json", "README.md"] {
         let place = Place::new();
-        for name in ["best.toml", "metrics.json", "README.md"].iter().filter(|name| **name != missing) {
+        for name in
+            ["best.toml", "metrics.json", "README.md"].iter().filter(|name| **name != missing)
+        {
             place.put(&format!("model/{name}"), "mine");
         }
         assert!(matches!(place.refusal(), Obstacle::NoExport(_)), "{missing}");
@@ -210,7 +268,12 @@ fn what_may_be_an_export_of_an_earlier_version_with_files_of_a_command_is_refuse
     }
     assert_eq!(place.refusal(), Obstacle::NoList(vec!["weights.pt".into()]));
     let message = place.export().unwrap_err().to_string();
-    assert!(message.contains("`weights.pt`") && message.contains("remove it yourself") && message.contains("choose another directory"), "{message}");
+    assert!(
+        message.contains("`weights.pt`")
+            && message.contains("remove it yourself")
+            && message.contains("choose another directory"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -224,7 +287,10 @@ fn what_is_put_into_the_old_export_while_the_new_one_is_written_survives() {
         }
     };
     let refused = place.export_with(Otherwise::Refuse, put);
-    assert!(matches!(refused, Err(ExportError::Occupied { why: Obstacle::Unknown(_), .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(ExportError::Occupied { why: Obstacle::Unknown(_), .. })),
+        "{refused:?}"
+    );
     assert_eq!(
         (place.read("model/notes.md"), place.read("model/weights"), place.beside()),
         ("mine".into(), "one".into(), vec!["checkpoint".into(), "model".into()])
@@ -250,7 +316,10 @@ fn an_export_that_may_not_replace_goes_beside_and_says_why() {
             }
         })
         .unwrap();
-    assert_eq!((placed.directory, place.read("model-3/late")), (place.path("model-4"), "mine".into()));
+    assert_eq!(
+        (placed.directory, place.read("model-3/late")),
+        (place.path("model-4"), "mine".into())
+    );
     assert_eq!(place.beside(), ["checkpoint", "model", "model-2", "model-3", "model-4"]);
 }
 
@@ -259,11 +328,18 @@ fn what_is_put_into_an_export_after_the_last_look_survives_its_removal() {
     let place = Place::new();
     place.export().unwrap();
     let (directory, known) = (place.path("model"), earlier::Stamps::new());
-    let earlier::Found::Export(seen) = earlier::look(&directory, earlier::Depth::Contents, &known).unwrap() else { panic!("it is an export") };
+    let earlier::Found::Export(seen) =
+        earlier::look(&directory, earlier::Depth::Contents, &known).unwrap()
+    else {
+        panic!("it is an export")
+    };
     place.put("model/notes.md", "mine");
     place.put("model/README.md", "my own words");
     assert!(!earlier::remove(&directory, &seen));
-    assert_eq!((place.read("model/notes.md"), place.read("model/README.md")), ("mine".into(), "my own words".into()));
+    assert_eq!(
+        (place.read("model/notes.md"), place.read("model/README.md")),
+        ("mine".into(), "my own words".into())
+    );
     assert!(!place.path("model/weights").exists());
 }
 
@@ -277,7 +353,10 @@ fn an_export_that_was_being_replaced_when_its_writer_died_is_put_back() {
     // This export fails, and the one before is there all the same.
     fs::rename(place.path("checkpoint"), place.path("away")).unwrap();
     assert!(place.export().is_err());
-    assert_eq!((place.read("model/weights"), place.beside()), ("one".into(), vec!["away".into(), "model".into()]));
+    assert_eq!(
+        (place.read("model/weights"), place.beside()),
+        ("one".into(), vec!["away".into(), "model".into()])
+    );
 }
 
 #[test]
@@ -288,7 +367,10 @@ fn where_directories_cannot_be_exchanged_the_old_one_is_aside_or_back() {
     let [model, new] = ["model", "new"].map(|name| place.path(name));
     let old = bundle::swap_in_two_steps(&new, &model, &model).unwrap();
     assert!(old.file_name().unwrap().to_str().unwrap().starts_with(".model.old-"));
-    assert_eq!((place.read("model/weights"), fs::read_to_string(old.join("weights")).unwrap()), ("new".into(), "one".into()));
+    assert_eq!(
+        (place.read("model/weights"), fs::read_to_string(old.join("weights")).unwrap()),
+        ("new".into(), "one".into())
+    );
     // Without the new one, the old one is where it was.
     assert!(bundle::swap_in_two_steps(&place.path("missing"), &model, &model).is_err());
     assert_eq!(place.read("model/weights"), "new");
@@ -317,7 +399,12 @@ fn what_dead_writers_left_is_removed_as_far_as_it_is_ours() {
     place.put(&format!(".other.draft-{DEAD}/mine"), "mine");
     place.put(&format!(".model.old-{}/mine", DEAD - 1), "mine");
     place.export().unwrap();
-    let mine = [".model.draft-99999998", ".model.draft-mine", ".model.old-99999998", ".other.draft-99999999"];
+    let mine = [
+        ".model.draft-99999998",
+        ".model.draft-mine",
+        ".model.old-99999998",
+        ".other.draft-99999999",
+    ];
     assert_eq!(place.beside(), [&mine[..], &["checkpoint", "model"]].concat());
     mine.iter().for_each(|name| assert_eq!(place.read(&format!("{name}/mine")), "mine"));
 }
@@ -329,7 +416,10 @@ fn an_old_export_that_somebody_put_files_into_before_its_writer_died_gets_a_name
     place.put("model/notes.md", "mine");
     fs::rename(place.path("model"), place.path(&format!(".model.draft-{DEAD}"))).unwrap();
     let placed = place.export().unwrap();
-    assert_eq!((placed.kept, place.read("model.old/notes.md")), (vec![place.path("model.old")], "mine".into()));
+    assert_eq!(
+        (placed.kept, place.read("model.old/notes.md")),
+        (vec![place.path("model.old")], "mine".into())
+    );
 }
 
 #[test]
@@ -365,20 +455,35 @@ fn exports_to_one_place_at_the_same_time_leave_one_whole_and_nothing_else() {
         }
     });
     assert_eq!(place.beside(), ["checkpoint", "model"]);
-    assert!(matches!(earlier::look(&place.path("model"), earlier::Depth::Contents, &earlier::Stamps::new()), Ok(earlier::Found::Export(_))));
+    assert!(matches!(
+        earlier::look(&place.path("model"), earlier::Depth::Contents, &earlier::Stamps::new()),
+        Ok(earlier::Found::Export(_))
+    ));
 }
 
 #[test]
 fn fifos_sockets_and_links_to_devices_are_left_out_and_told_of() {
     let place = Place::new();
-    rustix::fs::mknodat(rustix::fs::CWD, place.path("checkpoint/fifo"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        place.path("checkpoint/fifo"),
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )
+    .unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(place.path("checkpoint/socket")).unwrap();
     symlink("/dev/zero", place.path("checkpoint/zero")).unwrap();
     let placed = place.export().unwrap();
     let left_out: Vec<(PathBuf, LeftOut)> =
-        [("fifo", LeftOut::Fifo), ("socket", LeftOut::Socket), ("zero", LeftOut::Device)].map(|(name, why)| (name.into(), why)).into();
+        [("fifo", LeftOut::Fifo), ("socket", LeftOut::Socket), ("zero", LeftOut::Device)]
+            .map(|(name, why)| (name.into(), why))
+            .into();
     assert_eq!(placed.left_out, left_out);
-    assert_eq!(place.tree_below("model"), [".hpsearch-export.json", "README.md", "best.toml", "metrics.json", "weights"]);
+    assert_eq!(
+        place.tree_below("model"),
+        [".hpsearch-export.json", "README.md", "best.toml", "metrics.json", "weights"]
+    );
 }
 
 #[test]
@@ -397,7 +502,9 @@ fn links_to_files_and_directories_are_followed_and_circles_are_not() {
     place.put("shared/tokenizer", "words");
     place.put("shared/deep/vocabulary", "more words");
     fs::create_dir(place.path("checkpoint/inner")).unwrap();
-    for (target, link) in [(".", "here"), ("..", "up"), ("..", "inner/circle"), ("../..", "inner/far"), ("/", "root")] {
+    for (target, link) in
+        [(".", "here"), ("..", "up"), ("..", "inner/circle"), ("../..", "inner/far"), ("/", "root")]
+    {
         symlink(target, place.path("checkpoint").join(link)).unwrap();
     }
     symlink(place.path("shared/tokenizer"), place.path("checkpoint/tokenizer")).unwrap();
@@ -405,11 +512,18 @@ fn links_to_files_and_directories_are_followed_and_circles_are_not() {
     // It leads back only from inside.
     symlink(place.path("shared"), place.path("shared/deep/back")).unwrap();
     let placed = place.export().unwrap();
-    assert_eq!((place.read("model/tokenizer"), place.read("model/deep/vocabulary")), ("words".into(), "more words".into()));
+    assert_eq!(
+        (place.read("model/tokenizer"), place.read("model/deep/vocabulary")),
+        ("words".into(), "more words".into())
+    );
     assert!(!place.path("model/tokenizer").is_symlink() && !place.path("model/deep").is_symlink());
-    let left_out: Vec<String> = placed.left_out.iter().map(|(path, why)| format!("{}: {why}", path.display())).collect();
+    let left_out: Vec<String> =
+        placed.left_out.iter().map(|(path, why)| format!("{}: {why}", path.display())).collect();
     for circle in ["here", "up", "inner/circle", "inner/far", "root"] {
-        assert!(left_out.contains(&format!("{circle}: a link to a directory that holds it")), "{circle}: {left_out:?}");
+        assert!(
+            left_out.contains(&format!("{circle}: a link to a directory that holds it")),
+            "{circle}: {left_out:?}"
+        );
     }
     place.export().unwrap();
 }
@@ -440,11 +554,23 @@ fn names_that_are_no_utf8_stay_apart() {
 #[test]
 fn the_checkpoints_own_files_of_our_names_get_other_names() {
     let place = Place::new();
-    for name in ["README.md", "readme.MD", "metrics.json", "best.toml", ".hpsearch-export.json", "checkpoint-metrics.json", "inner/README.md"] {
+    for name in [
+        "README.md",
+        "readme.MD",
+        "metrics.json",
+        "best.toml",
+        ".hpsearch-export.json",
+        "checkpoint-metrics.json",
+        "inner/README.md",
+    ] {
         place.put(&format!("checkpoint/{name}"), name);
     }
     let placed = place.export().unwrap();
-    let renamed: Vec<String> = placed.renamed.iter().map(|(before, after)| format!("{} {}", before.display(), after.display())).collect();
+    let renamed: Vec<String> = placed
+        .renamed
+        .iter()
+        .map(|(before, after)| format!("{} {}", before.display(), after.display()))
+        .collect();
     assert_eq!(
         renamed,
         [
@@ -469,7 +595,9 @@ fn a_checkpoint_that_is_a_file_of_our_name_is_kept_under_another() {
     fs::remove_dir_all(place.path("checkpoint")).unwrap();
     fs::rename(place.path("ours"), place.path("checkpoint")).unwrap();
     assert_eq!(
-        contents::plan(&place.path("checkpoint/README.md"), contents::Kind::Command).unwrap().renamed,
+        contents::plan(&place.path("checkpoint/README.md"), contents::Kind::Command)
+            .unwrap()
+            .renamed,
         [("README.md".into(), "checkpoint-README.md".into())]
     );
 }
@@ -480,7 +608,10 @@ fn a_commands_own_digests_json_is_a_file_like_any_other() {
     place.put("checkpoint/digests.json", "[1, 2]");
     place.put("checkpoint/optimizer.safetensors", "moments");
     place.export().unwrap();
-    assert_eq!((place.read("model/digests.json"), place.read("model/optimizer.safetensors")), ("[1, 2]".into(), "moments".into()));
+    assert_eq!(
+        (place.read("model/digests.json"), place.read("model/optimizer.safetensors")),
+        ("[1, 2]".into(), "moments".into())
+    );
 }
 
 #[test]
@@ -502,7 +633,8 @@ fn holes_take_no_space_in_the_copy_and_progress_ends_at_the_whole() {
 fn a_file_that_grows_is_not_copied_for_ever() {
     use std::io::Write;
     let place = Place::new();
-    let mut growing = fs::OpenOptions::new().append(true).open(place.path("checkpoint/weights")).unwrap();
+    let mut growing =
+        fs::OpenOptions::new().append(true).open(place.path("checkpoint/weights")).unwrap();
     let mut told = 0;
     let refused = place.export_with(Otherwise::Refuse, &mut |_, _| {
         told += 1;
@@ -518,8 +650,14 @@ fn an_export_into_or_over_its_own_checkpoint_is_refused() {
     symlink("checkpoint", place.path("model")).unwrap();
     assert!(matches!(place.refusal(), Obstacle::Holds(Needed::Checkpoint, _)));
     fs::remove_file(place.path("model")).unwrap();
-    let target = Target::new(&place.path("checkpoint/model"), vec![(Needed::Checkpoint, place.path("checkpoint"))]);
-    assert!(matches!(target.unwrap_err(), ExportError::Occupied { why: Obstacle::LiesIn(Needed::Checkpoint, _), .. }));
+    let target = Target::new(
+        &place.path("checkpoint/model"),
+        vec![(Needed::Checkpoint, place.path("checkpoint"))],
+    );
+    assert!(matches!(
+        target.unwrap_err(),
+        ExportError::Occupied { why: Obstacle::LiesIn(Needed::Checkpoint, _), .. }
+    ));
 }
 
 #[test]
@@ -532,4 +670,60 @@ fn a_link_to_an_export_stays_a_link() {
     place.export().unwrap();
     assert!(place.path("model").is_symlink());
     assert_eq!((place.read("elsewhere/weights"), place.beside().len()), ("two".into(), 3));
+}
+
+#[test]
+fn a_model_trained_again_goes_beside_the_export_and_not_into_it() {
+    let place = Place::new();
+    place.export().unwrap();
+    assert_eq!(default_beside(&place.path("model")), place.path("model-trained"));
+    assert_eq!(default_beside(&place.path("model/.")), place.path("model-trained"));
+    assert_eq!(default_beside(&place.path("checkpoint")), place.path("checkpoint/trained"));
+    // So the export is still one that the next replaces.
+    place.put("model-trained/weights", "two");
+    place.export().unwrap();
+}
+
+#[test]
+fn the_card_names_the_task_that_the_model_was_trained_for() {
+    for (task, tag, words) in [
+        ("text-classification", None, "one label per text"),
+        (
+            "multi-label-classification",
+            Some("- multi-label-classification\n"),
+            "multi-label text classification",
+        ),
+        ("text-regression", Some("- text-regression\n"), "text regression"),
+    ] {
+        let arguments = [("task".to_owned(), serde_json::Value::from(task))].into();
+        let program = Program::Trainer { arguments, data: Default::default() };
+        let spec = StudySpec::new("s", "eval_loss", Direction::Minimize, Space::default(), program);
+        let mut view = StudyView::new(&spec);
+        view.apply(
+            Timestamp(0),
+            &Event::TrialCreated {
+                trial: TrialNumber(0),
+                params: Params::new(),
+                origin: Origin::Asked,
+            },
+        );
+        let exported = Exported {
+            spec: &spec,
+            trial: &view.trials[0],
+            checkpoint: None,
+            step: None,
+            holds: Holds::Value,
+            metrics: Metrics::default(),
+            recipe: Recipe::of(&spec, &view.trials[0], None, Milestones::default()).unwrap(),
+            leaders: Vec::new(),
+            quantized: None,
+        };
+        let card = card::card(&exported);
+        assert!(
+            card.contains("pipeline_tag: text-classification\n") && card.contains(words),
+            "{card}"
+        );
+        assert_eq!(card.contains("tags:\n- hpsearch\n- "), tag.is_some(), "{card}");
+        assert!(tag.is_none_or(|tag| card.contains(tag)), "{card}");
+    }
 }

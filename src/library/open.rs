@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use super::{Finished, StudyError};
 use crate::engine::{Assignment, Effect, Engine, Input, Outcome, Told};
-use crate::event::{AttemptEnd, Event};
-use crate::params::{Params, Value};
 use crate::runner::clock::Clock;
 use crate::runner::inline::{GoOn, TrialError};
 use crate::runner::lease::OwnLease;
 use crate::runner::{self, RunnerError};
 use crate::storage::{Storage, StoredStudy};
-use crate::trial::{AttemptNumber, LARGEST_STEP, Trial, TrialNumber};
-use crate::verdict::Verdict;
+use crate::study::decision::Verdict;
+use crate::study::event::{AttemptEnd, Event};
+use crate::study::params::{Params, Value};
+use crate::study::trial::{AttemptNumber, LARGEST_STEP, Trial, TrialNumber};
 
 /// How often the store is asked for requests from other terminals, at most.
 const LOOK: Duration = Duration::from_millis(100);
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(100);
 ///
 /// ```
 /// use hpsearch::{GoOn, Study};
-/// use hpsearch::study::PolicySpec;
+/// use hpsearch::study::spec::PolicySpec;
 ///
 /// let study = Study::minimize("decay", "loss")
 ///     .float("x", -5.0, 5.0)
@@ -89,7 +89,17 @@ impl OpenStudy {
         let engine = Engine::on_demand(study.spec.clone(), view).map_err(RunnerError::Engine)?;
         let clock = runner::clock_of(store.as_ref(), study.id)?;
         let (leaving, looked) = (BTreeSet::new(), Instant::now());
-        let mut session = Session { store, study, lease, engine, clock, leaving, outcome: None, looked, is_broken: false };
+        let mut session = Session {
+            store,
+            study,
+            lease,
+            engine,
+            clock,
+            leaving,
+            outcome: None,
+            looked,
+            is_broken: false,
+        };
         let host = runner::this_process().host;
         let requests = waiting.into_iter().map(|stored| (stored.id, stored.request)).collect();
         session.step(Input::Begin { pid: std::process::id(), host, requests })?;
@@ -110,7 +120,12 @@ impl OpenStudy {
             let effects = session.engine.ask(now).map_err(StudyError::Sampler)?;
             let (launched, _) = session.carry_out(effects)?;
             if let Some(assignment) = launched {
-                return Ok(Some(AskedTrial { session: Arc::clone(&self.session), assignment, verdict: None, told: false }));
+                return Ok(Some(AskedTrial {
+                    session: Arc::clone(&self.session),
+                    assignment,
+                    verdict: None,
+                    told: false,
+                }));
             }
             if session.outcome.is_some() || session.engine.view().paused.is_none() {
                 return Ok(None);
@@ -147,8 +162,12 @@ impl OpenStudy {
         let mut session = locked(&self.session);
         session.check()?;
         session.leave()?;
-        let interrupted = || Outcome::Interrupted("left by the program while trials were out".to_owned());
-        Ok(Finished { outcome: session.outcome.clone().unwrap_or_else(interrupted), view: session.engine.view().clone() })
+        let interrupted =
+            || Outcome::Interrupted("left by the program while trials were out".to_owned());
+        Ok(Finished {
+            outcome: session.outcome.clone().unwrap_or_else(interrupted),
+            view: session.engine.view().clone(),
+        })
     }
 }
 
@@ -165,7 +184,8 @@ impl AskedTrial {
 
     /// The numeric parameter `name`; an error names what is missing.
     pub fn number_of(&self, name: &str) -> Result<f64, TrialError> {
-        let missing = || TrialError(format!("there is no numeric parameter `{name}` in this trial"));
+        let missing =
+            || TrialError(format!("there is no numeric parameter `{name}` in this trial"));
         self.params().get(name).and_then(Value::as_number).ok_or_else(missing)
     }
 
@@ -197,14 +217,23 @@ impl AskedTrial {
     ///
     /// # Errors
     /// The store failed.
-    pub fn report_metrics(&mut self, step: u64, metrics: BTreeMap<String, f64>) -> Result<GoOn, StudyError> {
+    pub fn report_metrics(
+        &mut self,
+        step: u64,
+        metrics: BTreeMap<String, f64>,
+    ) -> Result<GoOn, StudyError> {
         if step > LARGEST_STEP {
             return Err(StudyError::Step { step });
         }
         let (trial, attempt) = self.key();
         let mut session = locked(&self.session);
         session.look()?;
-        let (_, verdict) = session.step(Input::Report { trial, attempt, step, metrics: metrics.into_iter().collect() })?;
+        let (_, verdict) = session.step(Input::Report {
+            trial,
+            attempt,
+            step,
+            metrics: metrics.into_iter().collect(),
+        })?;
         if let Some(verdict) = verdict.filter(|verdict| !matches!(verdict, Verdict::Continue(_))) {
             self.verdict.get_or_insert(verdict);
         }
@@ -258,10 +287,18 @@ impl Session {
     }
 
     /// Writes the events, and only then does the rest.
-    fn carry_out(&mut self, effects: Vec<Effect>) -> Result<(Option<Assignment>, Option<Verdict>), StudyError> {
-        let (events, others): (Vec<Effect>, Vec<Effect>) = effects.into_iter().partition(|effect| matches!(effect, Effect::Append(_)));
-        let events: Vec<Event> =
-            events.into_iter().filter_map(|effect| if let Effect::Append(event) = effect { Some(event) } else { None }).collect();
+    fn carry_out(
+        &mut self,
+        effects: Vec<Effect>,
+    ) -> Result<(Option<Assignment>, Option<Verdict>), StudyError> {
+        let (events, others): (Vec<Effect>, Vec<Effect>) =
+            effects.into_iter().partition(|effect| matches!(effect, Effect::Append(_)));
+        let events: Vec<Event> = events
+            .into_iter()
+            .filter_map(
+                |effect| if let Effect::Append(event) = effect { Some(event) } else { None },
+            )
+            .collect();
         if !events.is_empty() {
             let written = self.store.append(&self.lease, self.clock.now(), &events);
             self.is_broken |= written.is_err();
@@ -272,10 +309,15 @@ impl Session {
             match effect {
                 Effect::Launch(assignment) => launched = Some(assignment),
                 Effect::Answer { verdict, .. } => answered = Some(verdict),
-                Effect::Leave { trial, attempt } | Effect::Kill { trial, attempt } => drop(self.leaving.insert((trial, attempt))),
+                Effect::Leave { trial, attempt } | Effect::Kill { trial, attempt } => {
+                    self.leaving.insert((trial, attempt));
+                }
                 Effect::Finish(outcome) => self.outcome = Some(outcome),
                 // What a program saves is its own: it registers no checkpoints here.
-                Effect::Append(_) | Effect::Remove { .. } | Effect::Vacate { .. } => {}
+                Effect::Append(_)
+                | Effect::Examine { .. }
+                | Effect::Remove { .. }
+                | Effect::Vacate { .. } => {}
             }
         }
         Ok((launched, answered))

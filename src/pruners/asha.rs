@@ -8,16 +8,20 @@ use std::cell::RefCell;
 use self::foreseen::Place;
 use self::rungs::{Rung, Rungs};
 use super::{Case, Promotion, PromotionAsk, Pruner, PrunerEntry};
-use crate::history::History;
-use crate::metric::Score;
-use crate::policy::{OptionKind, OptionSpec, PolicyError};
-use crate::seed::StreamRng;
-use crate::study::{Milestones, PolicySpec};
-use crate::trial::{Trial, TrialNumber, TrialState};
-use crate::verdict::{Reason, Verdict};
+use crate::study::decision::{Reason, Verdict};
+use crate::study::history::History;
+use crate::study::metric::{Middle, Score};
+use crate::study::registry::{OptionKind, OptionSpec, PolicyError};
+use crate::study::seed::StreamRng;
+use crate::study::spec::{Milestones, PolicySpec};
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-pub(super) const MIN_RESOURCE: OptionSpec =
-    OptionSpec { name: "min_resource", kind: OptionKind::Int { min: 1, max: i64::MAX }, default: "1", summary: "clock value of the first rung" };
+pub(super) const MIN_RESOURCE: OptionSpec = OptionSpec {
+    name: "min_resource",
+    kind: OptionKind::Int { min: 1, max: i64::MAX },
+    default: "1",
+    summary: "clock value of the first rung",
+};
 
 pub(super) const MAX_RESOURCE: OptionSpec = OptionSpec {
     name: "max_resource",
@@ -58,18 +62,22 @@ pub(super) const RANK_BY: OptionSpec = OptionSpec {
     name: "rank_by",
     kind: OptionKind::Word(&["value", "end"]),
     default: "\"value\"",
-    summary: "rank trials by their values at a rung, or by the ends that curves and parameters of those that went on foretell",
+    summary: "rank trials by their values at a rung, or by final values forecast from the learning curves and parameters of those that continued",
 };
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "asha",
     aliases: &[],
     summary: "successive halving without waiting: at each rung the best third (`reduction_factor`) goes on",
-    // 2: ends are foretold by all accounts of them, each as likely as it is.
-    version: 2,
+    // 2: ends are foretold by all accounts of them, each as likely as it is; 3: the median of an even number of values is the mean of the
+    // two in the middle.
+    version: MEDIAN_SINCE,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR, RANK_BY, BRACKETS, MODE],
     build: |spec, budget| Asha::new(spec, budget).map(|asha| Box::new(asha) as Box<dyn Pruner>),
 };
+
+/// The version of the rules, of [`super::hyperband`] too, that takes the median of values.
+pub(super) const MEDIAN_SINCE: u32 = 3;
 
 /// What becomes of a trial at a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +103,7 @@ enum Mode {
 ///   `floor(n / eta)` are better, and always while n < eta. Equals share a rank, so a tie with the last one to go on
 ///   goes on too.
 /// - `rank_by = "end"`: where the curves and parameters of those that went on foretell ends better than values at the rung do
-///   ([`outlook`](crate::outlook)), trials are ranked by their foretold ends, the newest 400 of the rung; elsewhere nothing differs.
+///   ([`outlook`](crate::analysis::learning_curve)), trials are ranked by their foretold ends, the newest 400 of the rung; elsewhere nothing differs.
 /// - `mode = "promote"` (the paper's Algorithm 2): every trial pauses at its next rung. Whenever there is room, rungs are
 ///   searched from the top for one of the best `floor(n / eta)` that still waits there. Equals rank by number, so that
 ///   at any time exactly `floor(n / eta)` qualify (over time more are promoted, as better trials arrive after worse ones).
@@ -114,6 +122,7 @@ pub struct Asha {
     reduction_factor: u64,
     mode: Mode,
     by_end: bool,
+    middle: Middle,
     /// Upper ends of the brackets' shares of `[0, 1)`.
     shares: Vec<f64>,
     /// Who is at the rungs: a memo, it can be made again at any time.
@@ -127,7 +136,10 @@ impl Asha {
         let (asha, max_resource) = Asha::with_one_bracket(spec, budget)?;
         let (rungs, brackets) = (&asha.rungs, spec.count("brackets", 1).max(1));
         if brackets > (rungs.len() as u64).max(1) {
-            let why = format!("`{brackets}` brackets need as many rungs, and there are {} ({rungs:?})", rungs.len());
+            let why = format!(
+                "`{brackets}` brackets need as many rungs, and there are {} ({rungs:?})",
+                rungs.len()
+            );
             return Err(problem(spec, "brackets", why));
         }
         let shares = shares(&weights_of_entry(rungs, brackets, max_resource));
@@ -139,7 +151,9 @@ impl Asha {
     pub fn with_every_bracket(spec: &PolicySpec, budget: Option<u64>) -> Result<Self, PolicyError> {
         let (asha, max_resource) = Asha::with_one_bracket(spec, budget)?;
         let Some(max_resource) = max_resource else {
-            let why = "brackets are counted from the clock value of a full trial: write `max_resource`".to_owned();
+            let why =
+                "brackets are counted from the clock value of a full trial: write `max_resource`"
+                    .to_owned();
             return Err(problem(spec, "max_resource", why));
         };
         let next = asha.rungs.last().map(|rung| rung.saturating_mul(asha.reduction_factor));
@@ -149,15 +163,31 @@ impl Asha {
     }
 
     /// The ladder, and the clock values of a full trial.
-    fn with_one_bracket(spec: &PolicySpec, budget: Option<u64>) -> Result<(Self, Option<u64>), PolicyError> {
+    fn with_one_bracket(
+        spec: &PolicySpec,
+        budget: Option<u64>,
+    ) -> Result<(Self, Option<u64>), PolicyError> {
         let min_resource = spec.count("min_resource", 1).max(1);
-        let max_resource = spec.options.get("max_resource").and_then(serde_json::Value::as_u64).into_iter().chain(budget).min();
+        let max_resource = spec
+            .options
+            .get("max_resource")
+            .and_then(serde_json::Value::as_u64)
+            .into_iter()
+            .chain(budget)
+            .min();
         let reduction_factor = spec.count("reduction_factor", 3).max(2);
-        let rungs = rungs_below(max_resource, min_resource, spec.count("rung_factor", reduction_factor).max(2));
+        let rungs = rungs_below(
+            max_resource,
+            min_resource,
+            spec.count("rung_factor", reduction_factor).max(2),
+        );
         // A study of very short trials with the default ladder is let through: there is nothing to stop early.
-        let own_numbers = spec.options.contains_key("min_resource") || spec.options.contains_key("max_resource");
+        let own_numbers =
+            spec.options.contains_key("min_resource") || spec.options.contains_key("max_resource");
         if let (true, true, Some(max)) = (rungs.is_empty(), own_numbers, max_resource) {
-            let why = format!("the first rung `{min_resource}` is not below a full trial's `{max}`, so nothing is ever stopped");
+            let why = format!(
+                "the first rung `{min_resource}` is not below a full trial's `{max}`, so nothing is ever stopped"
+            );
             return Err(problem(spec, "min_resource", why));
         }
         let mode = if spec.word("mode", "stop") == "promote" { Mode::Promote } else { Mode::Stop };
@@ -169,7 +199,19 @@ impl Asha {
                 "ends are foretold from trials that went on, and with `mode = \"promote\"` all wait: leave out one of both".to_owned(),
             ));
         }
-        Ok((Asha { rungs, reduction_factor, mode, by_end, shares: vec![1.0], standing: RefCell::default() }, max_resource))
+        let middle = Middle::of_version(spec.version, MEDIAN_SINCE);
+        Ok((
+            Asha {
+                rungs,
+                reduction_factor,
+                mode,
+                by_end,
+                middle,
+                shares: vec![1.0],
+                standing: RefCell::default(),
+            },
+            max_resource,
+        ))
     }
 
     /// The bracket of `trial`. Multiples of the golden ratio, modulo 1, spread evenly at every length, so that the brackets
@@ -190,7 +232,13 @@ impl Asha {
     }
 
     /// Asks about a rung of the whole ladder as it is now in a bracket.
-    fn at_rung<T>(&self, history: History<'_>, bracket: usize, index: usize, ask: impl FnOnce(&Rung) -> T) -> Option<T> {
+    fn at_rung<T>(
+        &self,
+        history: History<'_>,
+        bracket: usize,
+        index: usize,
+        ask: impl FnOnce(&Rung) -> T,
+    ) -> Option<T> {
         let mut standing = self.standing.borrow_mut();
         standing.follow(history, |trial| (self.bracket(trial), self.rungs_of(trial)));
         standing.rung(bracket, index.checked_sub(bracket)?).map(ask)
@@ -199,50 +247,79 @@ impl Asha {
     /// The index of the highest rung that the report at `step` is the first to reach.
     fn reached(&self, trial: &Trial, step: u64) -> Option<usize> {
         let before = trial.curve.iter().rev().map(|(at, _)| *at).find(|at| *at < step);
-        let index = self.rungs.partition_point(|rung| *rung <= step).checked_sub(1).filter(|index| *index >= self.bracket(trial.number))?;
+        let index = self
+            .rungs
+            .partition_point(|rung| *rung <= step)
+            .checked_sub(1)
+            .filter(|index| *index >= self.bracket(trial.number))?;
         let rung = self.rungs[index];
         // A rerun that reports at other steps than the first run does not reach a rung twice.
-        let judged = trial.decisions.iter().any(|decision| decision.step >= rung && decision.step != step);
+        let judged =
+            trial.decisions.iter().any(|decision| decision.step >= rung && decision.step != step);
         (before.is_none_or(|before| before < rung) && !judged).then_some(index)
     }
 
     /// Its place by the end that is expected of it, where that says more than its value.
-    fn foreseen(&self, case: &Case<'_>, own: Score, index: usize, population: usize) -> Option<Place> {
+    fn foreseen(
+        &self,
+        case: &Case<'_>,
+        own: Score,
+        index: usize,
+        population: usize,
+    ) -> Option<Place> {
         if !self.by_end || self.survivors(population) == 0 || !own.loss().is_finite() {
             return None;
         }
         let bracket = self.bracket(case.trial.number);
-        foreseen::place(case, &self.rungs, index, |trial| self.bracket(trial) == bracket)
+        foreseen::place(case, &self.rungs, index, self.middle, |trial| {
+            self.bracket(trial) == bracket
+        })
     }
 
     fn survivors(&self, population: usize) -> u64 {
         population as u64 / self.reduction_factor
     }
 
-    fn judge_for_good(&self, population: usize, rank: u64, step: u64, told_by: Option<usize>) -> Verdict {
+    fn judge_for_good(
+        &self,
+        population: usize,
+        rank: u64,
+        at: &str,
+        told_by: Option<usize>,
+    ) -> Verdict {
         let survivors = self.survivors(population);
-        let by = told_by.map_or(String::new(), |went_on| format!(", by the ends that {went_on} that went on foretell"));
-        let place = format!("rank {rank} of {population} at step {step}{by}");
+        let by = told_by.map_or(String::new(), |went_on| {
+            format!(", by the ends that {went_on} that went on foretell")
+        });
+        let place = format!("rank {rank} of {population} at {at}{by}");
         if survivors == 0 {
             let first = self.reduction_factor - 1;
             return Verdict::Continue(Some(Reason(format!("{place}; the first {first} go on"))));
         }
-        let reason = Reason(format!("{place}; {survivors} {}", if survivors == 1 { "goes on" } else { "go on" }));
+        let reason = Reason(format!(
+            "{place}; {survivors} {}",
+            if survivors == 1 { "goes on" } else { "go on" }
+        ));
         if rank <= survivors { Verdict::Continue(Some(reason)) } else { Verdict::Stop(reason) }
     }
 
     /// The best trial that waits at a rung, if it may go on.
     fn promotable(&self, history: History<'_>, bracket: usize, index: usize) -> Option<Promotion> {
-        let waiting = |rung: &Rung| rung.best_waiting().map(|best| (best.1, rung.rank(best), rung.population()));
+        let waiting = |rung: &Rung| {
+            rung.best_waiting().map(|best| (best.1, rung.rank(best), rung.population()))
+        };
         let (trial, rank, population) = self.at_rung(history, bracket, index, waiting)??;
         let survivors = self.survivors(population);
         if rank > survivors {
             return None;
         }
         let (rung, next) = (self.rungs[index], self.rungs.get(index + 1).copied());
-        let place = format!("rank {rank} of {population} at rung {rung}; {survivors} {}", if survivors == 1 { "goes on" } else { "go on" });
+        let place = format!(
+            "rank {rank} of {population} at rung {rung}; {survivors} {}",
+            if survivors == 1 { "goes on" } else { "go on" }
+        );
         let reason = Reason(match next {
-            Some(next) => format!("{place} to step {next}"),
+            Some(next) => format!("{place} to {}", history.words().at(next)),
             None => format!("{place} to the end"),
         });
         Some(Promotion::Resume { trial, until: next, reason })
@@ -254,20 +331,26 @@ impl Pruner for Asha {
         let Case { history, trial, step, .. } = *case;
         let Some(index) = self.reached(trial, step) else { return Verdict::GO_ON };
         let Some(own) = history.score_at(trial, step) else { return Verdict::GO_ON };
+        let at = history.words().at(step);
         if own.loss().is_nan() {
-            return Verdict::Stop(Reason(format!("the value at step {step} is NaN")));
+            return Verdict::Stop(Reason(format!("the value at {at} is NaN")));
         }
         // Equals share a rank: nobody has a smaller number than 0.
         let standing = |rung: &Rung| (rung.population(), rung.rank((own, TrialNumber(0))));
-        let (population, rank) = self.at_rung(history, self.bracket(trial.number), index, standing).unwrap_or((1, 1));
+        let (population, rank) =
+            self.at_rung(history, self.bracket(trial.number), index, standing).unwrap_or((1, 1));
         match self.mode {
             Mode::Stop => match self.foreseen(case, own, index, population) {
-                Some(place) => self.judge_for_good(place.population, place.rank, step, Some(place.went_on)),
-                None => self.judge_for_good(population, rank, step, None),
+                Some(place) => {
+                    self.judge_for_good(place.population, place.rank, &at, Some(place.went_on))
+                }
+                None => self.judge_for_good(population, rank, &at, None),
             },
             Mode::Promote => {
                 let (rung, survivors) = (self.rungs[index], self.survivors(population));
-                Verdict::Pause(Reason(format!("rung {rung} reached with rank {rank} of {population}; the best {survivors} go on")))
+                Verdict::Pause(Reason(format!(
+                    "rung {rung} reached with rank {rank} of {population}; the best {survivors} go on"
+                )))
             }
         }
     }
@@ -278,26 +361,41 @@ impl Pruner for Asha {
         }
         (0..self.rungs.len()).rev().find_map(|index| {
             // A rung belongs to the brackets that begin at it or below.
-            (0..self.shares.len().min(index + 1)).find_map(|bracket| self.promotable(ask.history, bracket, index))
+            (0..self.shares.len().min(index + 1))
+                .find_map(|bracket| self.promotable(ask.history, bracket, index))
         })
     }
 
     fn conclude(&self, ask: &PromotionAsk<'_>) -> Option<Promotion> {
         let trials = ask.history.trials();
-        if self.mode == Mode::Stop || trials.iter().any(|trial| trial.state == TrialState::Complete) {
+        if self.mode == Mode::Stop || trials.iter().any(|trial| trial.state == TrialState::Complete)
+        {
             return None;
         }
         let waiting = |index: usize| {
-            let best = |bracket| self.at_rung(ask.history, bracket, index, Rung::best_waiting).flatten();
+            let best =
+                |bracket| self.at_rung(ask.history, bracket, index, Rung::best_waiting).flatten();
             (0..self.shares.len().min(index + 1)).filter_map(best).min()
         };
-        let (rung, (_, trial)) = (0..self.rungs.len()).rev().find_map(|index| waiting(index).map(|best| (self.rungs[index], best)))?;
-        let reason = Reason(format!("the best trial at rung {rung}, the highest that was reached, runs to its end: no other did"));
+        let (rung, (_, trial)) = (0..self.rungs.len())
+            .rev()
+            .find_map(|index| waiting(index).map(|best| (self.rungs[index], best)))?;
+        let reason = Reason(format!(
+            "the best trial at rung {rung}, the highest that was reached, runs to its end: no other did"
+        ));
         Some(Promotion::Resume { trial, until: None, reason })
     }
 
     fn milestones(&self, budget: Option<u64>) -> Milestones {
-        Milestones { every: None, at: self.rungs.iter().copied().filter(|rung| budget.is_none_or(|budget| *rung < budget)).collect() }
+        Milestones {
+            every: None,
+            at: self
+                .rungs
+                .iter()
+                .copied()
+                .filter(|rung| budget.is_none_or(|budget| *rung < budget))
+                .collect(),
+        }
     }
 
     fn first_rung(&self, trial: TrialNumber) -> Option<u64> {
@@ -318,8 +416,19 @@ fn rungs_below(max_resource: Option<u64>, min_resource: u64, factor: u64) -> Vec
 #[expect(clippy::cast_precision_loss, reason = "rungs and their number, for shares")]
 fn weights_of_entry(rungs: &[u64], brackets: u64, max_resource: Option<u64>) -> Vec<f64> {
     // Without a known end the ladder is as good as endless, and K / (K - s) is 1.
-    let levels = |skipped: usize| if max_resource.is_some() { (rungs.len() + 1) as f64 / (rungs.len() + 1 - skipped) as f64 } else { 1.0 };
-    rungs.iter().take(usize::try_from(brackets).unwrap_or(1)).enumerate().map(|(s, rung)| levels(s) / *rung as f64).collect()
+    let levels = |skipped: usize| {
+        if max_resource.is_some() {
+            (rungs.len() + 1) as f64 / (rungs.len() + 1 - skipped) as f64
+        } else {
+            1.0
+        }
+    };
+    rungs
+        .iter()
+        .take(usize::try_from(brackets).unwrap_or(1))
+        .enumerate()
+        .map(|(s, rung)| levels(s) / *rung as f64)
+        .collect()
 }
 
 /// How many trials Hyperband begins in each bracket, most first: `ceil(n / (s + 1) eta^s)` for s from n - 1 down to 0.

@@ -4,15 +4,15 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use super::{Case, Promotion, PromotionAsk, Pruner, PrunerEntry};
-use crate::history::History;
-use crate::metric::Direction;
-use crate::params::Params;
 use crate::samplers::conformance::trial_of;
-use crate::seed::SeedTree;
-use crate::space::Space;
-use crate::study::PolicySpec;
-use crate::trial::{Trial, TrialNumber, TrialState};
-use crate::verdict::Verdict;
+use crate::study::decision::Verdict;
+use crate::study::history::History;
+use crate::study::metric::Direction;
+use crate::study::params::Params;
+use crate::study::seed::SeedTree;
+use crate::study::space::Space;
+use crate::study::spec::PolicySpec;
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// Runs the suite with the options of `spec` (`entry.defaults()` for none). The error is a sentence about the first thing
 /// that does not hold.
@@ -70,7 +70,17 @@ impl Suite<'_> {
                 histories.push((0..12).map(|number| trial(number, state, curve)).collect());
             }
         }
-        histories.push((0..60).map(|number| trial(number, TrialState::ALL[pick(number, 6)], &curves[pick(number * 7, curves.len())])).collect());
+        histories.push(
+            (0..60)
+                .map(|number| {
+                    trial(
+                        number,
+                        TrialState::ALL[pick(number, 6)],
+                        &curves[pick(number * 7, curves.len())],
+                    )
+                })
+                .collect(),
+        );
         for history in histories {
             for curve in &curves {
                 for (step, _) in curve.iter().chain(&[(0, 0.0), (2, 0.0)]) {
@@ -83,13 +93,18 @@ impl Suite<'_> {
     }
 
     fn the_best_is_never_stopped(&self) -> Result<(), String> {
-        let others: Vec<Trial> = (0..30).map(|number| trial(number, finished(number), &wavy_curve(number, self.direction))).collect();
+        let others: Vec<Trial> = (0..30)
+            .map(|number| trial(number, finished(number), &wavy_curve(number, self.direction)))
+            .collect();
         for number in 0..others.len() {
             // As good as the best at every step: equal to it.
-            let best: Vec<(u64, f64)> = (1..=BUDGET).map(|step| (step, self.best_at(&others, step))).collect();
+            let best: Vec<(u64, f64)> =
+                (1..=BUDGET).map(|step| (step, self.best_at(&others, step))).collect();
             for upto in 1..=best.len() {
                 let (step, value) = best[upto - 1];
-                if let Verdict::Stop(reason) = self.verdict(&others[..number], &best[..upto], step)? {
+                if let Verdict::Stop(reason) =
+                    self.verdict(&others[..number], &best[..upto], step)?
+                {
                     return self.fails(format!("the best trial ({value} at step {step}, after {number} others) was stopped: {reason}"));
                 }
             }
@@ -100,11 +115,14 @@ impl Suite<'_> {
     fn worse_is_never_treated_better(&self) -> Result<(), String> {
         let losses = [f64::NEG_INFINITY, -1.0, 0.2, 0.5, 0.8, 9.0, f64::INFINITY, f64::NAN];
         for count in [0, 1, 2, 5, 30] {
-            let others: Vec<Trial> = (0..count).map(|number| trial(number, finished(number), &wavy_curve(number, self.direction))).collect();
+            let others: Vec<Trial> = (0..count)
+                .map(|number| trial(number, finished(number), &wavy_curve(number, self.direction)))
+                .collect();
             for step in 1..=BUDGET {
                 let mut mildest = 0;
                 for loss in losses {
-                    let curve: Vec<(u64, f64)> = (1..=step).map(|at| (at, self.direction.loss(loss))).collect();
+                    let curve: Vec<(u64, f64)> =
+                        (1..=step).map(|at| (at, self.direction.loss(loss))).collect();
                     let severity = severity(&self.verdict(&others, &curve, step)?);
                     if severity < mildest {
                         return self.fails(format!("at step {step} after {count} others a loss of {loss} fares better than a smaller one"));
@@ -121,8 +139,13 @@ impl Suite<'_> {
         let mut trials: Vec<Trial> = (0..60)
             .map(|number| {
                 let steps = [1, 3, 9, 27][pick(number, 4)];
-                let state = if pick(number * 5, 7) == 0 { TrialState::ALL[pick(number, 6)] } else { TrialState::Paused };
-                let curve: Vec<(u64, f64)> = wavy_curve(number, self.direction).into_iter().take(steps).collect();
+                let state = if pick(number * 5, 7) == 0 {
+                    TrialState::ALL[pick(number, 6)]
+                } else {
+                    TrialState::Paused
+                };
+                let curve: Vec<(u64, f64)> =
+                    wavy_curve(number, self.direction).into_iter().take(steps).collect();
                 let nan = vec![(1, f64::NAN)];
                 trial(number, state, if pick(number, 11) == 0 { &nan } else { &curve })
             })
@@ -138,32 +161,52 @@ impl Suite<'_> {
         for budget in [Some(1), Some(2), Some(10), Some(BUDGET), Some(u64::MAX), None] {
             let milestones = self.pruner.milestones(budget);
             let ascend = milestones.at.windows(2).all(|pair| pair[0] < pair[1]);
-            let within = milestones.at.iter().all(|step| budget.is_none_or(|budget| *step <= budget));
+            let within =
+                milestones.at.iter().all(|step| budget.is_none_or(|budget| *step <= budget));
             if !ascend || !within || milestones.every == Some(0) {
-                return self.fails(format!("the milestones of a trial of {budget:?} steps are {milestones:?}"));
+                return self.fails(format!(
+                    "the milestones of a trial of {budget:?} steps are {milestones:?}"
+                ));
             }
         }
         for number in 0..30 {
             let first = self.pruner.first_rung(TrialNumber(number));
-            if first.is_some_and(|rung| rung == 0 || !self.pruner.milestones(Some(BUDGET)).at.contains(&rung)) {
-                return self.fails(format!("trial {number} pauses first at {first:?}, which is no milestone"));
+            if first.is_some_and(|rung| {
+                rung == 0 || !self.pruner.milestones(Some(BUDGET)).at.contains(&rung)
+            }) {
+                return self.fails(format!(
+                    "trial {number} pauses first at {first:?}, which is no milestone"
+                ));
             }
         }
         Ok(())
     }
 
     /// The verdict on a running trial with `curve`, asked for twice.
-    fn verdict(&self, others: &[Trial], curve: &[(u64, f64)], step: u64) -> Result<Verdict, String> {
+    fn verdict(
+        &self,
+        others: &[Trial],
+        curve: &[(u64, f64)],
+        step: u64,
+    ) -> Result<Verdict, String> {
         let mut trials = others.to_vec();
         trials.push(trial(others.len() as u64, TrialState::Running, curve));
-        let case = Case { space: &Space::default(), history: History::of(&trials, self.direction), trial: &trials[others.len()], step };
+        let case = Case {
+            space: &Space::default(),
+            history: History::of(&trials, self.direction),
+            trial: &trials[others.len()],
+            step,
+        };
         let verdict = self.pruner.judge(&case);
         if verdict != self.pruner.judge(&case) {
             return self.fails(format!("the same case at step {step} had two verdicts"));
         }
         self.reasons.borrow_mut().extend(verdict.reason().map(|reason| reason.0.clone()));
         if verdict.reason().is_some_and(|reason| reason.0.is_empty()) {
-            return self.fails(format!("the verdict `{}` at step {step} has an empty reason", verdict.word()));
+            return self.fails(format!(
+                "the verdict `{}` at step {step} has an empty reason",
+                verdict.word()
+            ));
         }
         Ok(verdict)
     }
@@ -179,15 +222,26 @@ impl Suite<'_> {
         self.check_promotion(trials, promotion)
     }
 
-    fn check_promotion(&self, trials: &[Trial], promotion: Option<Promotion>) -> Result<Option<TrialNumber>, String> {
+    fn check_promotion(
+        &self,
+        trials: &[Trial],
+        promotion: Option<Promotion>,
+    ) -> Result<Option<TrialNumber>, String> {
         match promotion {
             None => Ok(None),
             Some(Promotion::Clone { from, .. }) if from.index() < trials.len() => Ok(Some(from)),
-            Some(Promotion::Clone { from, .. }) => self.fails(format!("trial {from} is cloned, and there is none")),
+            Some(Promotion::Clone { from, .. }) => {
+                self.fails(format!("trial {from} is cloned, and there is none"))
+            }
             Some(Promotion::Resume { trial: number, until, .. }) => {
-                let Some(trial) = trials.get(number.index()) else { return self.fails(format!("trial {number} is promoted, and there is none")) };
+                let Some(trial) = trials.get(number.index()) else {
+                    return self.fails(format!("trial {number} is promoted, and there is none"));
+                };
                 let (last, value) = trial.last().unwrap_or((0, f64::NAN));
-                if trial.state != TrialState::Paused || value.is_nan() || until.is_some_and(|until| until <= last) {
+                if trial.state != TrialState::Paused
+                    || value.is_nan()
+                    || until.is_some_and(|until| until <= last)
+                {
                     let state = trial.state.as_str();
                     return self.fails(format!("trial {number}, {state} with {value} at step {last}, is promoted to {until:?}"));
                 }

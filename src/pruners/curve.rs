@@ -5,15 +5,17 @@ mod forecast;
 use self::forecast::{Expected, Forecast};
 use super::asha::{Asha, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
 use super::{Case, Pruner, PrunerEntry};
-use crate::policy::{OptionKind, OptionSpec, PolicyError};
-use crate::study::{Milestones, PolicySpec};
-use crate::verdict::{Reason, Verdict};
+use crate::study::decision::{Reason, Verdict};
+use crate::study::metric::Middle;
+use crate::study::registry::{OptionKind, OptionSpec, PolicyError};
+use crate::study::spec::{Milestones, PolicySpec};
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "curve",
     aliases: &[],
     summary: "as asha, and stops what the curves of other trials do not let expect to end better than the best",
-    version: 1,
+    // 2: the median of an even number of values is the mean of the two in the middle.
+    version: MEDIAN_SINCE,
     options: &[
         MIN_RESOURCE,
         MAX_RESOURCE,
@@ -35,6 +37,9 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     build: |spec, budget| Ok(Box::new(Curve::new(spec, budget)?)),
 };
 
+/// The version of the rules that takes the median of values.
+const MEDIAN_SINCE: u32 = 2;
+
 /// Two rules, either of which stops a trial:
 ///
 /// - [`Asha`]'s in the mode that stops. Against a good sampler it is too mild: whatever the sampler proposes late is among
@@ -53,6 +58,7 @@ pub struct Curve {
     first_forecast: u64,
     probability: f64,
     startup_trials: u64,
+    middle: Middle,
 }
 
 impl Curve {
@@ -60,8 +66,14 @@ impl Curve {
     pub fn new(spec: &PolicySpec, budget: Option<u64>) -> Result<Self, PolicyError> {
         let written = spec.options.get("max_resource").and_then(serde_json::Value::as_u64);
         let Some(end) = written.into_iter().chain(budget).min() else {
-            let why = "curves are foretold up to the clock value of a full trial: write `max_resource`".to_owned();
-            return Err(PolicyError::Option { policy: ENTRY.name.to_owned(), option: "max_resource".to_owned(), why });
+            let why =
+                "curves are foretold up to the clock value of a full trial: write `max_resource`"
+                    .to_owned();
+            return Err(PolicyError::Option {
+                policy: ENTRY.name.to_owned(),
+                option: "max_resource".to_owned(),
+                why,
+            });
         };
         let first = spec.count("min_resource", 1).max(1);
         Ok(Curve {
@@ -70,6 +82,7 @@ impl Curve {
             first_forecast: first.saturating_mul(spec.count("reduction_factor", 3).max(2)),
             probability: spec.float("probability", 0.02),
             startup_trials: spec.count("n_startup_trials", 3),
+            middle: Middle::of_version(spec.version, MEDIAN_SINCE),
         })
     }
 
@@ -78,28 +91,59 @@ impl Curve {
         let before = case.trial.curve.iter().rev().map(|(at, _)| *at).find(|at| *at < case.step);
         let reached = self.ladder.iter().rev().find(|rung| **rung <= case.step);
         let end = self.ladder.last().copied().unwrap_or(0);
-        case.step >= self.first_forecast && case.step < end && reached.is_some_and(|rung| before.is_none_or(|before| before < *rung))
+        case.step >= self.first_forecast
+            && case.step < end
+            && reached.is_some_and(|rung| before.is_none_or(|before| before < *rung))
     }
 
     /// The verdict on the forecast, where there is one.
     fn judge_forecast(&self, case: &Case<'_>) -> Verdict {
         let Case { history, trial, step, .. } = *case;
-        let finals = || history.trials().iter().filter_map(|other| history.final_score(other)).filter(|score| !score.loss().is_nan());
-        let (Some(best), Some(own), true) = (finals().min(), history.score_at(trial, step), self.is_due(case)) else { return Verdict::GO_ON };
+        let finals = || {
+            history
+                .trials()
+                .iter()
+                .filter_map(|other| history.final_score(other))
+                .filter(|score| !score.loss().is_nan())
+        };
+        let (Some(best), Some(own), true) =
+            (finals().min(), history.score_at(trial, step), self.is_due(case))
+        else {
+            return Verdict::GO_ON;
+        };
         let mut others = history.trials().iter().filter(|other| other.number != trial.number);
-        let mut leads = || others.all(|other| history.best_until(other, step).is_none_or(|score| score >= own));
-        if (finals().count() as u64) < self.startup_trials || history.best_until(trial, step).is_some_and(|score| score <= best) || leads() {
+        let mut leads =
+            || others.all(|other| history.best_until(other, step).is_none_or(|score| score >= own));
+        if (finals().count() as u64) < self.startup_trials
+            || history.best_until(trial, step).is_some_and(|score| score <= best)
+            || leads()
+        {
             return Verdict::GO_ON;
         }
-        let Some(expected) = Forecast::new(history, trial.number, &self.ladder).expected(history, trial, step) else { return Verdict::GO_ON };
+        let Some(expected) = Forecast::new(history, trial.number, &self.ladder, self.middle)
+            .expected(history, trial, step)
+        else {
+            return Verdict::GO_ON;
+        };
         let probability = probability_below(best.loss(), expected);
         let value = |loss: f64| shown(history.direction().loss(loss), expected.deviation);
-        let forecast = format!("expected to end at {} +- {}", value(expected.mean), shown(expected.deviation, expected.deviation));
-        let against = format!("better than the best, {}, with probability {probability:.3}", value(best.loss()));
+        let forecast = format!(
+            "expected to end at {} +- {}",
+            value(expected.mean),
+            shown(expected.deviation, expected.deviation)
+        );
+        let against = format!(
+            "better than the best, {}, with probability {probability:.3}",
+            value(best.loss())
+        );
+        let at = history.words().at(step);
         if probability < self.probability {
-            Verdict::Stop(Reason(format!("at step {step} {forecast}: {against}, less than {}", self.probability)))
+            Verdict::Stop(Reason(format!(
+                "at {at} {forecast}: {against}, less than {}",
+                self.probability
+            )))
         } else {
-            Verdict::Continue(Some(Reason(format!("at step {step} {forecast}: {against}"))))
+            Verdict::Continue(Some(Reason(format!("at {at} {forecast}: {against}"))))
         }
     }
 }
@@ -107,8 +151,11 @@ impl Curve {
 impl Pruner for Curve {
     fn judge(&self, case: &Case<'_>) -> Verdict {
         match (self.halving.judge(case), self.judge_forecast(case)) {
-            (Verdict::Continue(Some(rank)), Verdict::Continue(Some(forecast))) => Verdict::Continue(Some(Reason(format!("{rank}; {forecast}")))),
-            (Verdict::Continue(None), forecast) | (Verdict::Continue(_), forecast @ Verdict::Stop(_)) => forecast,
+            (Verdict::Continue(Some(rank)), Verdict::Continue(Some(forecast))) => {
+                Verdict::Continue(Some(Reason(format!("{rank}; {forecast}"))))
+            }
+            (Verdict::Continue(None), forecast)
+            | (Verdict::Continue(_), forecast @ Verdict::Stop(_)) => forecast,
             (halving, _) => halving,
         }
     }
@@ -116,7 +163,9 @@ impl Pruner for Curve {
     fn milestones(&self, budget: Option<u64>) -> Milestones {
         let mut at = self.halving.milestones(budget).at;
         let end = self.ladder.last().copied().unwrap_or(0).min(budget.unwrap_or(u64::MAX));
-        at.extend(self.ladder.iter().copied().filter(|step| *step >= self.first_forecast && *step < end));
+        at.extend(
+            self.ladder.iter().copied().filter(|step| *step >= self.first_forecast && *step < end),
+        );
         at.sort_unstable();
         at.dedup();
         Milestones { every: None, at }
@@ -131,11 +180,19 @@ fn ladder(first: u64, end: u64) -> Vec<u64> {
 }
 
 fn probability_below(loss: f64, expected: Expected) -> f64 {
-    0.5 * libm::erfc((expected.mean - loss) / expected.deviation.max(f64::MIN_POSITIVE) / std::f64::consts::SQRT_2)
+    0.5 * libm::erfc(
+        (expected.mean - loss)
+            / expected.deviation.max(f64::MIN_POSITIVE)
+            / std::f64::consts::SQRT_2,
+    )
 }
 
 /// A number with as many places as its deviation has a meaning in.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number of places, clamped")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a small number of places, clamped"
+)]
 fn shown(value: f64, deviation: f64) -> String {
     let places = (1.0 - deviation.abs().log10().floor()).clamp(0.0, 12.0) as usize;
     format!("{value:.places$}")
@@ -144,59 +201,98 @@ fn shown(value: f64, deviation: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::History;
-    use crate::metric::Direction;
-    use crate::params::Params;
     use crate::pruners::conformance;
     use crate::samplers::conformance::trial_of;
-    use crate::space::Space;
-    use crate::trial::{Trial, TrialState};
+    use crate::study::history::History;
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
+    use crate::study::space::Space;
+    use crate::study::trial::{Trial, TrialState};
 
     fn curve(options: &[(&str, serde_json::Value)], budget: u64) -> Curve {
-        Curve::new(&options.iter().fold(ENTRY.defaults(), |spec, (key, value)| spec.with(key, value.clone())), Some(budget)).unwrap()
+        Curve::new(
+            &options
+                .iter()
+                .fold(ENTRY.defaults(), |spec, (key, value)| spec.with(key, value.clone())),
+            Some(budget),
+        )
+        .unwrap()
     }
 
     /// Complete trials that end at 0.5 and more; trial 12 runs.
     fn study(own: impl Fn(u64) -> f64, upto: u64, direction: Direction) -> Vec<Trial> {
-        let reports = |loss: &dyn Fn(u64) -> f64, upto| (1..=upto).map(|step| (step, direction.loss(loss(step)))).collect::<Vec<_>>();
+        let reports = |loss: &dyn Fn(u64) -> f64, upto| {
+            (1..=upto).map(|step| (step, direction.loss(loss(step)))).collect::<Vec<_>>()
+        };
         let other = |number: u64| {
             let end = 0.5 + 0.02 * number as f64;
             let curve = reports(&|step| end + 1.0 / step as f64, 30);
             let value = curve.last().map(|(_, value)| *value);
             Trial { curve, ..trial_of(number, Params::new(), TrialState::Complete, value) }
         };
-        let running = Trial { curve: reports(&own, upto), ..trial_of(12, Params::new(), TrialState::Running, None) };
+        let running = Trial {
+            curve: reports(&own, upto),
+            ..trial_of(12, Params::new(), TrialState::Running, None)
+        };
         (0..12).map(other).chain([running]).collect()
     }
 
     fn judge(curve: &Curve, trials: &[Trial], direction: Direction) -> Verdict {
         let trial = trials.last().unwrap();
-        curve.judge_forecast(&Case { space: &Space::default(), history: History::of(trials, direction), trial, step: trial.last().unwrap().0 })
+        curve.judge_forecast(&Case {
+            space: &Space::default(),
+            history: History::of(trials, direction),
+            trial,
+            step: trial.last().unwrap().0,
+        })
     }
 
     #[test]
     fn a_trial_that_falls_behind_stops_and_one_that_falls_faster_goes_on() {
         let rule = curve(&[], 30);
         for direction in [Direction::Minimize, Direction::Maximize] {
-            let slow = judge(&rule, &study(|step| 1.1 + 0.5 / step as f64, 8, direction), direction);
+            let slow =
+                judge(&rule, &study(|step| 1.1 + 0.5 / step as f64, 8, direction), direction);
             assert_eq!(slow.word(), "stop", "{slow:?}");
             // Worse than the best at this step, and on its way to a better end.
-            let steep = judge(&rule, &study(|step| 0.2 + 4.0 / step as f64, 8, direction), direction);
+            let steep =
+                judge(&rule, &study(|step| 0.2 + 4.0 / step as f64, 8, direction), direction);
             assert!(matches!(steep, Verdict::Continue(Some(_))), "{steep:?}");
         }
-        let Verdict::Stop(reason) = judge(&rule, &study(|step| 1.1 + 0.5 / step as f64, 8, Direction::Minimize), Direction::Minimize) else {
-            panic!()
-        };
-        let words = ["at step 8 expected to end at 0.96", ": better than the best, 0.53", ", with probability 0.000, less than 0.02"];
-        assert!(words.iter().all(|part| reason.0.contains(part)), "{reason}");
+        // The median of twelve trials is the mean of two; studies of version 1 were decided by the upper one.
+        let first = Curve::new(&PolicySpec { version: 1, ..ENTRY.defaults() }, Some(30)).unwrap();
+        for (rule, end) in [(&rule, "0.93"), (&first, "0.96")] {
+            let Verdict::Stop(reason) = judge(
+                rule,
+                &study(|step| 1.1 + 0.5 / step as f64, 8, Direction::Minimize),
+                Direction::Minimize,
+            ) else {
+                panic!()
+            };
+            let words = [
+                &format!("at step 8 expected to end at {end}"),
+                ": better than the best, 0.53",
+                ", with probability 0.000, less than 0.02",
+            ];
+            assert!(words.iter().all(|part| reason.0.contains(part)), "{reason}");
+        }
     }
 
     #[test]
     fn forecasts_wait_for_complete_trials_and_the_second_rung() {
         let trials = study(|step| 1.1 + 0.5 / step as f64, 8, Direction::Minimize);
-        assert_eq!(judge(&curve(&[("n_startup_trials", 13.into())], 30), &trials, Direction::Minimize), Verdict::GO_ON);
-        assert_eq!(judge(&curve(&[("min_resource", 5.into())], 30), &trials, Direction::Minimize), Verdict::GO_ON);
-        assert_eq!(judge(&curve(&[("probability", 0.0.into())], 30), &trials, Direction::Minimize).word(), "continue");
+        assert_eq!(
+            judge(&curve(&[("n_startup_trials", 13.into())], 30), &trials, Direction::Minimize),
+            Verdict::GO_ON
+        );
+        assert_eq!(
+            judge(&curve(&[("min_resource", 5.into())], 30), &trials, Direction::Minimize),
+            Verdict::GO_ON
+        );
+        assert_eq!(
+            judge(&curve(&[("probability", 0.0.into())], 30), &trials, Direction::Minimize).word(),
+            "continue"
+        );
     }
 
     #[test]
@@ -204,7 +300,10 @@ mod tests {
         assert_eq!(ladder(1, 30), [1, 2, 3, 5, 8, 12, 18, 30]);
         assert_eq!(ladder(2, 52), [2, 3, 5, 8, 12, 18, 27, 41, 52]);
         assert_eq!((ladder(1, 1), ladder(9, 4)), (vec![1], vec![4]));
-        assert_eq!(curve(&[("min_resource", 2.into())], 52).milestones(Some(52)).at, [2, 6, 8, 12, 18, 27, 41]);
+        assert_eq!(
+            curve(&[("min_resource", 2.into())], 52).milestones(Some(52)).at,
+            [2, 6, 8, 12, 18, 27, 41]
+        );
         assert!(ladder(1, u64::MAX).len() < 120);
     }
 
@@ -212,7 +311,11 @@ mod tests {
     fn other_options_hold_the_contract_and_the_end_must_be_known() {
         for spec in [
             ENTRY.defaults().with("probability", 0.4).with("n_startup_trials", 1),
-            ENTRY.defaults().with("reduction_factor", 2).with("min_resource", 2).with("probability", 0.9),
+            ENTRY
+                .defaults()
+                .with("reduction_factor", 2)
+                .with("min_resource", 2)
+                .with("probability", 0.9),
         ] {
             assert_eq!(conformance::check(&ENTRY, &spec), Ok(()));
         }

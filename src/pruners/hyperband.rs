@@ -1,7 +1,9 @@
 //! Hyperband: ladders of successive halving side by side, from many short trials to few that run to their end.
 
 use super::PrunerEntry;
-use super::asha::{Asha, MAX_RESOURCE, MIN_RESOURCE, MODE, RANK_BY, REDUCTION_FACTOR};
+use super::asha::{
+    Asha, MAX_RESOURCE, MEDIAN_SINCE, MIN_RESOURCE, MODE, RANK_BY, REDUCTION_FACTOR,
+};
 
 /// Hyperband (Li et al., *Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization*, JMLR 2018) on the
 /// ladders of [`Asha`], without its barriers: `floor(log_eta(R / r)) + 1` brackets, and of bracket s all trials begin at the
@@ -14,8 +16,8 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "hyperband",
     aliases: &[],
     summary: "successive halving with every ladder at once, from many short trials to few full ones",
-    // 2: as `asha`.
-    version: 2,
+    // 2, 3: as `asha`.
+    version: MEDIAN_SINCE,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RANK_BY, MODE],
     build: |spec, budget| Ok(Box::new(Asha::with_every_bracket(spec, budget)?)),
 };
@@ -24,12 +26,13 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
 mod tests {
     use super::*;
     use crate::pruners::{Pruner as _, conformance};
-    use crate::trial::TrialNumber;
+    use crate::study::trial::TrialNumber;
 
     /// The numbers of Optuna's `_calculate_trial_allocation_budget` for 4 brackets of eta 3: 27, 12, 6, 4 of 49.
     #[test]
     fn brackets_get_the_shares_of_hyperbands_budgets_and_the_last_runs_to_the_end() {
-        let hyperband = Asha::with_every_bracket(&ENTRY.defaults().with("mode", "promote"), Some(27)).unwrap();
+        let hyperband =
+            Asha::with_every_bracket(&ENTRY.defaults().with("mode", "promote"), Some(27)).unwrap();
         let rungs = [Some(1), Some(3), Some(9), None];
         let first = |number| hyperband.first_rung(TrialNumber(number));
         let counts = rungs.map(|rung| (0..4900).filter(|number| first(*number) == rung).count());
@@ -40,14 +43,19 @@ mod tests {
 
     #[test]
     fn an_end_between_two_rungs_leaves_each_bracket_a_rung() {
-        let hyperband = Asha::with_every_bracket(&ENTRY.defaults().with("mode", "promote"), Some(30)).unwrap();
-        let rungs: std::collections::BTreeSet<_> = (0..200).map(|number| hyperband.first_rung(TrialNumber(number))).collect();
+        let hyperband =
+            Asha::with_every_bracket(&ENTRY.defaults().with("mode", "promote"), Some(30)).unwrap();
+        let rungs: std::collections::BTreeSet<_> =
+            (0..200).map(|number| hyperband.first_rung(TrialNumber(number))).collect();
         assert_eq!(rungs, [Some(1), Some(3), Some(9), Some(27)].into());
     }
 
     #[test]
     fn both_modes_hold_the_contract_and_the_end_must_be_known() {
-        for spec in [ENTRY.defaults().with("mode", "promote"), ENTRY.defaults().with("reduction_factor", 2).with("max_resource", 20)] {
+        for spec in [
+            ENTRY.defaults().with("mode", "promote"),
+            ENTRY.defaults().with("reduction_factor", 2).with("max_resource", 20),
+        ] {
             assert_eq!(conformance::check(&ENTRY, &spec), Ok(()));
         }
         assert!((ENTRY.build)(&ENTRY.defaults(), None).is_err());

@@ -1,8 +1,8 @@
 //! The steps at which a rule judges: after a warm-up, once in every interval.
 
-use crate::policy::{OptionKind, OptionSpec};
-use crate::study::{Milestones, PolicySpec};
-use crate::trial::Trial;
+use crate::study::registry::{OptionKind, OptionSpec};
+use crate::study::spec::{Milestones, PolicySpec};
+use crate::study::trial::Trial;
 
 pub(super) const N_WARMUP_STEPS: OptionSpec = OptionSpec {
     name: "n_warmup_steps",
@@ -28,7 +28,10 @@ pub struct Interval {
 impl Interval {
     /// From checked options.
     pub fn new(spec: &PolicySpec) -> Self {
-        Interval { warmup_steps: spec.count("n_warmup_steps", 0), interval_steps: spec.count("interval_steps", 1).max(1) }
+        Interval {
+            warmup_steps: spec.count("n_warmup_steps", 0),
+            interval_steps: spec.count("interval_steps", 1).max(1),
+        }
     }
 
     /// Whether `step` is the trial's first report of its interval: reports need not fall on the interval's start.

@@ -16,28 +16,46 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::History;
-    use crate::metric::Direction;
-    use crate::params::Params;
     use crate::pruners::{Case, Pruner};
     use crate::samplers::conformance::trial_of;
-    use crate::space::Space;
-    use crate::trial::{Trial, TrialState};
-    use crate::verdict::{Reason, Verdict};
+    use crate::study::decision::{Reason, Verdict};
+    use crate::study::history::History;
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
+    use crate::study::space::Space;
+    use crate::study::trial::{Trial, TrialState};
 
     fn completed(curves: &[&[(u64, f64)]]) -> Vec<Trial> {
         let trial = |(number, curve): (u64, &&[(u64, f64)])| Trial {
             curve: curve.to_vec(),
-            ..trial_of(number, Params::new(), TrialState::Complete, curve.last().map(|(_, value)| *value))
+            ..trial_of(
+                number,
+                Params::new(),
+                TrialState::Complete,
+                curve.last().map(|(_, value)| *value),
+            )
         };
         (0..).zip(curves).map(trial).collect()
     }
 
-    fn judge(rule: &PercentileRule, mut trials: Vec<Trial>, curve: &[(u64, f64)], direction: Direction) -> Verdict {
+    fn judge(
+        rule: &PercentileRule,
+        mut trials: Vec<Trial>,
+        curve: &[(u64, f64)],
+        direction: Direction,
+    ) -> Verdict {
         let number = trials.len() as u64;
-        trials.push(Trial { curve: curve.to_vec(), ..trial_of(number, Params::new(), TrialState::Running, None) });
+        trials.push(Trial {
+            curve: curve.to_vec(),
+            ..trial_of(number, Params::new(), TrialState::Running, None)
+        });
         let trial = trials.last().unwrap();
-        rule.judge(&Case { space: &Space::default(), history: History::of(&trials, direction), trial, step: curve.last().unwrap().0 })
+        rule.judge(&Case {
+            space: &Space::default(),
+            history: History::of(&trials, direction),
+            trial,
+            step: curve.last().unwrap().0,
+        })
     }
 
     fn with(key: &str, value: u64) -> PercentileRule {
@@ -46,38 +64,97 @@ mod tests {
 
     #[test]
     fn the_best_report_so_far_is_compared_with_the_others_at_this_step() {
-        let others = || completed(&[&[(1, 0.9), (2, 0.5)], &[(1, 0.2), (2, 0.4)], &[(1, 0.9), (2, 0.1)]]);
+        let others =
+            || completed(&[&[(1, 0.9), (2, 0.5)], &[(1, 0.2), (2, 0.4)], &[(1, 0.9), (2, 0.1)]]);
         let rule = with("n_min_trials", 1);
-        assert_eq!(judge(&rule, others(), &[(1, 0.4), (2, 9.0)], Direction::Minimize).word(), "continue");
+        assert_eq!(
+            judge(&rule, others(), &[(1, 0.4), (2, 9.0)], Direction::Minimize).word(),
+            "continue"
+        );
         let stopped = judge(&rule, others(), &[(1, 0.45), (2, 9.0)], Direction::Minimize);
-        assert_eq!(stopped, Verdict::Stop(Reason("best value 0.45 is worse than the median 0.4 of 3 completed trials at step 2".to_owned())));
-        assert_eq!(judge(&rule, others(), &[(1, 0.45), (2, 0.3)], Direction::Maximize).word(), "continue");
+        assert_eq!(
+            stopped,
+            Verdict::Stop(Reason(
+                "best value 0.45 is worse than the median 0.4 of 3 completed trials at step 2"
+                    .to_owned()
+            ))
+        );
+        assert_eq!(
+            judge(&rule, others(), &[(1, 0.45), (2, 0.3)], Direction::Maximize).word(),
+            "continue"
+        );
     }
 
     #[test]
     fn of_an_even_number_the_median_lies_between_the_two_in_the_middle() {
         let others = || completed(&[&[(1, 1.0)], &[(1, 2.0)]]);
-        assert_eq!(judge(&with("n_min_trials", 1), others(), &[(1, 1.5)], Direction::Minimize).word(), "continue");
-        assert_eq!(judge(&with("n_min_trials", 1), others(), &[(1, 1.6)], Direction::Minimize).word(), "stop");
-        assert_eq!(judge(&with("n_min_trials", 3), others(), &[(1, 1.6)], Direction::Minimize), Verdict::GO_ON);
+        assert_eq!(
+            judge(&with("n_min_trials", 1), others(), &[(1, 1.5)], Direction::Minimize).word(),
+            "continue"
+        );
+        assert_eq!(
+            judge(&with("n_min_trials", 1), others(), &[(1, 1.6)], Direction::Minimize).word(),
+            "stop"
+        );
+        assert_eq!(
+            judge(&with("n_min_trials", 3), others(), &[(1, 1.6)], Direction::Minimize),
+            Verdict::GO_ON
+        );
     }
 
     #[test]
     fn start_up_warm_up_and_interval_are_waited_for() {
         let others = || completed(&[&[(1, 0.0), (2, 0.0), (3, 0.0), (4, 0.0), (5, 0.0)]]);
-        assert_eq!(judge(&PercentileRule::median(&ENTRY.defaults()), others(), &[(1, 9.0)], Direction::Minimize), Verdict::GO_ON);
-        assert_eq!(judge(&with("n_warmup_steps", 2), others(), &[(1, 9.0)], Direction::Minimize), Verdict::GO_ON);
-        assert_eq!(judge(&with("n_warmup_steps", 2), others(), &[(1, 9.0), (2, 9.0)], Direction::Minimize).word(), "stop");
+        assert_eq!(
+            judge(
+                &PercentileRule::median(&ENTRY.defaults()),
+                others(),
+                &[(1, 9.0)],
+                Direction::Minimize
+            ),
+            Verdict::GO_ON
+        );
+        assert_eq!(
+            judge(&with("n_warmup_steps", 2), others(), &[(1, 9.0)], Direction::Minimize),
+            Verdict::GO_ON
+        );
+        assert_eq!(
+            judge(&with("n_warmup_steps", 2), others(), &[(1, 9.0), (2, 9.0)], Direction::Minimize)
+                .word(),
+            "stop"
+        );
         let rule = with("interval_steps", 3);
-        assert_eq!(judge(&rule, others(), &[(3, 9.0), (4, 9.0)], Direction::Minimize), Verdict::GO_ON);
-        assert_eq!(judge(&rule, others(), &[(2, 9.0), (4, 9.0)], Direction::Minimize).word(), "stop");
+        assert_eq!(
+            judge(&rule, others(), &[(3, 9.0), (4, 9.0)], Direction::Minimize),
+            Verdict::GO_ON
+        );
+        assert_eq!(
+            judge(&rule, others(), &[(2, 9.0), (4, 9.0)], Direction::Minimize).word(),
+            "stop"
+        );
     }
 
     #[test]
     fn nan_stops_once_enough_trials_are_there_and_as_a_median_stops_nobody() {
         let nan = [(1, f64::NAN)];
-        assert_eq!(judge(&with("n_min_trials", 1), completed(&[&[(1, 5.0)]]), &nan, Direction::Minimize).word(), "stop");
-        assert_eq!(judge(&with("n_min_trials", 1), Vec::new(), &nan, Direction::Minimize), Verdict::GO_ON);
-        assert_eq!(judge(&with("n_min_trials", 1), completed(&[&nan, &nan, &[(1, 0.0)]]), &[(1, 5.0)], Direction::Maximize).word(), "continue");
+        assert_eq!(
+            judge(&with("n_min_trials", 1), completed(&[&[(1, 5.0)]]), &nan, Direction::Minimize)
+                .word(),
+            "stop"
+        );
+        assert_eq!(
+            judge(&with("n_min_trials", 1), Vec::new(), &nan, Direction::Minimize),
+            Verdict::GO_ON
+        );
+        assert_eq!(
+            judge(
+                &with("n_min_trials", 1),
+                completed(&[&nan, &nan, &[(1, 0.0)]]),
+                &[(1, 5.0)],
+                Direction::Maximize
+            )
+            .word(),
+            "continue"
+        );
     }
 }

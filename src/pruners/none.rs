@@ -1,8 +1,8 @@
 //! No pruning: every trial runs to its end.
 
 use super::{Case, Pruner, PrunerEntry};
-use crate::study::Milestones;
-use crate::verdict::Verdict;
+use crate::study::decision::Verdict;
+use crate::study::spec::Milestones;
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "none",

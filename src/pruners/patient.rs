@@ -3,10 +3,10 @@
 use super::percentile::PercentileRule;
 use super::wilcoxon::WilcoxonRule;
 use super::{Case, Pruner, PrunerEntry};
-use crate::metric::Score;
-use crate::policy::{OptionKind, OptionSpec};
-use crate::study::{Milestones, PolicySpec};
-use crate::verdict::{Reason, Verdict};
+use crate::study::decision::{Reason, Verdict};
+use crate::study::metric::Score;
+use crate::study::registry::{OptionKind, OptionSpec};
+use crate::study::spec::{Milestones, PolicySpec};
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "patient",
@@ -55,7 +55,11 @@ impl PatientRule {
             name @ "wilcoxon" => Some(Box::new(WilcoxonRule::new(&PolicySpec::named(name)))),
             _ => None,
         };
-        PatientRule { patience: spec.count("patience", 5), min_delta: spec.float("min_delta", 0.0).max(0.0), wrapped }
+        PatientRule {
+            patience: spec.count("patience", 5),
+            min_delta: spec.float("min_delta", 0.0).max(0.0),
+            wrapped,
+        }
     }
 }
 
@@ -64,43 +68,65 @@ impl Pruner for PatientRule {
         let Case { history, trial, step, .. } = *case;
         let reports = &trial.curve[..trial.curve.partition_point(|(at, _)| *at <= step)];
         let last = usize::try_from(self.patience).unwrap_or(usize::MAX).saturating_add(1);
-        let Some(before) = reports.len().checked_sub(last).filter(|before| *before > 0) else { return Verdict::GO_ON };
-        let best = |reports: &[(u64, f64)]| reports.iter().map(|(_, value)| history.score(*value)).min();
-        let Some((best_before, best_since)) = best(&reports[..before]).zip(best(&reports[before..])) else { return Verdict::GO_ON };
-        let value = |score: Score| history.direction().loss(score.loss());
+        let Some(before) = reports.len().checked_sub(last).filter(|before| *before > 0) else {
+            return Verdict::GO_ON;
+        };
+        let best =
+            |reports: &[(u64, f64)]| reports.iter().map(|(_, value)| history.score(*value)).min();
+        let Some((best_before, best_since)) =
+            best(&reports[..before]).zip(best(&reports[before..]))
+        else {
+            return Verdict::GO_ON;
+        };
+        let value = |score: Score| history.words().number(history.direction().loss(score.loss()));
+        let at = history.words().at(step);
         let border = history.score(history.direction().loss(best_before.loss() + self.min_delta));
         let since = format!("{} of the last {last} reports", value(best_since));
         let worse = if best_since.loss().is_nan() {
-            format!("the last {last} reports up to step {step} are NaN")
+            format!("the last {last} reports up to {at} are NaN")
         } else if best_since > border {
-            let delta = if self.min_delta > 0.0 { format!(" by more than {}", self.min_delta) } else { String::new() };
-            format!("the best value {since} up to step {step} is worse than {} before them{delta}", value(best_before))
+            let delta = if self.min_delta > 0.0 {
+                format!(" by more than {}", self.min_delta)
+            } else {
+                String::new()
+            };
+            format!(
+                "the best value {since} up to {at} is worse than {} before them{delta}",
+                value(best_before)
+            )
         } else {
-            let improved = format!("the best value {since} up to step {step} is not worse than {} before them", value(best_before));
+            let improved = format!(
+                "the best value {since} up to {at} is not worse than {} before them",
+                value(best_before)
+            );
             return Verdict::Continue(Some(Reason(improved)));
         };
         match self.wrapped.as_ref().map(|wrapped| wrapped.judge(case)) {
             None => Verdict::Stop(Reason(worse)),
-            Some(Verdict::Stop(Reason(second))) => Verdict::Stop(Reason(format!("{worse}, and {second}"))),
+            Some(Verdict::Stop(Reason(second))) => {
+                Verdict::Stop(Reason(format!("{worse}, and {second}")))
+            }
             Some(mild) => mild,
         }
     }
 
     fn milestones(&self, budget: Option<u64>) -> Milestones {
-        self.wrapped.as_ref().map_or(Milestones { every: Some(1), at: Vec::new() }, |wrapped| wrapped.milestones(budget))
+        self.wrapped.as_ref().map_or(Milestones { every: Some(1), at: Vec::new() }, |wrapped| {
+            wrapped.milestones(budget)
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::History;
-    use crate::metric::Direction;
-    use crate::params::Params;
     use crate::pruners::conformance;
     use crate::samplers::conformance::trial_of;
-    use crate::space::Space;
-    use crate::trial::{Trial, TrialState};
+    use crate::study::history::History;
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
+    use crate::study::space::Space;
+    use crate::study::trial::{Trial, TrialState};
 
     fn judge(spec: &PolicySpec, others: &[f64], values: &[f64], direction: Direction) -> Verdict {
         let curve: Vec<(u64, f64)> = (1..).zip(values.iter().copied()).collect();
@@ -109,9 +135,17 @@ mod tests {
             ..trial_of(number, Params::new(), TrialState::Complete, Some(*value))
         };
         let mut trials: Vec<Trial> = (0..).zip(others).map(constant).collect();
-        trials.push(Trial { curve, ..trial_of(others.len() as u64, Params::new(), TrialState::Running, None) });
+        trials.push(Trial {
+            curve,
+            ..trial_of(others.len() as u64, Params::new(), TrialState::Running, None)
+        });
         let trial = trials.last().unwrap();
-        PatientRule::new(spec).judge(&Case { space: &Space::default(), history: History::of(&trials, direction), trial, step: values.len() as u64 })
+        PatientRule::new(spec).judge(&Case {
+            space: &Space::default(),
+            history: History::of(&trials, direction),
+            trial,
+            step: values.len() as u64,
+        })
     }
 
     fn patience(patience: u64) -> PolicySpec {
@@ -132,9 +166,13 @@ mod tests {
         assert_eq!(word(&[1.0, 2.0, 1.0]), "continue");
         assert_eq!(word(&[2.0, 1.0, 2.0]), "continue");
         let stopped = judge(&patience(1), &[], &[1.0, 3.0, 2.0], Direction::Minimize);
-        let reason = "the best value 2 of the last 2 reports up to step 3 is worse than 1 before them";
+        let reason =
+            "the best value 2 of the last 2 reports up to step 3 is worse than 1 before them";
         assert_eq!(stopped, Verdict::Stop(Reason(reason.to_owned())));
-        assert_eq!(judge(&patience(1), &[], &[1.0, 3.0, 2.0], Direction::Maximize).word(), "continue");
+        assert_eq!(
+            judge(&patience(1), &[], &[1.0, 3.0, 2.0], Direction::Maximize).word(),
+            "continue"
+        );
         assert_eq!(judge(&patience(0), &[], &[3.0, 2.0], Direction::Maximize).word(), "stop");
     }
 
@@ -148,8 +186,14 @@ mod tests {
 
     #[test]
     fn nan_is_worse_than_anything_before_it() {
-        assert_eq!(judge(&patience(1), &[], &[9.0, f64::NAN, f64::NAN], Direction::Minimize).word(), "stop");
-        assert_eq!(judge(&patience(1), &[], &[f64::NAN, f64::NAN, 9.0], Direction::Minimize).word(), "continue");
+        assert_eq!(
+            judge(&patience(1), &[], &[9.0, f64::NAN, f64::NAN], Direction::Minimize).word(),
+            "stop"
+        );
+        assert_eq!(
+            judge(&patience(1), &[], &[f64::NAN, f64::NAN, 9.0], Direction::Minimize).word(),
+            "continue"
+        );
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use super::interval::{INTERVAL_STEPS, Interval, N_WARMUP_STEPS};
 use super::{Case, Pruner, PrunerEntry};
-use crate::history::History;
-use crate::metric::Score;
-use crate::policy::{OptionKind, OptionSpec};
-use crate::study::{Milestones, PolicySpec};
-use crate::trial::TrialState;
-use crate::verdict::{Reason, Verdict};
+use crate::study::decision::{Reason, Verdict};
+use crate::study::history::History;
+use crate::study::metric::Score;
+use crate::study::registry::{OptionKind, OptionSpec};
+use crate::study::spec::{Milestones, PolicySpec};
+use crate::study::trial::TrialState;
 
 pub(super) const N_STARTUP_TRIALS: OptionSpec = OptionSpec {
     name: "n_startup_trials",
@@ -74,32 +74,44 @@ impl PercentileRule {
 impl Pruner for PercentileRule {
     fn judge(&self, case: &Case<'_>) -> Verdict {
         let Case { history, trial, step, .. } = *case;
-        let completed = || history.trials().iter().filter(|other| other.state == TrialState::Complete && other.number != trial.number);
+        let completed = || {
+            history
+                .trials()
+                .iter()
+                .filter(|other| other.state == TrialState::Complete && other.number != trial.number)
+        };
         // Optuna judges nothing before the first completed trial, even with `n_startup_trials` at 0.
-        if (completed().count() as u64) < self.startup_trials.max(1) || !self.interval.is_due(trial, step) {
+        if (completed().count() as u64) < self.startup_trials.max(1)
+            || !self.interval.is_due(trial, step)
+        {
             return Verdict::GO_ON;
         }
+        let at = history.words().at(step);
         let Some(best) = history.best_until(trial, step) else { return Verdict::GO_ON };
-        let mut others: Vec<Score> = completed().filter_map(|other| history.score_at(other, step)).collect();
+        let mut others: Vec<Score> =
+            completed().filter_map(|other| history.score_at(other, step)).collect();
         if best.loss().is_nan() {
-            return Verdict::Stop(Reason(format!("every value up to step {step} is NaN")));
+            return Verdict::Stop(Reason(format!("every value up to {at} is NaN")));
         }
         if (others.len() as u64) < self.min_trials.max(1) {
             return Verdict::GO_ON;
         }
         let border = percentile(&mut others, self.percentile, &history);
-        let value = |score: Score| history.direction().loss(score.loss());
+        let value = |score: Score| history.words().number(history.direction().loss(score.loss()));
         #[expect(clippy::float_cmp, reason = "the very number that `median` sets")]
         let name = if self.percentile == 50.0 {
             format!("the median {}", value(border))
         } else {
             format!("{}, percentile {}", value(border), self.percentile)
         };
-        let numbers = format!("{name} of {} completed trials at step {step}", others.len());
+        let numbers = format!("{name} of {} completed trials at {at}", others.len());
         if best > border {
             Verdict::Stop(Reason(format!("best value {} is worse than {numbers}", value(best))))
         } else {
-            Verdict::Continue(Some(Reason(format!("best value {} is not worse than {numbers}", value(best)))))
+            Verdict::Continue(Some(Reason(format!(
+                "best value {} is not worse than {numbers}",
+                value(best)
+            ))))
         }
     }
 
@@ -109,7 +121,12 @@ impl Pruner for PercentileRule {
 }
 
 /// The percentile of scores by linear interpolation, as `numpy.percentile`; of a border with no number between, the worse.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among the scores")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a place among the scores"
+)]
 fn percentile(scores: &mut [Score], percentile: f64, history: &History<'_>) -> Score {
     scores.sort_unstable();
     let place = percentile / 100.0 * (scores.len() - 1) as f64;
@@ -128,18 +145,31 @@ fn percentile(scores: &mut [Score], percentile: f64, history: &History<'_>) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Direction;
-    use crate::params::Params;
     use crate::samplers::conformance::trial_of;
-    use crate::space::Space;
-    use crate::trial::Trial;
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
+    use crate::study::space::Space;
+    use crate::study::trial::Trial;
 
     fn judge(percentile: f64, values: &[f64], own: f64, direction: Direction) -> Verdict {
-        let trial = |number, value, state| Trial { curve: vec![(1, value)], ..trial_of(number, Params::new(), state, Some(value)) };
-        let mut trials: Vec<Trial> = (0..).zip(values).map(|(number, value)| trial(number, *value, TrialState::Complete)).collect();
+        let trial = |number, value, state| Trial {
+            curve: vec![(1, value)],
+            ..trial_of(number, Params::new(), state, Some(value))
+        };
+        let mut trials: Vec<Trial> = (0..)
+            .zip(values)
+            .map(|(number, value)| trial(number, *value, TrialState::Complete))
+            .collect();
         trials.push(trial(trials.len() as u64, own, TrialState::Running));
-        let rule = PercentileRule::new(&ENTRY.defaults().with("percentile", percentile).with("n_startup_trials", 1));
-        rule.judge(&Case { space: &Space::default(), history: History::of(&trials, direction), trial: trials.last().unwrap(), step: 1 })
+        let rule = PercentileRule::new(
+            &ENTRY.defaults().with("percentile", percentile).with("n_startup_trials", 1),
+        );
+        rule.judge(&Case {
+            space: &Space::default(),
+            history: History::of(&trials, direction),
+            trial: trials.last().unwrap(),
+            step: 1,
+        })
     }
 
     #[test]
@@ -147,7 +177,13 @@ mod tests {
         let values = [4.0, 1.0, 3.0, 2.0];
         assert_eq!(judge(25.0, &values, 1.75, Direction::Minimize).word(), "continue");
         let stopped = judge(25.0, &values, 1.76, Direction::Minimize);
-        assert_eq!(stopped, Verdict::Stop(Reason("best value 1.76 is worse than 1.75, percentile 25 of 4 completed trials at step 1".to_owned())));
+        assert_eq!(
+            stopped,
+            Verdict::Stop(Reason(
+                "best value 1.76 is worse than 1.75, percentile 25 of 4 completed trials at step 1"
+                    .to_owned()
+            ))
+        );
         assert_eq!(judge(25.0, &values, 3.25, Direction::Maximize).word(), "continue");
         assert_eq!(judge(25.0, &values, 3.24, Direction::Maximize).word(), "stop");
     }
@@ -164,7 +200,10 @@ mod tests {
     #[test]
     fn a_border_beside_nan_or_infinity_stops_nobody_it_should_not() {
         assert_eq!(judge(75.0, &[1.0, f64::NAN], 9.0, Direction::Minimize).word(), "continue");
-        assert_eq!(judge(50.0, &[f64::NEG_INFINITY, f64::INFINITY], 9.0, Direction::Minimize).word(), "continue");
+        assert_eq!(
+            judge(50.0, &[f64::NEG_INFINITY, f64::INFINITY], 9.0, Direction::Minimize).word(),
+            "continue"
+        );
         assert_eq!(judge(25.0, &[1.0, f64::NAN], f64::NAN, Direction::Maximize).word(), "stop");
     }
 }

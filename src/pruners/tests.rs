@@ -1,13 +1,17 @@
 //! The pruners that Optuna has too, held against its own decisions.
 
 use super::*;
-use crate::metric::Direction;
 use crate::samplers::conformance::trial_of;
-use crate::space::Space;
-use crate::trial::TrialState;
+use crate::study::metric::Direction;
+use crate::study::space::Space;
+use crate::study::trial::TrialState;
 
 fn curve_of(json: &serde_json::Value) -> Vec<(u64, f64)> {
-    json.as_array().unwrap().iter().map(|report| (report[0].as_u64().unwrap(), report[1].as_f64().unwrap())).collect()
+    json.as_array()
+        .unwrap()
+        .iter()
+        .map(|report| (report[0].as_u64().unwrap(), report[1].as_f64().unwrap()))
+        .collect()
 }
 
 /// `optuna.json` is made by `tests/peers/pruners_golden.py`.
@@ -16,26 +20,41 @@ fn decisions_about_fixed_curves_are_those_of_optuna() {
     let golden: serde_json::Value = serde_json::from_str(include_str!("optuna.json")).unwrap();
     let mut compared = 0;
     for (index, case) in golden["cases"].as_array().unwrap().iter().enumerate() {
-        let direction = if case["direction"] == "maximize" { Direction::Maximize } else { Direction::Minimize };
+        let direction =
+            if case["direction"] == "maximize" { Direction::Maximize } else { Direction::Minimize };
         let completed = |(number, json)| {
             let curve = curve_of(json);
             let value = curve.last().map(|(_, value)| *value);
             Trial { curve, ..trial_of(number, Params::new(), TrialState::Complete, value) }
         };
-        let others: Vec<Trial> = (0..).zip(case["others"].as_array().unwrap()).map(completed).collect();
+        let others: Vec<Trial> =
+            (0..).zip(case["others"].as_array().unwrap()).map(completed).collect();
         let running = curve_of(&case["running"]);
-        for (pruner, decisions) in golden["pruners"].as_array().unwrap().iter().zip(case["decisions"].as_array().unwrap()) {
+        for (pruner, decisions) in
+            golden["pruners"].as_array().unwrap().iter().zip(case["decisions"].as_array().unwrap())
+        {
             let options = serde_json::from_value(pruner["options"].clone()).unwrap();
             let name = pruner["name"].as_str().unwrap();
-            let built = (find(name).unwrap().build)(&resolve(name, options).unwrap(), None).unwrap();
+            let built =
+                (find(name).unwrap().build)(&resolve(name, options).unwrap(), None).unwrap();
             for (upto, expected) in decisions.as_array().unwrap().iter().enumerate() {
                 let trial = trial_of(others.len() as u64, Params::new(), TrialState::Running, None);
                 let mut trials = others.clone();
                 trials.push(Trial { curve: running[..=upto].to_vec(), ..trial });
                 let history = History::of(&trials, direction);
-                let verdict = built.judge(&Case { space: &Space::default(), history, trial: trials.last().unwrap(), step: running[upto].0 });
+                let verdict = built.judge(&Case {
+                    space: &Space::default(),
+                    history,
+                    trial: trials.last().unwrap(),
+                    step: running[upto].0,
+                });
                 let stops = matches!(verdict, Verdict::Stop(_));
-                assert_eq!(stops, expected == 1, "case {index}, {pruner}, step {}: {verdict:?}", running[upto].0);
+                assert_eq!(
+                    stops,
+                    expected == 1,
+                    "case {index}, {pruner}, step {}: {verdict:?}",
+                    running[upto].0
+                );
                 compared += 1;
             }
         }
@@ -52,12 +71,14 @@ fn the_sentences_of_every_pruner_tell_explain_the_cut_off() {
         let mut spec = entry.defaults();
         // Pruners that stop nobody with their defaults are asked with a border.
         if entry.name == "threshold" {
-            spec = resolve(entry.name, [("upper".to_owned(), serde_json::json!(0.5))].into()).unwrap();
+            spec =
+                resolve(entry.name, [("upper".to_owned(), serde_json::json!(0.5))].into()).unwrap();
         }
         let reasons = conformance::reasons(entry, &spec).unwrap();
         assert!(entry.name == "none" || !reasons.is_empty(), "{} was never heard", entry.name);
         for reason in reasons {
-            let understood = crate::verdict::Reason(reason.clone()).cut_off().is_some() || reason.contains("NaN");
+            let understood = crate::study::decision::Reason(reason.clone()).cut_off().is_some()
+                || reason.contains("NaN");
             assert!(
                 understood || NO_CUT_OFF.contains(&entry.name),
                 "{}: `Reason::cut_off` does not understand `{reason}`: teach it, or list the pruner as one without a cut-off",

@@ -2,9 +2,9 @@
 
 use super::interval::{INTERVAL_STEPS, Interval, N_WARMUP_STEPS};
 use super::{Case, Pruner, PrunerEntry};
-use crate::policy::{OptionKind, OptionSpec, PolicyError};
-use crate::study::{Milestones, PolicySpec};
-use crate::verdict::{Reason, Verdict};
+use crate::study::decision::{Reason, Verdict};
+use crate::study::registry::{OptionKind, OptionSpec, PolicyError};
+use crate::study::spec::{Milestones, PolicySpec};
 
 const ANY: OptionKind = OptionKind::Float { min: f64::NEG_INFINITY, max: f64::INFINITY };
 
@@ -14,8 +14,18 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     summary: "stops a trial whose report is NaN, below `lower` or above `upper`",
     version: 1,
     options: &[
-        OptionSpec { name: "lower", kind: ANY, default: "none", summary: "a trial that reports less stops, whichever direction is better" },
-        OptionSpec { name: "upper", kind: ANY, default: "none", summary: "a trial that reports more stops, whichever direction is better" },
+        OptionSpec {
+            name: "lower",
+            kind: ANY,
+            default: "none",
+            summary: "a trial that reports less stops, whichever direction is better",
+        },
+        OptionSpec {
+            name: "upper",
+            kind: ANY,
+            default: "none",
+            summary: "a trial that reports more stops, whichever direction is better",
+        },
         N_WARMUP_STEPS,
         INTERVAL_STEPS,
     ],
@@ -34,10 +44,17 @@ pub struct ThresholdRule {
 impl ThresholdRule {
     /// From checked options. An error where no value lies between the bounds.
     pub fn new(spec: &PolicySpec) -> Result<Self, PolicyError> {
-        let (lower, upper) = (spec.float("lower", f64::NEG_INFINITY), spec.float("upper", f64::INFINITY));
+        let (lower, upper) =
+            (spec.float("lower", f64::NEG_INFINITY), spec.float("upper", f64::INFINITY));
         if lower > upper {
-            let why = format!("`{lower}` is above `upper`, which is `{upper}`, so every trial is stopped");
-            return Err(PolicyError::Option { policy: ENTRY.name.to_owned(), option: "lower".to_owned(), why });
+            let why = format!(
+                "`{lower}` is above `upper`, which is `{upper}`, so every trial is stopped"
+            );
+            return Err(PolicyError::Option {
+                policy: ENTRY.name.to_owned(),
+                option: "lower".to_owned(),
+                why,
+            });
         }
         Ok(ThresholdRule { lower, upper, interval: Interval::new(spec) })
     }
@@ -45,12 +62,17 @@ impl ThresholdRule {
 
 impl Pruner for ThresholdRule {
     fn judge(&self, case: &Case<'_>) -> Verdict {
-        let Case { trial, step, .. } = *case;
+        let Case { history, trial, step, .. } = *case;
+        let (words, at) = (history.words(), history.words().at(step));
         let report = trial.curve.iter().rev().find(|(at, _)| *at == step);
-        let Some((_, value)) = report.filter(|_| self.interval.is_due(trial, step)) else { return Verdict::GO_ON };
-        let stop = |why: String| Verdict::Stop(Reason(format!("value {value} at step {step} is {why}")));
+        let Some((_, value)) = report.filter(|_| self.interval.is_due(trial, step)) else {
+            return Verdict::GO_ON;
+        };
+        let stop = |why: String| {
+            Verdict::Stop(Reason(format!("value {} at {at} is {why}", words.number(*value))))
+        };
         if value.is_nan() {
-            Verdict::Stop(Reason(format!("the value at step {step} is NaN")))
+            Verdict::Stop(Reason(format!("the value at {at} is NaN")))
         } else if *value < self.lower {
             stop(format!("below the threshold {}", self.lower))
         } else if *value > self.upper {
@@ -68,42 +90,64 @@ impl Pruner for ThresholdRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::History;
-    use crate::metric::Direction;
-    use crate::params::Params;
     use crate::samplers::conformance::trial_of;
-    use crate::space::Space;
-    use crate::trial::{Trial, TrialState};
+    use crate::study::history::History;
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
+    use crate::study::space::Space;
+    use crate::study::trial::{Trial, TrialState};
 
     fn judge(options: &[(&str, f64)], curve: &[(u64, f64)], direction: Direction) -> Verdict {
-        let spec = options.iter().fold(ENTRY.defaults(), |spec, (key, value)| spec.with(key, *value)).with("n_warmup_steps", 2);
-        let trials = [Trial { curve: curve.to_vec(), ..trial_of(0, Params::new(), TrialState::Running, None) }];
-        let case = Case { space: &Space::default(), history: History::of(&trials, direction), trial: &trials[0], step: curve.last().unwrap().0 };
+        let spec = options
+            .iter()
+            .fold(ENTRY.defaults(), |spec, (key, value)| spec.with(key, *value))
+            .with("n_warmup_steps", 2);
+        let trials = [Trial {
+            curve: curve.to_vec(),
+            ..trial_of(0, Params::new(), TrialState::Running, None)
+        }];
+        let case = Case {
+            space: &Space::default(),
+            history: History::of(&trials, direction),
+            trial: &trials[0],
+            step: curve.last().unwrap().0,
+        };
         ThresholdRule::new(&spec).unwrap().judge(&case)
     }
 
     #[test]
     fn bounds_are_values_and_not_losses_and_lie_within_themselves() {
         for direction in [Direction::Minimize, Direction::Maximize] {
-            let word = |value| judge(&[("lower", -1.0), ("upper", 2.0)], &[(2, value)], direction).word();
+            let word =
+                |value| judge(&[("lower", -1.0), ("upper", 2.0)], &[(2, value)], direction).word();
             let values = [f64::NEG_INFINITY, -1.1, -1.0, 2.0, 2.1, f64::INFINITY, f64::NAN];
-            assert_eq!(values.map(word), ["stop", "stop", "continue", "continue", "stop", "stop", "stop"]);
+            assert_eq!(
+                values.map(word),
+                ["stop", "stop", "continue", "continue", "stop", "stop", "stop"]
+            );
         }
         let stopped = judge(&[("upper", 2.0)], &[(2, 2.5)], Direction::Minimize);
-        assert_eq!(stopped, Verdict::Stop(Reason("value 2.5 at step 2 is above the threshold 2".to_owned())));
+        assert_eq!(
+            stopped,
+            Verdict::Stop(Reason("value 2.5 at step 2 is above the threshold 2".to_owned()))
+        );
     }
 
     #[test]
     fn only_the_latest_report_counts_and_only_after_the_warm_up() {
         assert_eq!(judge(&[("upper", 2.0)], &[(1, 9.0)], Direction::Minimize), Verdict::GO_ON);
-        assert_eq!(judge(&[("upper", 2.0)], &[(1, 9.0), (2, 1.0)], Direction::Minimize), Verdict::GO_ON);
+        assert_eq!(
+            judge(&[("upper", 2.0)], &[(1, 9.0), (2, 1.0)], Direction::Minimize),
+            Verdict::GO_ON
+        );
     }
 
     #[test]
     fn without_bounds_nan_alone_stops_and_crossed_bounds_are_refused() {
         assert_eq!(judge(&[], &[(2, f64::INFINITY)], Direction::Minimize), Verdict::GO_ON);
         assert_eq!(judge(&[], &[(2, f64::NAN)], Direction::Minimize).word(), "stop");
-        let error = ThresholdRule::new(&ENTRY.defaults().with("lower", 3).with("upper", 2)).unwrap_err();
+        let error =
+            ThresholdRule::new(&ENTRY.defaults().with("lower", 3).with("upper", 2)).unwrap_err();
         assert!(error.to_string().contains("`3` is above `upper`"), "{error}");
     }
 }

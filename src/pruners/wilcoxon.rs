@@ -1,11 +1,11 @@
 //! The Wilcoxon rule: a trial that a signed-rank test finds worse than the best trial, step by step, stops.
 
 use super::{Case, Pruner, PrunerEntry};
-use crate::history::History;
-use crate::policy::{OptionKind, OptionSpec};
-use crate::study::{Milestones, PolicySpec};
-use crate::trial::Trial;
-use crate::verdict::{Reason, Verdict};
+use crate::study::decision::{Reason, Verdict};
+use crate::study::history::History;
+use crate::study::registry::{OptionKind, OptionSpec};
+use crate::study::spec::{Milestones, PolicySpec};
+use crate::study::trial::Trial;
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "wilcoxon",
@@ -44,7 +44,10 @@ pub struct WilcoxonRule {
 impl WilcoxonRule {
     /// From checked options.
     pub fn new(spec: &PolicySpec) -> Self {
-        WilcoxonRule { p_threshold: spec.float("p_threshold", 0.1), startup_steps: spec.count("n_startup_steps", 2) }
+        WilcoxonRule {
+            p_threshold: spec.float("p_threshold", 0.1),
+            startup_steps: spec.count("n_startup_steps", 2),
+        }
     }
 }
 
@@ -52,24 +55,39 @@ impl Pruner for WilcoxonRule {
     fn judge(&self, case: &Case<'_>) -> Verdict {
         let Case { history, trial, step, .. } = *case;
         let others = history.trials().iter().filter(|other| other.number != trial.number);
-        let best =
-            others.filter_map(|other| history.final_score(other).map(|score| (score, other))).min_by_key(|(score, other)| (*score, other.number));
+        let best = others
+            .filter_map(|other| history.final_score(other).map(|score| (score, other)))
+            .min_by_key(|(score, other)| (*score, other.number));
         let Some((_, best)) = best else { return Verdict::GO_ON };
         let own = &trial.curve[..trial.curve.partition_point(|(at, _)| *at <= step)];
-        let excess: Vec<f64> = own.iter().filter_map(|report| excess(&history, *report, best)).collect();
+        let excess: Vec<f64> =
+            own.iter().filter_map(|report| excess(&history, *report, best)).collect();
         if (excess.len() as u64) < self.startup_steps.max(2) {
             return Verdict::GO_ON;
         }
         let p = p_worse(&excess);
         let (mean, best_mean) = (mean(own), mean(&best.curve));
-        let test = format!("p = {p:.4} at {} steps in common with the best trial {}", excess.len(), best.number);
+        let words = history.words();
+        let test = format!(
+            "p = {p:.4} at {} in common with the best trial {}",
+            words.several(excess.len()),
+            best.number
+        );
         let threshold = self.p_threshold;
         if p >= threshold {
             Verdict::Continue(Some(Reason(format!("{test} is not below {threshold}"))))
         } else if history.score(mean) <= history.score(best_mean) {
-            Verdict::Continue(Some(Reason(format!("{test} is below {threshold}, but the mean {mean} is not worse than its {best_mean}"))))
+            Verdict::Continue(Some(Reason(format!(
+                "{test} is below {threshold}, but the mean {} is not worse than its {}",
+                words.number(mean),
+                words.number(best_mean)
+            ))))
         } else {
-            Verdict::Stop(Reason(format!("{test} is below {threshold}, and the mean {mean} is worse than its {best_mean}")))
+            Verdict::Stop(Reason(format!(
+                "{test} is below {threshold}, and the mean {} is worse than its {}",
+                words.number(mean),
+                words.number(best_mean)
+            )))
         }
     }
 
@@ -107,11 +125,14 @@ fn p_worse(differences: &[f64]) -> f64 {
     for equals in sorted.chunk_by(|a, b| a.abs().total_cmp(&b.abs()).is_eq()) {
         let count = equals.len() as f64;
         ties += count.powi(3) - count;
-        doubled_ranks.extend(equals.iter().map(|difference| (*difference, 2 * place + 1 + equals.len())));
+        doubled_ranks
+            .extend(equals.iter().map(|difference| (*difference, 2 * place + 1 + equals.len())));
         place += equals.len();
     }
-    let (zeros, others): (Vec<_>, Vec<_>) = doubled_ranks.into_iter().partition(|(difference, _)| *difference == 0.0);
-    let positive: usize = others.iter().filter(|(difference, _)| *difference > 0.0).map(|(_, rank)| rank).sum();
+    let (zeros, others): (Vec<_>, Vec<_>) =
+        doubled_ranks.into_iter().partition(|(difference, _)| *difference == 0.0);
+    let positive: usize =
+        others.iter().filter(|(difference, _)| *difference > 0.0).map(|(_, rank)| rank).sum();
     let count = sorted.len();
     if count <= 13 || (count <= 50 && ties == 0.0 && zeros.is_empty()) {
         // Half of the zeros' ranks is on each side of the comparison.
@@ -141,26 +162,41 @@ fn share_of_sums_from(ranks: &[usize], least: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Direction;
-    use crate::params::Params;
     use crate::samplers::conformance::trial_of;
-    use crate::space::Space;
-    use crate::trial::TrialState;
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
+    use crate::study::space::Space;
+    use crate::study::trial::TrialState;
 
     fn judge(best: &[f64], own: &[f64], direction: Direction) -> Verdict {
-        let curve = |values: &[f64]| -> Vec<(u64, f64)> { (1..).zip(values.iter().copied()).collect() };
+        let curve =
+            |values: &[f64]| -> Vec<(u64, f64)> { (1..).zip(values.iter().copied()).collect() };
         let trials = [
-            Trial { curve: curve(best), ..trial_of(0, Params::new(), TrialState::Complete, Some(0.0)) },
+            Trial {
+                curve: curve(best),
+                ..trial_of(0, Params::new(), TrialState::Complete, Some(0.0))
+            },
             Trial { curve: curve(own), ..trial_of(1, Params::new(), TrialState::Running, None) },
         ];
-        let case = Case { space: &Space::default(), history: History::of(&trials, direction), trial: &trials[1], step: own.len() as u64 };
+        let case = Case {
+            space: &Space::default(),
+            history: History::of(&trials, direction),
+            trial: &trials[1],
+            step: own.len() as u64,
+        };
         WilcoxonRule::new(&ENTRY.defaults()).judge(&case)
     }
 
     /// `scipy.stats.wilcoxon(d, alternative="greater", zero_method="zsplit").pvalue`.
     #[test]
     fn p_values_are_those_of_tables() {
-        let close = |differences: &[f64], p: f64| assert!((p_worse(differences) - p).abs() < 1e-12, "{differences:?}: {}", p_worse(differences));
+        let close = |differences: &[f64], p: f64| {
+            assert!(
+                (p_worse(differences) - p).abs() < 1e-12,
+                "{differences:?}: {}",
+                p_worse(differences)
+            )
+        };
         close(&[1.0, 2.0, 3.0, 4.0], 1.0 / 16.0);
         close(&[-1.0, 2.0, 3.0, 4.0], 2.0 / 16.0);
         close(&[0.0, 0.0], 1.0);
@@ -180,7 +216,8 @@ mod tests {
 
     #[test]
     fn a_trial_whose_mean_is_as_good_goes_on() {
-        let verdict = judge(&[1.0, 2.0, 3.0, 4.0, 50.0], &[1.5, 3.0, 9.0, 10.5], Direction::Minimize);
+        let verdict =
+            judge(&[1.0, 2.0, 3.0, 4.0, 50.0], &[1.5, 3.0, 9.0, 10.5], Direction::Minimize);
         let reason = "p = 0.0625 at 4 steps in common with the best trial 0 is below 0.1, but the mean 6 is not worse than its 12";
         assert_eq!(verdict, Verdict::Continue(Some(Reason(reason.to_owned()))));
     }

@@ -1,6 +1,6 @@
 //! What a program's last words say about why it failed: memory and devices fail programs that have no mistake.
 
-use crate::study::FailureCause;
+use crate::study::spec::FailureCause;
 
 /// Words that programs end with when there was too little memory: of Python, PyTorch, JAX, TensorFlow, C++, Rust, CUDA and burn.
 const MEMORY: &[&str] = &[
@@ -38,18 +38,42 @@ const DEVICE: &[&str] = &[
 
 /// What a device that does not work says, and what to do about it.
 const ADVICE: &[(&str, &str)] = &[
-    ("the \"nvrtc\" shared library", "libnvrtc compiles kernels and is not there: install the CUDA toolkit, or add its directory to LD_LIBRARY_PATH"),
-    ("the \"cuda\" shared library", "libcuda is not there: install NVIDIA's driver, or use = [\"cpu\"] in [devices]"),
-    ("cuda_runtime.h", "the CUDA headers are not there: install the CUDA toolkit, or let CUDA_PATH name its directory"),
-    ("cuda_fp16.h", "the CUDA headers are not there: install the CUDA toolkit, or let CUDA_PATH name its directory"),
-    ("CUDA_ERROR_INSUFFICIENT_DRIVER", "the driver is older than this program's CUDA: install a newer one"),
-    ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "the driver's library and its kernel module are of different versions: restart the machine"),
-    ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the driver is older than the CUDA toolkit: install a newer driver, or an older toolkit"),
+    (
+        "the \"nvrtc\" shared library",
+        "libnvrtc compiles kernels and is not there: install the CUDA toolkit, or add its directory to LD_LIBRARY_PATH",
+    ),
+    (
+        "the \"cuda\" shared library",
+        "libcuda is not there: install NVIDIA's driver, or use = [\"cpu\"] in [devices]",
+    ),
+    (
+        "cuda_runtime.h",
+        "the CUDA headers are not there: install the CUDA toolkit, or let CUDA_PATH name its directory",
+    ),
+    (
+        "cuda_fp16.h",
+        "the CUDA headers are not there: install the CUDA toolkit, or let CUDA_PATH name its directory",
+    ),
+    (
+        "CUDA_ERROR_INSUFFICIENT_DRIVER",
+        "the driver is older than this program's CUDA: install a newer one",
+    ),
+    (
+        "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+        "the driver's library and its kernel module are of different versions: restart the machine",
+    ),
+    (
+        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+        "the driver is older than the CUDA toolkit: install a newer driver, or an older toolkit",
+    ),
     (
         "CUDA_ERROR_DEVICE_UNAVAILABLE",
         "another process has it for itself: `nvidia-smi -c 0` lets several share it, trials_per_device = 1 needs only one",
     ),
-    ("busy or unavailable", "another process has it for itself: `nvidia-smi -c 0` lets several share it, trials_per_device = 1 needs only one"),
+    (
+        "busy or unavailable",
+        "another process has it for itself: `nvidia-smi -c 0` lets several share it, trials_per_device = 1 needs only one",
+    ),
     ("CUDA_ERROR_NO_DEVICE", "no GPU is visible to it: `hpsearch devices` says why"),
 ];
 
@@ -96,13 +120,18 @@ impl LastWords {
 
     /// The same with the line that tells it.
     pub(super) fn telling(&self) -> Option<(FailureCause, &str)> {
-        self.found.as_ref().filter(|(at, ..)| self.lines - at < TAIL).map(|(_, cause, line)| (*cause, line.as_str()))
+        self.found
+            .as_ref()
+            .filter(|(at, ..)| self.lines - at < TAIL)
+            .map(|(_, cause, line)| (*cause, line.as_str()))
     }
 }
 
 /// Whether a line is one of a trace of calls, as Rust and Java print them: `17: name`, `at path`.
 fn is_frame(line: &str) -> bool {
-    let numbered = line.split_once(": ").is_some_and(|(number, _)| !number.is_empty() && number.chars().all(|digit| digit.is_ascii_digit()));
+    let numbered = line.split_once(": ").is_some_and(|(number, _)| {
+        !number.is_empty() && number.chars().all(|digit| digit.is_ascii_digit())
+    });
     numbered || line.starts_with("at ")
 }
 
@@ -122,16 +151,34 @@ mod tests {
     #[test]
     fn memory_and_devices_are_told_from_a_programs_own_mistakes() {
         let cases = [
-            ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", Some(FailureCause::Oom)),
+            (
+                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+                Some(FailureCause::Oom),
+            ),
             ("RuntimeError: CUDA out of memory.", Some(FailureCause::Oom)),
             ("MemoryError", Some(FailureCause::Oom)),
-            ("numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8.00 TiB", Some(FailureCause::Oom)),
-            ("terminate called after throwing an instance of 'std::bad_alloc'", Some(FailureCause::Oom)),
+            (
+                "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8.00 TiB",
+                Some(FailureCause::Oom),
+            ),
+            (
+                "terminate called after throwing an instance of 'std::bad_alloc'",
+                Some(FailureCause::Oom),
+            ),
             ("memory allocation of 8796093022208 bytes failed", Some(FailureCause::Oom)),
-            ("the device failed: out of device memory allocating 8589934592 bytes", Some(FailureCause::Oom)),
+            (
+                "the device failed: out of device memory allocating 8589934592 bytes",
+                Some(FailureCause::Oom),
+            ),
             ("the device failed: the stream was poisoned", Some(FailureCause::DeviceLost)),
-            ("RuntimeError: CUDA error: no CUDA-capable device is detected", Some(FailureCause::DeviceLost)),
-            ("Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.", Some(FailureCause::DeviceLost)),
+            (
+                "RuntimeError: CUDA error: no CUDA-capable device is detected",
+                Some(FailureCause::DeviceLost),
+            ),
+            (
+                "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.",
+                Some(FailureCause::DeviceLost),
+            ),
             ("ValueError: shapes (3,4) and (5,) not aligned", None),
             ("RuntimeError: CUDA error: device-side assert triggered", None),
             ("", None),
@@ -143,13 +190,24 @@ mod tests {
 
     #[test]
     fn a_device_that_does_not_work_comes_with_what_to_do() {
-        let nvrtc =
-            "the device failed: a thread of it panicked: Unable to dynamically load the \"nvrtc\" shared library - searched for library names";
-        assert_eq!((cause_of(nvrtc), advice(nvrtc).map(|advice| &advice[..8])), (Some(FailureCause::DeviceLost), Some("libnvrtc")));
-        assert!(advice("DriverError(CUDA_ERROR_DEVICE_UNAVAILABLE, ..)").is_some_and(|advice| advice.contains("nvidia-smi -c 0")));
-        assert!(advice("catastrophic error: cannot open source file \"cuda_fp16.h\"").is_some_and(|advice| advice.contains("CUDA_PATH")));
+        let nvrtc = "the device failed: a thread of it panicked: Unable to dynamically load the \"nvrtc\" shared library - searched for library names";
+        assert_eq!(
+            (cause_of(nvrtc), advice(nvrtc).map(|advice| &advice[..8])),
+            (Some(FailureCause::DeviceLost), Some("libnvrtc"))
+        );
+        assert!(
+            advice("DriverError(CUDA_ERROR_DEVICE_UNAVAILABLE, ..)")
+                .is_some_and(|advice| advice.contains("nvidia-smi -c 0"))
+        );
+        assert!(
+            advice("catastrophic error: cannot open source file \"cuda_fp16.h\"")
+                .is_some_and(|advice| advice.contains("CUDA_PATH"))
+        );
         assert_eq!(advice("ValueError: shapes (3,4) and (5,) not aligned"), None);
-        assert_eq!(cause_of("DriverError(CUDA_ERROR_ILLEGAL_ADDRESS, \"an illegal memory access\")"), Some(FailureCause::DeviceLost));
+        assert_eq!(
+            cause_of("DriverError(CUDA_ERROR_ILLEGAL_ADDRESS, \"an illegal memory access\")"),
+            Some(FailureCause::DeviceLost)
+        );
     }
 
     #[test]
@@ -161,7 +219,10 @@ mod tests {
             words.hear(&format!("  {frame}: some::function"));
             words.hear("             at ./src/some.rs:1:2");
         }
-        assert_eq!((words.telling(), words.last()), (Some((FailureCause::Oom, "MemoryError")), "launcher: line 9"));
+        assert_eq!(
+            (words.telling(), words.last()),
+            (Some((FailureCause::Oom, "MemoryError")), "launcher: line 9")
+        );
         (0..40).for_each(|line| words.hear(&format!("went on without it {line}\n")));
         assert_eq!(words.cause(), None);
     }

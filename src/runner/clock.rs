@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::time::Timestamp;
+use crate::study::time::Timestamp;
 
 /// A study's time: it passes evenly while a run lasts, and never goes back from one run to the next. Budgets, stalls and
 /// the order of what happened are told by it, whatever becomes of the system's clock. While the machine sleeps it stands.

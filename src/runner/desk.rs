@@ -4,21 +4,34 @@ use std::path::Path;
 
 use super::removal::Remover;
 use super::{RunnerError, clear_leftovers, listed_in, ownership, take_lease};
-use crate::device::{Device, Slot};
 use crate::engine::{Effect, Engine};
-use crate::event::Event;
 use crate::storage::{Lease, Storage, StoredStudy};
+use crate::study::device::{Device, Slot};
+use crate::study::event::Event;
 
 /// Serves all requests that wait. `Busy`, if someone runs the study: then it is theirs to serve.
-pub fn serve_at_rest(storage: &mut dyn Storage, study: &StoredStudy, store: &Path) -> Result<(), RunnerError> {
+pub fn serve_at_rest(
+    storage: &mut dyn Storage,
+    study: &StoredStudy,
+    store: &Path,
+) -> Result<(), RunnerError> {
     let lease = take_lease(storage, study)?;
     let served = serve(storage, &lease, study, store);
     storage.release(&lease)?;
     served
 }
 
-fn serve(storage: &mut dyn Storage, lease: &Lease, study: &StoredStudy, store: &Path) -> Result<(), RunnerError> {
-    let requests: Vec<_> = storage.pending_requests(study.id)?.into_iter().map(|stored| (stored.id, stored.request)).collect();
+fn serve(
+    storage: &mut dyn Storage,
+    lease: &Lease,
+    study: &StoredStudy,
+    store: &Path,
+) -> Result<(), RunnerError> {
+    let requests: Vec<_> = storage
+        .pending_requests(study.id)?
+        .into_iter()
+        .map(|stored| (stored.id, stored.request))
+        .collect();
     if requests.is_empty() {
         return Ok(());
     }

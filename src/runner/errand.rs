@@ -9,11 +9,11 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use super::causes::{LastWords, cause_of};
 use crate::config::shown::one_line;
-use crate::metric::Metrics;
-use crate::processes;
-use crate::study::FailureCause;
-use crate::verdict::Verdict;
-use crate::wire::{self, Down, EndWord, Job, PREFIX, Up};
+use crate::runner::processes;
+use crate::runner::protocol::{self, Down, EndWord, Job, PREFIX, Up};
+use crate::study::decision::Verdict;
+use crate::study::metric::Metrics;
+use crate::study::spec::FailureCause;
 
 /// What a worker says while it does the job.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,7 +51,9 @@ pub enum Progress {
 #[derive(Debug, thiserror::Error)]
 pub enum ErrandError {
     /// The worker could not be started.
-    #[error("cannot start the worker `{program}`: run the command again, and install hpsearch anew if the file is gone")]
+    #[error(
+        "cannot start the worker `{program}`: run the command again, and install hpsearch anew if the file is gone"
+    )]
     Start {
         /// The hpsearch program.
         program: String,
@@ -77,7 +79,11 @@ pub enum ErrandError {
 }
 
 /// Has a fresh worker do `job`; `hear` is told what it says. The answer, for jobs that have one.
-pub fn run(program: &Path, job: Job, hear: &mut dyn FnMut(Progress)) -> Result<Option<serde_json::Value>, ErrandError> {
+pub fn run(
+    program: &Path,
+    job: Job,
+    hear: &mut dyn FnMut(Progress),
+) -> Result<Option<serde_json::Value>, ErrandError> {
     run_in(program, job, &BTreeMap::new(), hear)
 }
 
@@ -95,7 +101,11 @@ pub fn run_in(
 }
 
 /// The same, but when `hear` has heard enough the worker is dismissed, and there is no answer.
-pub fn run_while(program: &Path, job: Job, hear: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Option<serde_json::Value>, ErrandError> {
+pub fn run_while(
+    program: &Path,
+    job: Job,
+    hear: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Option<serde_json::Value>, ErrandError> {
     employ(program, job, &BTreeMap::new(), hear)
 }
 
@@ -106,7 +116,8 @@ fn employ(
     hear: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Option<serde_json::Value>, ErrandError> {
     let started = |source| ErrandError::Start { program: program.display().to_string(), source };
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).to_string();
+    let threads =
+        std::thread::available_parallelism().map_or(1, std::num::NonZero::get).to_string();
     let mut command = Command::new(program);
     command
         .arg0("hpsearch")
@@ -119,13 +130,19 @@ fn employ(
         .process_group(0);
     let memory_kills = processes::memory_kills();
     let mut child = command.spawn().map_err(started)?;
-    let mut stdin = child.stdin.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
-    let stdout = child.stdout.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
-    let stderr = child.stderr.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
-    let overheard = std::thread::Builder::new().name("worker stderr".to_owned()).spawn(move || overhear(stderr)).map_err(|source| {
-        processes::kill(child.id());
-        started(source)
-    })?;
+    let mut stdin =
+        child.stdin.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
+    let stdout =
+        child.stdout.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
+    let stderr =
+        child.stderr.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
+    let overheard = std::thread::Builder::new()
+        .name("worker stderr".to_owned())
+        .spawn(move || overhear(stderr))
+        .map_err(|source| {
+            processes::kill(child.id());
+            started(source)
+        })?;
     let message = serde_json::to_string(&Down::Job(Box::new(job))).map_err(|error| {
         // Nothing else of a job cannot be written as JSON.
         ErrandError::Failed(format!("a path of this job is not UTF-8, and workers are told paths as text: rename the directory ({error})"))
@@ -147,7 +164,8 @@ fn employ(
             Some(Ok(Up::Report { step, metrics })) => {
                 let heard = hear(Progress::Report { step, metrics });
                 // A worker that is gone says so by closing its stdout.
-                let _noticed_there = writeln!(stdin, "{}", wire::verdict_line(&Verdict::GO_ON)).and_then(|()| stdin.flush());
+                let _noticed_there = writeln!(stdin, "{}", protocol::verdict_line(&Verdict::GO_ON))
+                    .and_then(|()| stdin.flush());
                 heard
             }
             Some(Ok(Up::Checkpoint { path, step })) => hear(Progress::Checkpoint { step, path }),
@@ -171,7 +189,11 @@ fn employ(
         Some((word, message)) => {
             let message = message.unwrap_or_else(|| format!("{word:?}").to_lowercase());
             let starved = cause_of(&message) == Some(FailureCause::Oom);
-            Err(if starved { ErrandError::OutOfMemory { how: message } } else { ErrandError::Failed(message) })
+            Err(if starved {
+                ErrandError::OutOfMemory { how: message }
+            } else {
+                ErrandError::Failed(message)
+            })
         }
         None => Err(death(status.ok(), memory_kills, &last_words)),
     }
@@ -194,16 +216,23 @@ fn overhear(stderr: impl Read) -> LastWords {
 }
 
 /// What became of a worker that is gone without a word.
-fn death(status: Option<ExitStatus>, memory_kills: Option<u64>, last_words: &LastWords) -> ErrandError {
+fn death(
+    status: Option<ExitStatus>,
+    memory_kills: Option<u64>,
+    last_words: &LastWords,
+) -> ErrandError {
     match status.and_then(|status| status.signal()) {
         Some(signal) if processes::was_killed_for_memory(signal, memory_kills) => {
             ErrandError::OutOfMemory { how: "the kernel killed the worker".to_owned() }
         }
         // An allocation that fails ends a Rust program at once, and it says so on its standard error.
-        _ if last_words.cause() == Some(FailureCause::Oom) => {
-            ErrandError::OutOfMemory { how: last_words.telling().map_or_else(String::new, |(_, line)| line.to_owned()) }
-        }
+        _ if last_words.cause() == Some(FailureCause::Oom) => ErrandError::OutOfMemory {
+            how: last_words.telling().map_or_else(String::new, |(_, line)| line.to_owned()),
+        },
         Some(signal) if processes::is_sent_to_end(signal) => ErrandError::Killed { signal },
-        _ => ErrandError::Failed(format!("the worker died ({})", status.map_or("unknown status".to_owned(), |status| status.to_string()))),
+        _ => ErrandError::Failed(format!(
+            "the worker died ({})",
+            status.map_or("unknown status".to_owned(), |status| status.to_string())
+        )),
     }
 }

@@ -8,11 +8,11 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::launcher::{Job, LaunchError, Launcher};
 use crate::engine::{Assignment, Input};
-use crate::event::AttemptEnd;
-use crate::params::{Params, Value};
-use crate::study::FailureCause;
-use crate::trial::{AttemptNumber, LARGEST_STEP, TrialNumber};
-use crate::verdict::Verdict;
+use crate::study::decision::Verdict;
+use crate::study::event::AttemptEnd;
+use crate::study::params::{Params, Value};
+use crate::study::spec::FailureCause;
+use crate::study::trial::{AttemptNumber, LARGEST_STEP, TrialNumber};
 
 /// What a trial's closure returns when it did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,9 @@ impl TrialContext {
 
     /// The numeric parameter `name`; an error names what is missing.
     pub fn number_of(&self, name: &str) -> Result<f64, TrialError> {
-        self.params.get(name).and_then(Value::as_number).ok_or_else(|| TrialError(format!("there is no numeric parameter `{name}` in this trial")))
+        self.params.get(name).and_then(Value::as_number).ok_or_else(|| {
+            TrialError(format!("there is no numeric parameter `{name}` in this trial"))
+        })
     }
 
     /// Reports the study's metric at a clock value, and waits for the answer.
@@ -90,7 +92,12 @@ impl TrialContext {
         }
         let waits = metrics.contains_key(&self.metric);
         let metrics = metrics.into_iter().collect();
-        let sent = self.inputs.send(Input::Report { trial: self.number, attempt: self.attempt, step, metrics });
+        let sent = self.inputs.send(Input::Report {
+            trial: self.number,
+            attempt: self.attempt,
+            step,
+            metrics,
+        });
         if sent.is_ok() && waits {
             match self.verdicts.recv() {
                 Ok(Verdict::Continue(_)) => {}
@@ -119,7 +126,11 @@ impl InlineLauncher {
 }
 
 impl Launcher for InlineLauncher {
-    fn launch(&mut self, assignment: &Assignment, inputs: &Sender<Input>) -> Result<Box<dyn Job>, LaunchError> {
+    fn launch(
+        &mut self,
+        assignment: &Assignment,
+        inputs: &Sender<Input>,
+    ) -> Result<Box<dyn Job>, LaunchError> {
         let (verdict_tx, verdicts) = unbounded();
         let leave = Arc::new(AtomicBool::new(false));
         let mut context = TrialContext {
@@ -137,18 +148,28 @@ impl Launcher for InlineLauncher {
         let objective = Arc::clone(&self.objective);
         let thread = std::thread::Builder::new().name(format!("trial {}", assignment.trial));
         let spawned = thread.spawn(move || {
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| objective(&mut context)));
+            let result =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| objective(&mut context)));
             let (end, message) = end_of(result, &context);
-            let _runner_gone = context.inputs.send(Input::Ended { trial: context.number, attempt: context.attempt, end, message });
+            let _runner_gone = context.inputs.send(Input::Ended {
+                trial: context.number,
+                attempt: context.attempt,
+                end,
+                message,
+            });
         });
         spawned.map_err(|error| LaunchError::Refused(format!("cannot start a thread: {error}")))?;
         Ok(Box::new(InlineJob { verdicts: verdict_tx, leave }))
     }
 }
 
-fn end_of(result: std::thread::Result<Result<TrialEnd, TrialError>>, context: &TrialContext) -> (AttemptEnd, Option<String>) {
+fn end_of(
+    result: std::thread::Result<Result<TrialEnd, TrialError>>,
+    context: &TrialContext,
+) -> (AttemptEnd, Option<String>) {
     if let Some(step) = context.beyond {
-        let message = format!("reported step {step}, which is beyond the largest one, {LARGEST_STEP}");
+        let message =
+            format!("reported step {step}, which is beyond the largest one, {LARGEST_STEP}");
         return (AttemptEnd::Failed(FailureCause::Program), Some(message));
     }
     match (result, &context.told) {
@@ -158,8 +179,14 @@ fn end_of(result: std::thread::Result<Result<TrialEnd, TrialError>>, context: &T
         (Ok(Ok(TrialEnd::Left)), _) => (AttemptEnd::Interrupted, None),
         (Ok(Err(error)), _) => (AttemptEnd::Failed(FailureCause::Program), Some(error.to_string())),
         (Err(panic), _) => {
-            let text = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            (AttemptEnd::Failed(FailureCause::Program), Some(format!("panicked: {}", text.unwrap_or_default())))
+            let text = panic
+                .downcast_ref::<String>()
+                .cloned()
+                .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            (
+                AttemptEnd::Failed(FailureCause::Program),
+                Some(format!("panicked: {}", text.unwrap_or_default())),
+            )
         }
     }
 }

@@ -3,7 +3,7 @@
 use crossbeam_channel::Sender;
 
 use crate::engine::{Assignment, Input};
-use crate::verdict::Verdict;
+use crate::study::decision::Verdict;
 
 /// Why an attempt could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +22,8 @@ pub trait Job {
     fn answer(&mut self, verdict: &Verdict);
     /// Asks it to checkpoint and leave.
     fn leave(&mut self);
+    /// Writes into its log what its processes are doing, as far as the system tells.
+    fn examine(&mut self) {}
     /// Ends it at once, with everything it started.
     fn kill(&mut self);
     /// Its report will never be answered. A job that cannot go on, nor leave, without an answer is ended.
@@ -31,7 +33,11 @@ pub trait Job {
 /// Starts attempts.
 pub trait Launcher {
     /// Starts one; what it says arrives at `inputs`.
-    fn launch(&mut self, assignment: &Assignment, inputs: &Sender<Input>) -> Result<Box<dyn Job>, LaunchError>;
+    fn launch(
+        &mut self,
+        assignment: &Assignment,
+        inputs: &Sender<Input>,
+    ) -> Result<Box<dyn Job>, LaunchError>;
 
     /// Called when a job ended: what it left behind is cleared away.
     fn sweep(&mut self) {}

@@ -20,8 +20,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::{clear_up_after, last_moment, now};
-use crate::processes;
-use crate::reporters::wording::rough_duration;
+use crate::report::wording::rough_duration;
+use crate::runner::processes;
 use crate::storage::{HeldLease, Holder, Lease, Storage, StorageError, StoredStudy, Takeover};
 
 /// Nobody who holds a lease only to serve a request holds it for so long.
@@ -85,7 +85,11 @@ impl Mark {
     fn own(lock: &RunLock, path: &Path) -> Option<Mark> {
         let files = || {
             let lock = lock.0.metadata().ok()?.ino();
-            Some(MarkedFiles { lock, store: store_of(path)?, namespace: processes::pid_namespace().unwrap_or(0) })
+            Some(MarkedFiles {
+                lock,
+                store: store_of(path)?,
+                namespace: processes::pid_namespace().unwrap_or(0),
+            })
         };
         Some(Mark { boot: processes::boot_id()?, files: files() })
     }
@@ -95,7 +99,10 @@ impl Mark {
         let mut parts = text.split('/');
         let boot = parts.next().unwrap_or_default().to_owned();
         let mut number = || parts.next()?.parse().ok();
-        let files = number().zip(number()).zip(number()).map(|((lock, store), namespace)| MarkedFiles { lock, store, namespace });
+        let files = number()
+            .zip(number())
+            .zip(number())
+            .map(|((lock, store), namespace)| MarkedFiles { lock, store, namespace });
         Some(Mark { boot, files })
     }
 
@@ -156,12 +163,22 @@ impl Deref for OwnLease {
 /// This process, as the holder of a lease without a lock.
 pub fn this_process() -> Holder {
     let pid = std::process::id();
-    Holder { pid, pid_started: processes::start_time(pid).unwrap_or(0), host: processes::host(), boot_id: None }
+    Holder {
+        pid,
+        pid_started: processes::start_time(pid).unwrap_or(0),
+        host: processes::host(),
+        boot_id: None,
+    }
 }
 
 /// Whether whoever holds a study lives. The one place where this is decided.
 pub fn liveness(held: &HeldLease) -> Liveness {
-    judge(&held.holder, held.lock_file.as_deref().map_or(LockState::Unknown, |path| seen_of(&held.holder, path, look_at(path))))
+    judge(
+        &held.holder,
+        held.lock_file
+            .as_deref()
+            .map_or(LockState::Unknown, |path| seen_of(&held.holder, path, look_at(path))),
+    )
 }
 
 fn judge(holder: &Holder, lock: LockState) -> Liveness {
@@ -225,7 +242,15 @@ enum Locking {
 
 fn try_lock(path: &Path) -> Locking {
     // Another user's file can be locked, if not written.
-    let open = || File::options().read(true).write(true).create(true).truncate(false).open(path).or_else(|_| File::open(path));
+    let open = || {
+        File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .or_else(|_| File::open(path))
+    };
     loop {
         let Ok(file) = open() else { return Locking::Impossible };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -251,7 +276,10 @@ fn is_at(file: &File, path: &Path) -> bool {
 ///
 /// # Errors
 /// The store failed, or someone else holds the study.
-pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<OwnLease, StorageError> {
+pub fn take_lease(
+    storage: &mut dyn Storage,
+    study: &StoredStudy,
+) -> Result<OwnLease, StorageError> {
     let (path, began) = (storage.lock_file(study.id), Instant::now());
     loop {
         let locking = path.as_deref().map_or(Locking::Impossible, try_lock);
@@ -265,7 +293,9 @@ pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<OwnL
                 std::thread::sleep(MOMENT / 50);
                 continue;
             }
-            (Locking::Held, held) if held.as_ref().is_none_or(is_fresh) && began.elapsed() < 2 * MOMENT => {
+            (Locking::Held, held)
+                if held.as_ref().is_none_or(is_fresh) && began.elapsed() < 2 * MOMENT =>
+            {
                 std::thread::sleep(MOMENT / 50);
                 continue;
             }
@@ -274,14 +304,21 @@ pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<OwnL
             (Locking::Held, None) => None,
         };
         let takeover = match held {
-            Some(held) if liveness_beside(&held, lock.is_some()) == Liveness::Dead => Takeover::From(held.epoch),
+            Some(held) if liveness_beside(&held, lock.is_some()) == Liveness::Dead => {
+                Takeover::From(held.epoch)
+            }
             _ => Takeover::IfFree,
         };
         let lock = lock.zip(path.clone());
-        let mark = lock.as_ref().and_then(|(lock, path)| Mark::own(lock, path)).map(|mark| mark.to_string());
+        let mark = lock
+            .as_ref()
+            .and_then(|(lock, path)| Mark::own(lock, path))
+            .map(|mark| mark.to_string());
         let me = Holder { boot_id: mark, ..this_process() };
         match storage.acquire(study.id, &me, now(), takeover) {
-            Err(StorageError::Busy { since, .. }) if now().since(since) < MOMENT && began.elapsed() < 2 * MOMENT => {
+            Err(StorageError::Busy { since, .. })
+                if now().since(since) < MOMENT && began.elapsed() < 2 * MOMENT =>
+            {
                 drop(lock);
                 std::thread::sleep(MOMENT / 50);
             }
@@ -311,16 +348,24 @@ fn liveness_beside(held: &HeldLease, is_own: bool) -> Liveness {
 }
 
 /// Why the study cannot be had.
-fn refusal(storage: &dyn Storage, study: &StoredStudy, held: &HeldLease) -> Result<StorageError, StorageError> {
+fn refusal(
+    storage: &dyn Storage,
+    study: &StoredStudy,
+    held: &HeldLease,
+) -> Result<StorageError, StorageError> {
     let (name, holder) = (study.spec.name.clone(), held.holder.clone());
-    let is_stopped = || processes::is_alive(holder.pid, holder.pid_started) && processes::is_stopped(holder.pid);
+    let is_stopped =
+        || processes::is_alive(holder.pid, holder.pid_started) && processes::is_stopped(holder.pid);
     Ok(match liveness(held) {
         Liveness::Unknown => {
             let wrote = last_moment(storage, study.id)?.unwrap_or(held.acquired);
-            let (held, wrote) = (rough_duration(now().since(held.acquired)), rough_duration(now().since(wrote)));
+            let (held, wrote) =
+                (rough_duration(now().since(held.acquired)), rough_duration(now().since(wrote)));
             StorageError::HeldElsewhere { study: name, holder: Box::new(holder), held, wrote }
         }
-        _ if holder.host == processes::host() && is_stopped() => StorageError::HolderStopped { study: name, holder },
+        _ if holder.host == processes::host() && is_stopped() => {
+            StorageError::HolderStopped { study: name, holder }
+        }
         _ => StorageError::Busy { study: name, holder, since: held.acquired },
     })
 }
@@ -331,7 +376,10 @@ fn refusal(storage: &dyn Storage, study: &StoredStudy, held: &HeldLease) -> Resu
 ///
 /// # Errors
 /// The store failed, or the study changed hands at this moment.
-pub fn take_over(storage: &mut dyn Storage, study: &StoredStudy) -> Result<Option<Holder>, StorageError> {
+pub fn take_over(
+    storage: &mut dyn Storage,
+    study: &StoredStudy,
+) -> Result<Option<Holder>, StorageError> {
     let held = storage.summary(study.id)?.held.filter(|held| liveness(held) == Liveness::Unknown);
     let Some(held) = held else { return Ok(None) };
     let lease = storage.acquire(study.id, &this_process(), now(), Takeover::From(held.epoch))?;
@@ -346,7 +394,12 @@ mod tests {
 
     fn holder(pid: u32, boot_id: Option<&str>) -> Holder {
         let boot_id = boot_id.map(str::to_owned);
-        Holder { pid, pid_started: processes::start_time(pid).unwrap_or(1), host: processes::host(), boot_id }
+        Holder {
+            pid,
+            pid_started: processes::start_time(pid).unwrap_or(1),
+            host: processes::host(),
+            boot_id,
+        }
     }
 
     /// No process has this id: as that of a process in another PID namespace, seen from here.
@@ -355,12 +408,14 @@ mod tests {
     #[test]
     fn a_holder_lives_as_long_as_its_lock_wherever_its_process_id_means_something() {
         let own_boot = processes::boot_id().unwrap();
-        let (foreign, here) = (holder(NOWHERE, Some(&own_boot)), holder(std::process::id(), Some(&own_boot)));
+        let (foreign, here) =
+            (holder(NOWHERE, Some(&own_boot)), holder(std::process::id(), Some(&own_boot)));
         assert_eq!(judge(&foreign, LockState::Held), Liveness::Alive);
         assert_eq!(judge(&foreign, LockState::Free), Liveness::Dead);
         // A process of this id lives here, and is not the holder.
         assert_eq!(judge(&here, LockState::Free), Liveness::Dead);
-        let other_name = |holder: &Holder| Holder { host: "another-container".to_owned(), ..holder.clone() };
+        let other_name =
+            |holder: &Holder| Holder { host: "another-container".to_owned(), ..holder.clone() };
         assert_eq!(judge(&other_name(&foreign), LockState::Held), Liveness::Alive);
         assert_eq!(judge(&other_name(&foreign), LockState::Free), Liveness::Dead);
         // Where the lock file was removed, process ids have to do.
@@ -403,7 +458,8 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_from_before_this_machine_was_started_is_dead_and_one_of_another_machine_is_not_known() {
+    fn a_holder_from_before_this_machine_was_started_is_dead_and_one_of_another_machine_is_not_known()
+     {
         let before = holder(std::process::id(), Some("00000000-0000-4000-8000-000000000000"));
         assert_eq!(judge(&before, LockState::Free), Liveness::Dead);
         assert_eq!(judge(&before, LockState::Unknown), Liveness::Dead);
@@ -417,7 +473,10 @@ mod tests {
         for lock in [LockState::Held, LockState::Free, LockState::Unknown] {
             assert_eq!(judge(&holder(std::process::id(), None), lock), Liveness::Alive);
             assert_eq!(judge(&holder(NOWHERE, None), lock), Liveness::Dead);
-            assert_eq!(judge(&Holder { host: "elsewhere".to_owned(), ..holder(NOWHERE, None) }, lock), Liveness::Unknown);
+            assert_eq!(
+                judge(&Holder { host: "elsewhere".to_owned(), ..holder(NOWHERE, None) }, lock),
+                Liveness::Unknown
+            );
         }
     }
 

@@ -9,14 +9,16 @@ use serde::Serialize;
 
 use super::disk::{entries, size};
 use super::ownership::{Owner, homes, is_gone, own_homes, owner};
-use crate::event::{Event, Seq};
-use crate::paths::{StudyFiles, component};
-use crate::processes;
+use crate::runner::processes;
+use crate::runner::protocol::{CHECKPOINTS, USED_BY};
+use crate::storage::paths::{COPIES, StudyFiles, component};
 use crate::storage::sqlite::{is_open_here, studies_at};
-use crate::storage::{HeldLease, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
-use crate::study::Program;
-use crate::trial::{TrialNumber, TrialState};
-use crate::wire::{CHECKPOINTS, USED_BY};
+use crate::storage::{
+    HeldLease, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary,
+};
+use crate::study::event::{Event, Seq};
+use crate::study::spec::Program;
+use crate::study::trial::{TrialNumber, TrialState};
 
 /// While somebody runs a study, what was touched within this time is left alone: it may be in the making.
 const YOUNG: Duration = Duration::from_secs(60);
@@ -58,8 +60,14 @@ pub struct Leftover {
 /// Removes what dead processes were writing in a directory of tokenised data, and beside the data in it (what frozen layers make of
 /// them). A file that a living one writes stays, whoever it belongs to.
 pub fn clear_drafts(data: &Path) {
-    let is_dead = |path: &PathBuf| name_of(path).and_then(|name| half_written_by(&name)).is_some_and(|pid| processes::start_time(pid).is_none());
-    let beside = entries(data).filter(|path| is_directory(path)).flat_map(|path| entries(&path).collect::<Vec<_>>());
+    let is_dead = |path: &PathBuf| {
+        name_of(path)
+            .and_then(|name| half_written_by(&name))
+            .is_some_and(|pid| processes::start_time(pid).is_none())
+    };
+    let beside = entries(data)
+        .filter(|path| is_directory(path))
+        .flat_map(|path| entries(&path).collect::<Vec<_>>());
     for draft in entries(data).chain(beside).filter(is_dead) {
         // What cannot be removed now is found by `gc`.
         let _found_later = remove_entry(&draft);
@@ -68,7 +76,9 @@ pub fn clear_drafts(data: &Path) {
 
 /// Removes what lies below a trial's directory half-written: whoever wrote there is gone.
 pub(super) fn clear_trial_drafts(directory: &Path) {
-    for draft in entries(directory).filter(|path| name_of(path).is_some_and(|name| half_written_by(&name).is_some())) {
+    for draft in entries(directory)
+        .filter(|path| name_of(path).is_some_and(|name| half_written_by(&name).is_some()))
+    {
         let _found_later = remove_entry(&draft);
     }
 }
@@ -91,7 +101,10 @@ pub struct Others {
 impl Others {
     /// Looks into every file beside the store, which is open, whatever its name.
     pub fn beside(store: &Path) -> Others {
-        let directory = store.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory = store
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         let mut others = Others::default();
         for path in entries(directory).filter(|path| path != store && !is_open_here(path)) {
             match studies_at(&path) {
@@ -127,10 +140,15 @@ pub fn leftovers(stores: &Stores<'_>) -> Result<Vec<Leftover>, StorageError> {
     let studies = stores.reader.studies()?;
     let mut roots = BTreeSet::from([default_root(stores.path)]);
     for study in studies {
-        roots.extend(homes(stores.reader, &study.stored(), stores.path)?.iter().map(|home| home.root().to_owned()));
+        roots.extend(
+            homes(stores.reader, &study.stored(), stores.path)?
+                .iter()
+                .map(|home| home.root().to_owned()),
+        );
     }
     // First the files, then the store: what is new was in the store before it was on the disk.
-    let seen: Vec<(PathBuf, Vec<Seen>)> = roots.into_iter().map(|root| (root.clone(), look(&root))).collect();
+    let seen: Vec<(PathBuf, Vec<Seen>)> =
+        roots.into_iter().map(|root| (root.clone(), look(&root))).collect();
     let known = Known::read(stores)?;
     let mut leftovers = Vec::new();
     for (root, seen) in seen {
@@ -157,7 +175,9 @@ pub struct Homeless {
 pub fn homeless(stores: &Stores<'_>) -> Vec<Homeless> {
     let of = |directory: PathBuf| match owner(&directory) {
         Owner::Store { id, path }
-            if !stores.others.ids.contains(&id) && Some(&id) != stores.reader.identity().ok().flatten().as_ref() && is_gone(&path, &id) =>
+            if !stores.others.ids.contains(&id)
+                && Some(&id) != stores.reader.identity().ok().flatten().as_ref()
+                && is_gone(&path, &id) =>
         {
             Some(Homeless { directory, store: path })
         }
@@ -172,7 +192,11 @@ pub fn homeless(stores: &Stores<'_>) -> Vec<Homeless> {
 ///
 /// # Errors
 /// Those of the store; what cannot be removed stays and is not among the answer.
-pub fn remove(stores: &Stores<'_>, found: &[Leftover], mut gone: impl FnMut(&Leftover)) -> Result<(), StorageError> {
+pub fn remove(
+    stores: &Stores<'_>,
+    found: &[Leftover],
+    mut gone: impl FnMut(&Leftover),
+) -> Result<(), StorageError> {
     let mut known = Known::read(stores)?;
     let mut looked = SystemTime::now();
     for leftover in found {
@@ -182,7 +206,10 @@ pub fn remove(stores: &Stores<'_>, found: &[Leftover], mut gone: impl FnMut(&Lef
         let root = root_of(leftover);
         let again = look(&root).into_iter().find(|seen| seen.path == leftover.path);
         let Some(again) = again else { continue };
-        if known.judge(stores, &root, again)?.is_none_or(|now| now.kind != leftover.kind || now.modified != leftover.modified) {
+        if known
+            .judge(stores, &root, again)?
+            .is_none_or(|now| now.kind != leftover.kind || now.modified != leftover.modified)
+        {
             continue;
         }
         if take_away(&leftover.path) {
@@ -195,8 +222,11 @@ pub fn remove(stores: &Stores<'_>, found: &[Leftover], mut gone: impl FnMut(&Lef
 /// Moved aside first: what is killed in the middle leaves something half-written, and nothing that looks whole.
 fn take_away(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let aside =
-        if half_written_by(&name).is_some() { path.to_owned() } else { path.with_file_name(format!(".{name}.{}-{GC}.tmp", std::process::id())) };
+    let aside = if half_written_by(&name).is_some() {
+        path.to_owned()
+    } else {
+        path.with_file_name(format!(".{name}.{}-{GC}.tmp", std::process::id()))
+    };
     if aside != path && fs::rename(path, &aside).is_err() {
         return false;
     }
@@ -244,11 +274,17 @@ fn look(root: &Path) -> Vec<Seen> {
         for entry in entries(&directory) {
             let Some(name) = name_of(&entry) else { continue };
             if let Some(pid) = half_written_by(&name) {
-                seen.push(Seen { path: entry, place: PlaceOf::HalfWritten { pid, of: study.clone(), is_in_trial: false } });
+                seen.push(Seen {
+                    path: entry,
+                    place: PlaceOf::HalfWritten { pid, of: study.clone(), is_in_trial: false },
+                });
             } else if let Some(trial) = trial_of(&name) {
                 has_trials = true;
                 look_into_trial(&entry, &study, trial, &mut seen);
-                seen.push(Seen { path: entry, place: PlaceOf::Trial { study: study.clone(), trial } });
+                seen.push(Seen {
+                    path: entry,
+                    place: PlaceOf::Trial { study: study.clone(), trial },
+                });
             } else if study == DATA && is_digest(&name) {
                 seen.push(Seen { path: entry, place: PlaceOf::Data });
             }
@@ -261,9 +297,9 @@ fn look(root: &Path) -> Vec<Seen> {
 }
 
 fn look_into_trial(directory: &Path, study: &str, trial: TrialNumber, seen: &mut Vec<Seen>) {
-    let of_a_command = directory.join(CHECKPOINTS);
-    let inside = entries(directory).chain(entries(&of_a_command));
-    for entry in inside.filter(|path| path.file_name().is_none_or(|name| name != CHECKPOINTS)) {
+    let of_a_command = [CHECKPOINTS, COPIES].map(|name| directory.join(name));
+    let inside = of_a_command.iter().flat_map(|path| entries(path)).chain(entries(directory));
+    for entry in inside.filter(|path| !of_a_command.contains(path)) {
         let Some(name) = name_of(&entry) else { continue };
         let place = match half_written_by(&name) {
             Some(pid) => PlaceOf::HalfWritten { pid, of: study.to_owned(), is_in_trial: true },
@@ -279,7 +315,11 @@ fn root_of(leftover: &Leftover) -> PathBuf {
         Kind::Trial | Kind::Data => 2,
         // In a trial's directory, in `checkpoints` below it, or beside tokenised data.
         Kind::Checkpoint | Kind::HalfWritten => {
-            let trial = leftover.path.ancestors().skip(1).position(|path| name_of(path).is_some_and(|name| trial_of(&name).is_some()));
+            let trial = leftover
+                .path
+                .ancestors()
+                .skip(1)
+                .position(|path| name_of(path).is_some_and(|name| trial_of(&name).is_some()));
             trial.map_or(2, |depth| depth + 3)
         }
     };
@@ -305,7 +345,8 @@ fn half_written_by(name: &str) -> Option<u32> {
     let inner = inner.strip_suffix(".tmp").or_else(|| inner.strip_suffix(".old"))?;
     let (_, process) = inner.rsplit_once('.')?;
     let (pid, count) = process.split_once('-')?;
-    let is_count = count == GC || !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
+    let is_count =
+        count == GC || !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
     pid.parse().ok().filter(|_| is_count)
 }
 
@@ -315,6 +356,11 @@ const GC: &str = "gc";
 /// Whether `gc` has moved it aside, under a name of its own.
 fn was_moved_aside(name: &str) -> bool {
     half_written_by(name).is_some() && name.ends_with(&format!("-{GC}.tmp"))
+}
+
+/// Whether it lies where hpsearch keeps its copies of a command's checkpoints.
+fn is_among_copies(path: &Path) -> bool {
+    path.parent().is_some_and(|directory| directory.file_name().is_some_and(|name| name == COPIES))
 }
 
 fn is_digest(name: &str) -> bool {
@@ -350,13 +396,29 @@ struct StudyContent {
 impl Known {
     fn read(stores: &Stores<'_>) -> Result<Known, StorageError> {
         let id = stores.reader.identity()?;
-        let mut known = Known { studies: HashMap::new(), components: HashSet::new(), registered: HashSet::new(), trains: false, id };
+        let mut known = Known {
+            studies: HashMap::new(),
+            components: HashSet::new(),
+            registered: HashSet::new(),
+            trains: false,
+            id,
+        };
         for summary in stores.reader.studies()? {
             known.trains |= matches!(summary.spec.program, Program::Trainer { .. });
             known.components.insert(component(&summary.spec.name));
-            known.registered.extend(stores.reader.checkpoints(summary.id)?.into_iter().map(|(_, checkpoint)| real(&checkpoint.path)));
+            known.registered.extend(
+                stores
+                    .reader
+                    .checkpoints(summary.id)?
+                    .into_iter()
+                    .map(|(_, checkpoint)| real(&checkpoint.path)),
+            );
             let content = StudyContent::read(stores, &summary)?;
-            let names = content.homes.iter().map(|home| home.name().to_owned()).chain([summary.files(stores.path).name().to_owned()]);
+            let names = content
+                .homes
+                .iter()
+                .map(|home| home.name().to_owned())
+                .chain([summary.files(stores.path).name().to_owned()]);
             for name in names.collect::<BTreeSet<_>>() {
                 known.studies.insert(name, content.clone());
             }
@@ -364,14 +426,21 @@ impl Known {
         Ok(known)
     }
 
-    fn judge(&self, stores: &Stores<'_>, root: &Path, seen: Seen) -> Result<Option<Leftover>, StorageError> {
+    fn judge(
+        &self,
+        stores: &Stores<'_>,
+        root: &Path,
+        seen: Seen,
+    ) -> Result<Option<Leftover>, StorageError> {
         let Seen { path, place } = seen;
         // A store of the same id beside this one is a copy or a backup: it may know what this one does not.
         let has_twin = self.id.as_ref().is_some_and(|id| stores.others.ids.contains(id));
         // The study with files in this directory, if they carry this store's mark.
         let of = |study: &str| {
             let content = self.studies.get(study).filter(|_| !has_twin);
-            content.filter(|content| content.homes.iter().any(|home| home.root() == root && home.name() == study))
+            content.filter(|content| {
+                content.homes.iter().any(|home| home.root() == root && home.name() == study)
+            })
         };
         let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).ok();
         let is_young = modified.is_some_and(|at| at.elapsed().unwrap_or_default() < YOUNG);
@@ -382,31 +451,46 @@ impl Known {
             PlaceOf::HalfWritten { pid, of: study, is_in_trial } => {
                 let name = name_of(&path).unwrap_or_default();
                 // What a command writes is its own, whatever it is called.
-                let is_known = study == DATA && !is_in_trial || of(study).is_some_and(|content| !content.is_command || was_moved_aside(&name));
+                let is_ours = |content: &StudyContent| {
+                    !content.is_command || was_moved_aside(&name) || is_among_copies(&path)
+                };
+                let is_known = study == DATA && !is_in_trial || of(study).is_some_and(is_ours);
                 if !is_known || processes::exists(*pid) {
                     return Ok(None);
                 }
                 (Kind::HalfWritten, String::new())
             }
             PlaceOf::Study { study } => {
-                if root != default_root(stores.path) || self.studies.contains_key(study) || !self.is_abandoned(stores, &path, study) {
+                if root != default_root(stores.path)
+                    || self.studies.contains_key(study)
+                    || !self.is_abandoned(stores, &path, study)
+                {
                     return Ok(None);
                 }
                 (Kind::Study, study.clone())
             }
             PlaceOf::Trial { study, trial } => match of(study) {
-                Some(content) if !content.states.contains_key(trial) => (Kind::Trial, content.name.clone()),
+                Some(content) if !content.states.contains_key(trial) => {
+                    (Kind::Trial, content.name.clone())
+                }
                 _ => return Ok(None),
             },
             PlaceOf::InTrial { study, trial } => match of(study) {
-                Some(content) if content.is_left_behind(*trial, &path) => (Kind::Checkpoint, content.name.clone()),
+                Some(content) if content.is_left_behind(*trial, &path) => {
+                    (Kind::Checkpoint, content.name.clone())
+                }
                 _ => return Ok(None),
             },
             PlaceOf::Data => {
-                let users: Vec<String> =
-                    entries(&path).filter_map(|entry| name_of(&entry)).filter_map(|name| name.strip_prefix(USED_BY).map(str::to_owned)).collect();
-                let is_used = users.iter().any(|user| self.components.contains(user) || stores.others.directories.contains(user));
-                let is_unsure = stores.others.unreadable.is_some() || users.is_empty() && (self.trains || !stores.others.ids.is_empty());
+                let users: Vec<String> = entries(&path)
+                    .filter_map(|entry| name_of(&entry))
+                    .filter_map(|name| name.strip_prefix(USED_BY).map(str::to_owned))
+                    .collect();
+                let is_used = users.iter().any(|user| {
+                    self.components.contains(user) || stores.others.directories.contains(user)
+                });
+                let is_unsure = stores.others.unreadable.is_some()
+                    || users.is_empty() && (self.trains || !stores.others.ids.is_empty());
                 // What no trial has used yet, or was made before that was noted, may be any study's.
                 if is_used || is_unsure {
                     return Ok(None);
@@ -452,9 +536,11 @@ impl StudyContent {
     fn is_left_behind(&self, trial: TrialNumber, path: &Path) -> bool {
         let is_over = self.states.get(&trial).is_some_and(|state| state.is_finished());
         let is_checkpoint = if self.is_command {
-            self.dropped.contains(&real(path))
+            is_among_copies(path) || self.dropped.contains(&real(path))
         } else {
-            name_of(path).is_some_and(|name| name.strip_prefix("checkpoint-").is_some_and(|step| step.parse::<u64>().is_ok()))
+            name_of(path).is_some_and(|name| {
+                name.strip_prefix("checkpoint-").is_some_and(|step| step.parse::<u64>().is_ok())
+            })
         };
         is_over && is_checkpoint
     }
@@ -467,14 +553,17 @@ fn dropped(reader: &dyn StorageReader, study: StudyId) -> Result<HashSet<PathBuf
         let page = reader.events_after(study, after, 10_000)?;
         let Some((last, ..)) = page.last() else { return Ok(dropped) };
         after = *last;
-        dropped
-            .extend(page.iter().filter_map(|(_, _, event)| if let Event::CheckpointDropped { path, .. } = event { Some(real(path)) } else { None }));
+        dropped.extend(page.iter().filter_map(|(_, _, event)| {
+            if let Event::CheckpointDropped { path, .. } = event { Some(real(path)) } else { None }
+        }));
     }
 }
 
 /// Different ways of writing a path are one: the store may be given relative to where one is.
 fn real(path: &Path) -> PathBuf {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return path.to_owned() };
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return path.to_owned();
+    };
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     fs::canonicalize(parent).map_or_else(|_| path.to_owned(), |parent| parent.join(name))
 }
@@ -488,23 +577,45 @@ mod tests {
         assert_eq!(half_written_by(".checkpoint-3.4711-0.tmp"), Some(4711));
         assert_eq!(half_written_by(".0123456789abcdef.99-12.old"), Some(99));
         assert_eq!(half_written_by(".checkpoint-3.77-gc.tmp"), Some(77));
-        for own in ["checkpoint-3", ".hidden", "a.tmp", ".x.tmp", ".x.old", ".model.best.tmp", ".model.7.tmp", ".a.7-b.tmp"] {
+        for own in [
+            "checkpoint-3",
+            ".hidden",
+            "a.tmp",
+            ".x.tmp",
+            ".x.old",
+            ".model.best.tmp",
+            ".model.7.tmp",
+            ".a.7-b.tmp",
+        ] {
             assert_eq!(half_written_by(own), None, "{own}");
         }
-        assert_eq!((trial_of("trial-12"), trial_of("trial-012"), trial_of("trial-x")), (Some(TrialNumber(12)), None, None));
+        assert_eq!(
+            (trial_of("trial-12"), trial_of("trial-012"), trial_of("trial-x")),
+            (Some(TrialNumber(12)), None, None)
+        );
     }
 
     #[test]
     fn the_directory_of_files_is_found_from_each_leftover() {
         let root = |path: &str, kind| {
-            let leftover = Leftover { path: path.into(), kind, bytes: 0, study: String::new(), modified: None };
+            let leftover = Leftover {
+                path: path.into(),
+                kind,
+                bytes: 0,
+                study: String::new(),
+                modified: None,
+            };
             root_of(&leftover).display().to_string()
         };
         assert_eq!(root("runs/files/s", Kind::Study), "runs/files");
         assert_eq!(root("runs/files/s/trial-3", Kind::Trial), "runs/files");
         assert_eq!(root("runs/files/s/trial-3/checkpoint-9", Kind::Checkpoint), "runs/files");
         assert_eq!(root("runs/files/s/trial-3/checkpoints/a", Kind::Checkpoint), "runs/files");
-        assert_eq!(root("runs/files/s/trial-3/.checkpoint-9.1-0.tmp", Kind::HalfWritten), "runs/files");
+        assert_eq!(root("runs/files/s/trial-3/copies/step-9", Kind::Checkpoint), "runs/files");
+        assert_eq!(
+            root("runs/files/s/trial-3/.checkpoint-9.1-0.tmp", Kind::HalfWritten),
+            "runs/files"
+        );
         assert_eq!(root("runs/files/data/.00.1-0.tmp", Kind::HalfWritten), "runs/files");
     }
 }

@@ -1,7 +1,8 @@
 //! Listens to a child process: its messages become inputs, everything else its attempt's log.
 
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -13,14 +14,17 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 
 use super::causes::{LastWords, advice, cause_of};
-use super::registration::{Registered, Registrar};
+use super::clock::system_time;
+use super::lines::{LineEnd, Lines, Piece, for_each_line};
+use super::registration::{Announced, Registered, Registrar};
 use crate::engine::Input;
-use crate::event::AttemptEnd;
-use crate::processes;
+use crate::runner::processes;
+use crate::runner::protocol::{Clock, EndWord, PREFIX, Spoken, Up};
 use crate::storage::sqlite;
-use crate::study::FailureCause;
-use crate::trial::{AttemptNumber, TrialNumber};
-use crate::wire::{EndWord, LONGEST_LINE, PREFIX, Up};
+use crate::study::event::AttemptEnd;
+use crate::study::remark::{Remark, RemarkKind, Reports};
+use crate::study::spec::FailureCause;
+use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// A log grows to this size; what comes after is dropped, and said to be.
 const LOG_LIMIT: u64 = 64 << 20;
@@ -62,10 +66,8 @@ struct Shared {
 }
 
 struct Current {
-    trial: TrialNumber,
-    attempt: AttemptNumber,
+    expected: Expected,
     log: AttemptLog,
-    cwd: PathBuf,
     last_words: LastWords,
     remarks: Remarks,
     end: Option<(EndWord, Option<String>)>,
@@ -75,44 +77,75 @@ struct Current {
     memory_kills: Option<u64>,
 }
 
+/// Whose words a child's are.
+#[derive(Clone, Debug)]
+pub(super) struct Expected {
+    /// Whose.
+    pub trial: TrialNumber,
+    /// Of which attempt.
+    pub attempt: AttemptNumber,
+    /// Where its relative paths begin.
+    pub cwd: PathBuf,
+    /// The study's clock, at the checkpoint that the attempt goes on from.
+    pub clock: Clock,
+}
+
 impl Current {
-    /// Notes a line that was meant for the runner, and is none of its words.
-    fn misread(&mut self, line: &[u8], why: &str) {
+    /// Notes in the log what is odd about what stands there.
+    fn note(&mut self, remark: &Remark) {
+        let why = &remark.why;
+        let line = match remark.kind {
+            RemarkKind::Repeated | RemarkKind::WentBack | RemarkKind::Uncopied => {
+                format!("[hpsearch] {why}\n")
+            }
+            RemarkKind::Misplaced | RemarkKind::StandardError | RemarkKind::TooLong => {
+                format!("[hpsearch] the line above was not taken: {why}\n")
+            }
+            _ => format!("[hpsearch] the line above was not understood: {why}\n"),
+        };
+        self.log.write(line.as_bytes());
+    }
+
+    /// Notes a line that was meant for the runner, and what of it is none of its words.
+    fn misread(&mut self, line: &[u8], remarks: &[Remark]) {
+        let Some(last) = remarks.last() else { return };
         self.log.write(line);
-        self.log.write(format!("[hpsearch] the line above was not understood: {why}\n").as_bytes());
+        if !line.ends_with(b"\n") {
+            self.log.write(b"\n");
+        }
+        remarks.iter().for_each(|remark| self.note(remark));
         self.remarks.misread += 1;
-        why.clone_into(&mut self.remarks.why);
+        last.why.clone_into(&mut self.remarks.why);
+    }
+
+    fn remark(&self, remark: Remark) -> Input {
+        Input::Remark { trial: self.expected.trial, attempt: self.expected.attempt, remark }
     }
 }
 
-/// What is odd about an attempt's reports; told once each, in its log.
+/// What is odd about an attempt's lines.
 #[derive(Default)]
 struct Remarks {
-    last_step: Option<u64>,
-    repeated: bool,
-    went_back: bool,
+    reports: Reports,
+    /// Of these the log has one each.
+    noted: BTreeSet<RemarkKind>,
     /// Lines that were not understood, and why the last of them was not.
     misread: u64,
     why: String,
 }
 
 impl Remarks {
-    /// What there is to say about a report at `step`, the first time it is so.
-    fn at(&mut self, step: u64) -> Option<String> {
-        let last = self.last_step.replace(step)?;
-        if step == last && !std::mem::replace(&mut self.repeated, true) {
-            return Some(format!("step {step} was reported twice: the later values count, the verdict stays"));
-        }
-        if step < last && !std::mem::replace(&mut self.went_back, true) {
-            return Some(format!("step {step} came after step {last}: reports are kept by their steps, whatever their order"));
-        }
-        None
-    }
-
     /// What an attempt's end should say of them.
     fn at_end(&self) -> Option<String> {
-        let lines = if self.misread == 1 { "a line".to_owned() } else { format!("{} lines", self.misread) };
-        (self.misread > 0).then(|| format!("{lines} after `{}` could not be understood, the last because {}", PREFIX.trim_end(), self.why))
+        let lines =
+            if self.misread == 1 { "a line".to_owned() } else { format!("{} lines", self.misread) };
+        (self.misread > 0).then(|| {
+            format!(
+                "{lines} after `{}` could not be understood, the last because {}",
+                PREFIX.trim_end(),
+                self.why
+            )
+        })
     }
 }
 
@@ -122,10 +155,19 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 
 impl Listening {
     /// Announces that the child's words now belong to this attempt.
-    pub fn expect_trial(&self, trial: TrialNumber, attempt: AttemptNumber, log: &Path, cwd: PathBuf) -> io::Result<()> {
+    pub fn expect_trial(&self, expected: Expected, log: &Path) -> io::Result<()> {
         let log = AttemptLog::open(log)?;
-        let (last_words, remarks, memory_kills) = (LastWords::default(), Remarks::default(), processes::memory_kills());
-        lock(&self.shared).current = Some(Current { trial, attempt, log, cwd, last_words, remarks, end: None, not_started: None, memory_kills });
+        let (last_words, remarks, memory_kills) =
+            (LastWords::default(), Remarks::default(), processes::memory_kills());
+        lock(&self.shared).current = Some(Current {
+            expected,
+            log,
+            last_words,
+            remarks,
+            end: None,
+            not_started: None,
+            memory_kills,
+        });
         Ok(())
     }
 
@@ -151,8 +193,10 @@ impl Listener {
     pub fn listen(self, mut child: Child, aside: UnixStream) -> io::Result<Listening> {
         let shared = Arc::new(Mutex::new(Shared::default()));
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let for_stderr = Arc::clone(&shared);
-        let errors = std::thread::Builder::new().name("worker stderr".to_owned()).spawn(move || read_errors(stderr, &for_stderr))?;
+        let (for_stderr, to_runner) = (Arc::clone(&shared), self.inputs.clone());
+        let errors = std::thread::Builder::new()
+            .name("worker stderr".to_owned())
+            .spawn(move || read_errors(stderr, &for_stderr, &to_runner))?;
         let (for_exit, inputs) = (Arc::clone(&shared), self.inputs.clone());
         let exit = std::thread::Builder::new().name("worker exit".to_owned()).spawn(move || {
             let status = child.wait().ok();
@@ -167,76 +211,184 @@ impl Listener {
         })?;
         let for_aside = Arc::clone(&shared);
         let aside = match self.single {
-            true => Some(std::thread::Builder::new().name("supervisor".to_owned()).spawn(move || read_aside(aside, &for_aside))?),
+            true => Some(
+                std::thread::Builder::new()
+                    .name("supervisor".to_owned())
+                    .spawn(move || read_aside(aside, &for_aside))?,
+            ),
             false => None,
         };
         let for_stdout = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("worker stdout".to_owned()).spawn(move || {
-            self.read_messages(stdout, &for_stdout);
-            let status = exit.join().ok().flatten();
-            let _panicked = (errors.join(), aside.map(JoinHandle::join));
-            self.gone(&for_stdout, status);
-        })?;
+        let thread =
+            std::thread::Builder::new().name("worker stdout".to_owned()).spawn(move || {
+                self.read_messages(stdout, &for_stdout);
+                let status = exit.join().ok().flatten();
+                let _panicked = (errors.join(), aside.map(JoinHandle::join));
+                self.gone(&for_stdout, status);
+            })?;
         Ok(Listening { shared, thread })
     }
 
     fn read_messages(&self, stdout: Option<ChildStdout>, shared: &Mutex<Shared>) {
         let Some(stdout) = stdout else { return };
-        for_each_line(stdout, |line, is_whole| {
+        // After a message that ended with `\r`: its newline belongs to it.
+        let mut swallows_newline = false;
+        let (mut lines, mut line) = (Lines::of(stdout, LineEnd::NewlineOrReturn), Vec::new());
+        while let Some(piece) = lines.next(&mut line) {
+            if std::mem::take(&mut swallows_newline) && line == b"\n" {
+                continue;
+            }
+            let line = line.as_slice();
             // Before the lock is taken, which the runner needs: it is the one who makes room.
             while self.inputs.len() > WAITING {
                 std::thread::sleep(MOMENT);
             }
-            let message = if is_whole { message_of(line).map(|text| Up::parse(&text)) } else { None };
-            // Before the lock, too: a disk may be slow.
-            let registered = match &message {
-                Some(Ok(Up::Checkpoint { path, .. })) => self.register(shared, path),
-                _ => None,
+            let spoken = match piece {
+                Piece::Whole => Listener::read(shared, line),
+                Piece::First => Spoken::of_long(line),
+                Piece::Rest => Spoken::Log,
             };
-            let mut shared = lock(shared);
-            let Some(current) = shared.current.as_mut() else { return };
-            let Some(message) = message else {
-                current.log.write(line);
-                return;
-            };
-            match message {
-                // Said in the command's place, before it could start; it counts if its supervisor says that, too.
-                Ok(Up::End { end: end @ (EndWord::Failed | EndWord::Refused), message }) if self.single => {
-                    current.not_started.get_or_insert((end, message));
-                }
-                Ok(Up::End { .. } | Up::Answer { .. } | Up::Text { .. } | Up::At { .. } | Up::Peak { .. }) if self.single => {
-                    current.misread(line, "these are words of hpsearch's own, and no report");
-                }
-                Ok(Up::End { end, message }) => {
-                    shared.failed |= matches!(end, EndWord::Failed | EndWord::Oom | EndWord::Killed | EndWord::Refused);
-                    if let Some(current) = shared.current.take() {
-                        self.send_end(&current, end, message);
+            match spoken {
+                Spoken::Log => {
+                    if let Some(current) = lock(shared).current.as_mut() {
+                        current.log.write(line);
                     }
                 }
-                Ok(Up::Report { step, metrics }) => {
-                    if let Some(remark) = current.remarks.at(step) {
-                        current.log.write(format!("[hpsearch] {remark}\n").as_bytes());
+                Spoken::Missed(remark) => {
+                    if let Some(current) = lock(shared).current.as_mut() {
+                        current.log.write(line);
+                        // Behind the first piece of a line comes the next.
+                        if matches!(piece, Piece::Whole)
+                            && current.remarks.noted.insert(remark.kind)
+                        {
+                            current.note(&remark);
+                        }
+                        self.send(current.remark(remark));
                     }
-                    self.send(Input::Report { trial: current.trial, attempt: current.attempt, step, metrics });
                 }
-                Ok(Up::Checkpoint { step, .. }) => match registered {
-                    Some(Ok(Registered { path, bytes })) => {
-                        self.send(Input::Checkpoint { trial: current.trial, attempt: current.attempt, step, path, bytes });
-                    }
-                    Some(Err(why)) => current.misread(line, &format!("this checkpoint is not taken: {why}")),
-                    None => {}
-                },
-                Ok(Up::Peak { bytes }) => self.send(Input::Peak { trial: current.trial, attempt: current.attempt, bytes }),
-                Ok(Up::Answer { .. } | Up::Text { .. } | Up::At { .. }) => {}
-                Err(error) => current.misread(line, &error.to_string()),
+                Spoken::Message(taken, remarks) => {
+                    swallows_newline = line.ends_with(b"\r");
+                    self.misread(shared, line, remarks);
+                    taken.into_iter().for_each(|up| self.take(shared, line, up, &mut lines));
+                }
             }
-        });
+        }
+    }
+
+    /// Reads a line without holding the lock; nobody else moves the clock of what is expected.
+    fn read(shared: &Mutex<Shared>, line: &[u8]) -> Spoken {
+        let clock = lock(shared).current.as_ref().map(|current| current.expected.clock);
+        let Some(mut clock) = clock else { return Spoken::Log };
+        let spoken = Spoken::read(line, &mut clock);
+        if let (Spoken::Message(..), Some(current)) = (&spoken, lock(shared).current.as_mut()) {
+            current.expected.clock = clock;
+        }
+        spoken
+    }
+
+    fn misread(&self, shared: &Mutex<Shared>, line: &[u8], remarks: Vec<Remark>) {
+        if let Some(current) = lock(shared).current.as_mut() {
+            current.misread(line, &remarks);
+            remarks.into_iter().for_each(|remark| self.send(current.remark(remark)));
+        }
+    }
+
+    /// Passes on what a line says.
+    fn take(&self, shared: &Mutex<Shared>, line: &[u8], up: Up, lines: &mut Lines<ChildStdout>) {
+        // Before the lock: a disk may be slow.
+        let registered = if let Up::Checkpoint { path, step } = &up {
+            self.register(shared, path, *step, lines)
+        } else {
+            None
+        };
+        let mut shared = lock(shared);
+        let Some(current) = shared.current.as_mut() else { return };
+        let Expected { trial, attempt, clock, .. } = current.expected;
+        match up {
+            // Said in the command's place, before it could start; it counts if its supervisor says that, too.
+            Up::End { end: end @ (EndWord::Failed | EndWord::Refused), message } if self.single => {
+                current.not_started.get_or_insert((end, message));
+            }
+            Up::End { .. }
+            | Up::Answer { .. }
+            | Up::Text { .. }
+            | Up::At { .. }
+            | Up::Peak { .. }
+                if self.single =>
+            {
+                let remark = Remark::new(
+                    RemarkKind::Reserved,
+                    "these are words of hpsearch's own, and no report",
+                );
+                current.misread(line, std::slice::from_ref(&remark));
+                self.send(current.remark(remark));
+            }
+            Up::End { end, message } => {
+                shared.failed |= matches!(
+                    end,
+                    EndWord::Failed | EndWord::Oom | EndWord::Killed | EndWord::Refused
+                );
+                if let Some(current) = shared.current.take() {
+                    self.send_end(&current, end, message);
+                }
+            }
+            Up::Report { step, metrics } => {
+                // The engine takes them together and makes the same remark; the log has it at its place.
+                if let (_, Some(remark)) =
+                    current.remarks.reports.take(clock.unit, step, metrics.clone())
+                    && current.remarks.noted.insert(remark.kind)
+                {
+                    current.note(&remark);
+                }
+                self.send(Input::Report { trial, attempt, step, metrics });
+            }
+            Up::Checkpoint { step, .. } => match registered {
+                Some(Ok(Registered { path, bytes, uncopied })) => {
+                    let remark = uncopied.map(|why| {
+                        Remark::new(
+                            RemarkKind::Uncopied,
+                            format!("`{}` is not copied: {why}", path.display()),
+                        )
+                    });
+                    if let Some(remark) = remark {
+                        if current.remarks.noted.insert(remark.kind) {
+                            current.note(&remark);
+                        }
+                        self.send(current.remark(remark));
+                    }
+                    let system = self.single.then(system_time);
+                    self.send(Input::Checkpoint { trial, attempt, step, path, bytes, system });
+                }
+                Some(Err(why)) => {
+                    let remark = Remark::new(
+                        RemarkKind::Checkpoint,
+                        format!("this checkpoint is not taken: {why}"),
+                    );
+                    current.misread(line, std::slice::from_ref(&remark));
+                    self.send(current.remark(remark));
+                }
+                None => {}
+            },
+            Up::Peak { bytes } => self.send(Input::Peak { trial, attempt, bytes }),
+            Up::Answer { .. } | Up::Text { .. } | Up::At { .. } => {}
+        }
     }
 
     /// Looks at a checkpoint that the present attempt announces.
-    fn register(&self, shared: &Mutex<Shared>, path: &Path) -> Option<Result<Registered, String>> {
-        let (trial, cwd) = lock(shared).current.as_ref().map(|current| (current.trial, current.cwd.clone()))?;
-        Some(self.registrar.register(trial, &cwd, path))
+    fn register(
+        &self,
+        shared: &Mutex<Shared>,
+        path: &Path,
+        step: u64,
+        lines: &mut Lines<ChildStdout>,
+    ) -> Option<Result<Registered, String>> {
+        let expected = lock(shared).current.as_ref().map(|current| current.expected.clone())?;
+        let Expected { trial, cwd, clock, .. } = &expected;
+        let is_announced_again = || is_announced_again(path, step, *clock, &lines.ahead());
+        Some(
+            self.registrar
+                .register(Announced { trial: *trial, step, cwd, path }, is_announced_again),
+        )
     }
 
     fn gone(&self, shared: &Mutex<Shared>, status: Option<ExitStatus>) {
@@ -257,13 +409,20 @@ impl Listener {
     }
 
     /// What a process died of that did not say so.
-    fn end_without_a_word(&self, current: &Current, status: Option<ExitStatus>) -> (EndWord, String) {
+    fn end_without_a_word(
+        &self,
+        current: &Current,
+        status: Option<ExitStatus>,
+    ) -> (EndWord, String) {
         let Some(signal) = status.and_then(|status| status.signal()) else {
             let status = status.map_or("unknown status".to_owned(), |status| status.to_string());
             return (EndWord::Killed, format!("its process ended without a word ({status})"));
         };
         if processes::was_killed_for_memory(signal, current.memory_kills) {
-            return (EndWord::Oom, "its process was killed by signal 9, by the kernel: memory ran out".to_owned());
+            return (
+                EndWord::Oom,
+                "its process was killed by signal 9, by the kernel: memory ran out".to_owned(),
+            );
         }
         // An allocation that fails ends a Rust program at once, and it says so on its standard error.
         match current.last_words.telling() {
@@ -281,11 +440,17 @@ impl Listener {
             _ => None,
         };
         let message = match message {
-            Some(message) if end == EndWord::Failed && self.single && !last_words.is_empty() => Some(format!("{message}: {last_words}")),
+            Some(message) if end == EndWord::Failed && self.single && !last_words.is_empty() => {
+                Some(format!("{message}: {last_words}"))
+            }
             None if end == EndWord::Finished => current.remarks.at_end(),
             message => message,
         };
-        let message = match message.as_deref().filter(|_| end == EndWord::Failed).and_then(|message| Some((message, advice(message)?))) {
+        let message = match message
+            .as_deref()
+            .filter(|_| end == EndWord::Failed)
+            .and_then(|message| Some((message, advice(message)?)))
+        {
             Some((said, advice)) => Some(format!("{said}; {advice}")),
             None => message,
         };
@@ -295,12 +460,19 @@ impl Listener {
             EndWord::Stopped => AttemptEnd::Stopped,
             EndWord::Interrupted => AttemptEnd::Interrupted,
             EndWord::Diverged => AttemptEnd::Diverged,
-            EndWord::Failed | EndWord::NotStarted => AttemptEnd::Failed(cause.unwrap_or(FailureCause::Program)),
+            EndWord::Failed | EndWord::NotStarted => {
+                AttemptEnd::Failed(cause.unwrap_or(FailureCause::Program))
+            }
             EndWord::Oom => AttemptEnd::Failed(FailureCause::Oom),
             EndWord::Killed => AttemptEnd::Failed(FailureCause::WorkerLost),
             EndWord::Refused => AttemptEnd::Refused,
         };
-        self.send(Input::Ended { trial: current.trial, attempt: current.attempt, end, message });
+        self.send(Input::Ended {
+            trial: current.expected.trial,
+            attempt: current.expected.attempt,
+            end,
+            message,
+        });
     }
 
     fn send(&self, input: Input) {
@@ -311,44 +483,44 @@ impl Listener {
 
 /// What a supervisor says of its command's end.
 fn read_aside(aside: UnixStream, shared: &Mutex<Shared>) {
-    for_each_line(aside, |line, _| {
-        if let (Some(Ok(Up::End { end, message })), Some(current)) = (message_of(line).map(|text| Up::parse(&text)), lock(shared).current.as_mut()) {
+    for_each_line(aside, LineEnd::Newline, |line, _| {
+        let text = line
+            .strip_prefix(PREFIX.as_bytes())
+            .map(|text| String::from_utf8_lossy(text).trim_end().to_owned());
+        if let (Some(Ok(Up::End { end, message })), Some(current)) =
+            (text.map(|text| Up::parse(&text)), lock(shared).current.as_mut())
+        {
             current.end.get_or_insert((end, message));
         }
     });
 }
 
-/// The text after the prefix, if the line is a message.
-fn message_of(line: &[u8]) -> Option<String> {
-    let text = line.strip_prefix(PREFIX.as_bytes())?;
-    Some(String::from_utf8_lossy(text).trim_end().to_owned())
+/// Whether a checkpoint at `path` is announced for another step in what a child said.
+fn is_announced_again(path: &Path, step: u64, mut clock: Clock, said: &[u8]) -> bool {
+    let is_it = |up: &Up| matches!(up, Up::Checkpoint { path: said, step: of } if said == path && *of != step);
+    said.split(|byte| matches!(byte, b'\n' | b'\r'))
+        .any(|line| matches!(Spoken::read(line, &mut clock), Spoken::Message(taken, _) if taken.iter().any(is_it)))
 }
 
-fn read_errors(stderr: Option<ChildStderr>, shared: &Mutex<Shared>) {
+fn read_errors(stderr: Option<ChildStderr>, shared: &Mutex<Shared>, inputs: &Sender<Input>) {
     let Some(stderr) = stderr else { return };
-    for_each_line(stderr, |line, _| {
+    for_each_line(stderr, LineEnd::Newline, |line, piece| {
         if let Some(current) = lock(shared).current.as_mut() {
             current.log.write(line);
-            current.last_words.hear(&String::from_utf8_lossy(&line[..line.len().min(LONGEST_WORDS)]));
+            current
+                .last_words
+                .hear(&String::from_utf8_lossy(&line[..line.len().min(LONGEST_WORDS)]));
+            let missed = matches!(piece, Piece::Whole)
+                .then(|| Spoken::on_standard_error(line, current.expected.clock))
+                .flatten();
+            // Said once: nobody makes room for what is not waited for.
+            if let Some(remark) = missed.filter(|remark| current.remarks.noted.insert(remark.kind))
+            {
+                current.note(&remark);
+                let _runner_gone = inputs.send(current.remark(remark));
+            }
         }
     });
-}
-
-/// Calls `take` with each line, its newline included; a line longer than a message may be comes in pieces, none of them whole.
-fn for_each_line(stream: impl Read, mut take: impl FnMut(&[u8], bool)) {
-    let mut reader = BufReader::with_capacity(64 << 10, stream);
-    let mut line = Vec::new();
-    let mut at_start = true;
-    loop {
-        line.clear();
-        let read = reader.by_ref().take(LONGEST_LINE as u64).read_until(b'\n', &mut line);
-        if !matches!(read, Ok(count) if count > 0) {
-            return;
-        }
-        let complete = line.last() == Some(&b'\n') || line.len() < LONGEST_LINE;
-        take(&line, complete && at_start);
-        at_start = complete;
-    }
 }
 
 /// What an attempt printed.
@@ -362,7 +534,10 @@ impl AttemptLog {
     /// moments went with the machine's power, or it was deleted).
     fn open(path: &Path) -> io::Result<Self> {
         if sqlite::is_open_here(path) {
-            return Err(io::Error::new(io::ErrorKind::ResourceBusy, "it belongs to the store that is in use"));
+            return Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "it belongs to the store that is in use",
+            ));
         }
         let file = File::create(path)?;
         Ok(AttemptLog { file, written: 0 })
@@ -376,21 +551,9 @@ impl AttemptLog {
         self.written += bytes.len() as u64;
         let _disk_full = self.file.write_all(bytes);
         if self.written >= LOG_LIMIT {
-            let _disk_full = self.file.write_all(b"\n[hpsearch] this log reached 64 MiB; the rest is not kept\n");
+            let _disk_full = self
+                .file
+                .write_all(b"\n[hpsearch] this log reached 64 MiB; the rest is not kept\n");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_longer_than_a_message_comes_in_pieces_that_are_never_messages() {
-        let mut text = vec![b'x'; LONGEST_LINE + 10];
-        text.extend_from_slice(b"\n@hpsearch {}\nlast");
-        let mut seen = Vec::new();
-        for_each_line(text.as_slice(), |line, whole| seen.push((line.len(), whole)));
-        assert_eq!(seen, [(LONGEST_LINE, false), (11, false), (13, true), (4, true)]);
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crate::device::{Device, Slot};
 use crate::engine::packing::{Load, TrialLoad};
-use crate::event::Event;
-use crate::monitor::{Gpu, Machine, Memory, Monitor};
-use crate::processes;
-use crate::trial::TrialNumber;
+use crate::runner::monitor::{Gpu, Machine, Memory, Monitor};
+use crate::runner::processes;
+use crate::study::device::{Device, Slot};
+use crate::study::event::Event;
+use crate::study::trial::TrialNumber;
 
 /// How often it is looked.
 const PERIOD: Duration = Duration::from_millis(1000);
@@ -25,13 +25,19 @@ impl Loads {
     /// Nothing runs yet.
     pub fn new() -> Self {
         let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-        Loads { monitor: Monitor::new(visible.as_deref()), trials: BTreeMap::new(), looked: Instant::now() }
+        Loads {
+            monitor: Monitor::new(visible.as_deref()),
+            trials: BTreeMap::new(),
+            looked: Instant::now(),
+        }
     }
 
     /// Follows who runs where.
     pub fn hear(&mut self, event: &Event) {
         match event {
-            Event::AttemptStarted { trial, slot: Slot { device, .. }, .. } => drop(self.trials.insert(*trial, (device.clone(), None))),
+            Event::AttemptStarted { trial, slot: Slot { device, .. }, .. } => {
+                self.trials.insert(*trial, (device.clone(), None));
+            }
             Event::AttemptLaunched { trial, pid, .. } => {
                 if let Some((_, process)) = self.trials.get_mut(trial) {
                     *process = Some(*pid);
@@ -54,16 +60,26 @@ impl Loads {
         for (trial, (device, pid)) in &self.trials {
             let tree = pid.and_then(|pid| machine.trees.get(&pid));
             let memory = match (gpu_of(device, &machine), pid) {
-                (Some(gpu), Some(pid)) => held_for(gpu, &processes::descendants(*pid).into_iter().chain([*pid]).collect()),
-                _ => tree.filter(|_| !matches!(device, Device::Cuda(_) | Device::Wgpu(_))).map_or(0, |tree| tree.memory),
+                (Some(gpu), Some(pid)) => {
+                    held_for(gpu, &processes::descendants(*pid).into_iter().chain([*pid]).collect())
+                }
+                _ => tree
+                    .filter(|_| !matches!(device, Device::Cuda(_) | Device::Wgpu(_)))
+                    .map_or(0, |tree| tree.memory),
             };
-            loads.entry(device).or_default().push(TrialLoad { trial: *trial, memory, cores: tree.and_then(|tree| tree.cores) });
+            loads.entry(device).or_default().push(TrialLoad {
+                trial: *trial,
+                memory,
+                cores: tree.and_then(|tree| tree.cores),
+            });
         }
         let group = self.monitor.memory_of_group();
         let told = |(device, trials): (&Device, Vec<TrialLoad>)| {
             let Memory { used, total } = memory_of(device, &machine, group)?;
             let cores = match device {
-                Device::Cpu | Device::Ndarray => u32::try_from(machine.processor.cores).ok().filter(|cores| *cores > 0),
+                Device::Cpu | Device::Ndarray => {
+                    u32::try_from(machine.processor.cores).ok().filter(|cores| *cores > 0)
+                }
                 Device::Cuda(_) | Device::Wgpu(_) | Device::Sim(_) => None,
             };
             let exclusive = gpu_of(device, &machine).is_some_and(|gpu| gpu.exclusive);
@@ -81,7 +97,11 @@ fn gpu_of<'a>(device: &Device, machine: &'a Machine) -> Option<&'a Gpu> {
 /// What a driver says that a GPU holds for these processes, in bytes; 0 where it does not say, or counts them otherwise than here, as in
 /// containers.
 fn held_for(gpu: &Gpu, processes: &BTreeSet<u32>) -> u64 {
-    gpu.processes.iter().filter(|process| processes.contains(&process.pid)).filter_map(|process| process.memory).sum()
+    gpu.processes
+        .iter()
+        .filter(|process| processes.contains(&process.pid))
+        .filter_map(|process| process.memory)
+        .sum()
 }
 
 /// The memory of a device; pretended ones are on the processor.
@@ -90,22 +110,36 @@ fn memory_of(device: &Device, machine: &Machine, group: Option<Memory>) -> Optio
         Device::Cuda(_) => gpu_of(device, machine)?.memory,
         // Nobody tells it.
         Device::Wgpu(_) => None,
-        Device::Cpu | Device::Ndarray | Device::Sim(_) => Some(group.unwrap_or(machine.processor.memory)).filter(|memory| memory.total > 0),
+        Device::Cpu | Device::Ndarray | Device::Sim(_) => {
+            Some(group.unwrap_or(machine.processor.memory)).filter(|memory| memory.total > 0)
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::AttemptNumber;
+    use crate::study::trial::AttemptNumber;
 
     #[test]
     fn a_gpus_memory_is_a_trials_where_the_driver_names_its_processes() {
-        use crate::monitor::gpu::GpuProcess;
+        use crate::runner::monitor::gpu::GpuProcess;
         let process = |pid: u32, memory: Option<u64>| GpuProcess { pid, memory };
-        let gpu = Gpu { processes: vec![process(10, Some(5)), process(11, Some(7)), process(12, None), process(99, Some(1000))], ..Gpu::default() };
+        let gpu = Gpu {
+            processes: vec![
+                process(10, Some(5)),
+                process(11, Some(7)),
+                process(12, None),
+                process(99, Some(1000)),
+            ],
+            ..Gpu::default()
+        };
         assert_eq!(held_for(&gpu, &BTreeSet::from([10, 11, 12])), 12);
-        assert_eq!(held_for(&gpu, &BTreeSet::from([4, 5])), 0, "a container counts its processes otherwise");
+        assert_eq!(
+            held_for(&gpu, &BTreeSet::from([4, 5])),
+            0,
+            "a container counts its processes otherwise"
+        );
     }
 
     #[test]
@@ -114,7 +148,15 @@ mod tests {
         let (trial, attempt) = (TrialNumber(3), AttemptNumber(0));
         let slot = Slot { index: 0, device: Device::Cpu };
         let mut loads = Loads::new();
-        loads.hear(&Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None, device_micros: 0 });
+        loads.hear(&Event::AttemptStarted {
+            trial,
+            attempt,
+            slot,
+            resume: None,
+            until: None,
+            rows_at_once: None,
+            device_micros: 0,
+        });
         loads.hear(&Event::AttemptLaunched { trial, attempt, pid: child.id(), pid_started: 0 });
         assert_eq!(loads.look(), None, "it is not time yet");
         // A child that has only just begun has next to nothing.
@@ -123,15 +165,26 @@ mod tests {
             loads.looked -= PERIOD;
             let seen = loads.look().unwrap();
             match &seen[..] {
-                [Load { device: Device::Cpu, total, used, trials, .. }] if used < total && trials[0].memory > 50_000 => break,
+                [Load { device: Device::Cpu, total, used, trials, .. }]
+                    if used < total && trials[0].memory > 50_000 =>
+                {
+                    break;
+                }
                 _ => assert!(Instant::now() < patience, "{seen:?}"),
             }
             std::thread::sleep(PERIOD);
         }
-        crate::processes::kill(child.id());
+        crate::runner::processes::kill(child.id());
         child.wait().unwrap();
-        let end = crate::event::AttemptEnd::Completed;
-        loads.hear(&Event::AttemptEnded { trial, attempt, end, reason: None, device_micros: None, memory: None });
+        let end = crate::study::event::AttemptEnd::Completed;
+        loads.hear(&Event::AttemptEnded {
+            trial,
+            attempt,
+            end,
+            reason: None,
+            device_micros: None,
+            memory: None,
+        });
         loads.looked -= PERIOD;
         assert_eq!(loads.look(), None, "nothing runs");
     }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
-use crate::event::Seq;
-use crate::reporters::{LeftOut, Reporter};
+use crate::report::{LeftOut, Reporter};
+use crate::study::event::Seq;
 
 /// So many bytes wait for a reader; while there are more, lines are left out, and counted.
 const WAITING: usize = 4 << 20;
@@ -49,16 +49,27 @@ impl Outlet {
     }
 
     /// Has something said that is no event; whether anybody still listens.
-    pub fn say(&mut self, say: impl FnOnce(&mut dyn Reporter, &mut Vec<u8>) -> io::Result<()>) -> bool {
+    pub fn say(
+        &mut self,
+        say: impl FnOnce(&mut dyn Reporter, &mut Vec<u8>) -> io::Result<()>,
+    ) -> bool {
         self.hand_on(None, say)
     }
 
     /// Has an event told; whether anybody still listens.
-    pub fn tell(&mut self, seq: Seq, say: impl FnOnce(&mut dyn Reporter, &mut Vec<u8>) -> io::Result<()>) -> bool {
+    pub fn tell(
+        &mut self,
+        seq: Seq,
+        say: impl FnOnce(&mut dyn Reporter, &mut Vec<u8>) -> io::Result<()>,
+    ) -> bool {
         self.hand_on(Some(seq), say)
     }
 
-    fn hand_on(&mut self, seq: Option<Seq>, say: impl FnOnce(&mut dyn Reporter, &mut Vec<u8>) -> io::Result<()>) -> bool {
+    fn hand_on(
+        &mut self,
+        seq: Option<Seq>,
+        say: impl FnOnce(&mut dyn Reporter, &mut Vec<u8>) -> io::Result<()>,
+    ) -> bool {
         let mut words = Vec::new();
         if say(self.reporter.as_mut(), &mut words).is_err() {
             return false;
@@ -69,7 +80,8 @@ impl Outlet {
         let has_room = self.waiting.load(Ordering::Relaxed) < WAITING;
         if !has_room {
             if self.left_out.lines == 0 {
-                self.left_out.after = self.told.or_else(|| seq.map(|seq| Seq(seq.0 - 1))).unwrap_or_default();
+                self.left_out.after =
+                    self.told.or_else(|| seq.map(|seq| Seq(seq.0 - 1))).unwrap_or_default();
             }
             self.left_out.events += u64::from(seq.is_some());
             self.left_out.lines += words.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -92,7 +104,11 @@ impl Outlet {
     }
 
     /// Says the last words, which are never left out, and waits for a reader that is slow, but not for one that does not read.
-    pub fn end(mut self, until: Instant, say: impl FnOnce(&mut dyn Reporter, &mut Vec<u8>) -> io::Result<()>) {
+    pub fn end(
+        mut self,
+        until: Instant,
+        say: impl FnOnce(&mut dyn Reporter, &mut Vec<u8>) -> io::Result<()>,
+    ) {
         let mut words = Vec::new();
         if say(self.reporter.as_mut(), &mut words).is_ok() {
             self.send(words);
@@ -112,7 +128,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::reporters::reporter;
+    use crate::report::reporter;
 
     /// A reader that reads when it is let.
     struct Slow(mpsc::Receiver<()>, Arc<std::sync::Mutex<Vec<u8>>>);
@@ -133,7 +149,8 @@ mod tests {
     fn read_late(name: &str, events: i64) -> Vec<String> {
         let (go, waits) = mpsc::channel();
         let read = Arc::default();
-        let mut outlet = Outlet::new(reporter(name).unwrap(), Box::new(Slow(waits, Arc::clone(&read)))).unwrap();
+        let mut outlet =
+            Outlet::new(reporter(name).unwrap(), Box::new(Slow(waits, Arc::clone(&read)))).unwrap();
         for seq in 1..=events {
             assert!(outlet.tell(Seq(seq), |_, out| writeln!(out, "{seq:0999}")));
         }
@@ -152,7 +169,13 @@ mod tests {
         let lines = read_late("plain", 10_000);
         let told = lines.len() - 3;
         assert_eq!(lines[told - 1].parse(), Ok(told), "the first ones are whole and in order");
-        assert_eq!(lines[told], format!("... {} lines left out, for nobody read them in time: `hpsearch events` has all", 10_000 - told));
+        assert_eq!(
+            lines[told],
+            format!(
+                "... {} lines left out, for nobody read them in time: `hpsearch events` has all",
+                10_000 - told
+            )
+        );
         assert_eq!(lines[told + 1..], ["next", "last"]);
     }
 
@@ -160,13 +183,17 @@ mod tests {
     fn events_that_nobody_reads_are_told_by_a_line_with_their_place() {
         let lines = read_late("events", 10_000);
         let told = lines.len() - 3;
-        assert_eq!(lines[told], format!("{{\"event\":\"skipped\",\"after\":{told},\"count\":{}}}", 10_000 - told));
+        assert_eq!(
+            lines[told],
+            format!("{{\"event\":\"skipped\",\"after\":{told},\"count\":{}}}", 10_000 - told)
+        );
     }
 
     #[test]
     fn a_reader_that_never_reads_is_not_waited_for() {
         let (_never, waits) = mpsc::channel();
-        let mut outlet = Outlet::new(reporter("plain").unwrap(), Box::new(Slow(waits, Arc::default()))).unwrap();
+        let mut outlet =
+            Outlet::new(reporter("plain").unwrap(), Box::new(Slow(waits, Arc::default()))).unwrap();
         assert!(outlet.say(|_, out| writeln!(out, "first")));
         let (began, patience) = (Instant::now(), Duration::from_millis(50));
         outlet.end(began + patience, |_, out| writeln!(out, "last"));

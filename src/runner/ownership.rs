@@ -9,15 +9,21 @@ use serde::{Deserialize, Serialize};
 
 use super::RunnerError;
 use super::disk::entries;
-use crate::paths::{StudyFiles, component};
-use crate::query::{Filter, SortKey, TrialQuery};
+use crate::storage::paths::{StudyFiles, component};
 use crate::storage::sqlite::{StoreAt, store_at};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
-use crate::study::Program;
-use crate::trial::{TrialNumber, TrialState};
+use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::spec::Program;
+use crate::study::trial::{TrialNumber, TrialState};
 
 /// The file in a study's directory that says whose it is.
 pub const MARK: &str = ".hpsearch-store";
+
+/// The file in a study's directory to which a run prints that was detached from its terminal.
+pub const RUN_LOG: &str = "run.log";
+
+/// What a study's directory holds besides the directories of its trials.
+pub const OWN_FILES: [&str; 2] = [MARK, RUN_LOG];
 
 /// So many names are tried for a study's directory, each taken by another store.
 const NAMES: usize = 64;
@@ -61,10 +67,13 @@ pub enum Unreachable {
 pub fn owner(directory: &Path) -> Owner {
     let text = match fs::read_to_string(directory.join(MARK)) {
         Ok(text) => text,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Owner::Nobody,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Owner::Nobody;
+        }
         Err(_) => return Owner::Unreadable,
     };
-    serde_json::from_str(&text).map_or(Owner::Unreadable, |mark: Mark| Owner::Store { id: mark.store, path: mark.path })
+    serde_json::from_str(&text)
+        .map_or(Owner::Unreadable, |mark: Mark| Owner::Store { id: mark.store, path: mark.path })
 }
 
 /// Whether the files of a study are those of this store, so that it may remove some: the mark says so, and no other store of
@@ -72,7 +81,11 @@ pub fn owner(directory: &Path) -> Owner {
 ///
 /// # Errors
 /// Those of the store.
-pub fn is_ours(storage: &dyn StorageReader, files: &StudyFiles, store: &Path) -> Result<bool, StorageError> {
+pub fn is_ours(
+    storage: &dyn StorageReader,
+    files: &StudyFiles,
+    store: &Path,
+) -> Result<bool, StorageError> {
     let Some(mine) = storage.identity()? else { return Ok(true) };
     Ok(match owner(&files.directory()) {
         Owner::Store { id, path } => id == mine && !is_another(&path, store, &mine),
@@ -85,7 +98,11 @@ pub fn is_ours(storage: &dyn StorageReader, files: &StudyFiles, store: &Path) ->
 ///
 /// # Errors
 /// Those of the store.
-pub fn homes(storage: &dyn StorageReader, study: &StoredStudy, store: &Path) -> Result<Vec<StudyFiles>, StorageError> {
+pub fn homes(
+    storage: &dyn StorageReader,
+    study: &StoredStudy,
+    store: &Path,
+) -> Result<Vec<StudyFiles>, StorageError> {
     let mut homes = vec![study.files(store)];
     let names = storage.directories(study.id)?;
     let revisions = storage.revisions(study.id)?;
@@ -104,7 +121,11 @@ pub fn homes(storage: &dyn StorageReader, study: &StoredStudy, store: &Path) -> 
 ///
 /// # Errors
 /// Those of the store.
-pub fn own_homes(storage: &dyn StorageReader, study: &StoredStudy, store: &Path) -> Result<Vec<StudyFiles>, StorageError> {
+pub fn own_homes(
+    storage: &dyn StorageReader,
+    study: &StoredStudy,
+    store: &Path,
+) -> Result<Vec<StudyFiles>, StorageError> {
     let mut own = Vec::new();
     for home in homes(storage, study, store)? {
         if is_ours(storage, &home, store)? {
@@ -120,16 +141,25 @@ pub fn own_homes(storage: &dyn StorageReader, study: &StoredStudy, store: &Path)
 ///
 /// # Errors
 /// Those of the store; checkpoints that cannot be reached, unless they may be forgotten; a directory that cannot be made.
-pub fn claim(storage: &mut dyn Storage, study: StoredStudy, store: &Path, unreachable: Unreachable) -> Result<StoredStudy, RunnerError> {
+pub fn claim(
+    storage: &mut dyn Storage,
+    study: StoredStudy,
+    store: &Path,
+    unreachable: Unreachable,
+) -> Result<StoredStudy, RunnerError> {
     // A closure's trials have no files.
-    let identity = if matches!(study.spec.program, Program::Inline) { None } else { storage.identity()? };
+    let identity =
+        if matches!(study.spec.program, Program::Inline) { None } else { storage.identity()? };
     let Some(id) = identity else { return Ok(study) };
     if unreachable == Unreachable::Refuse {
         refuse_unreachable(storage, &study, store, &id)?;
     }
     let id = match owner(&study.files(store).directory()) {
         // A copy of a store, and one from before these files: a backup that was put back. What lies there may be another's.
-        Owner::Store { id: marked, path } if marked == id && (is_another(&path, store, &id) || is_older(storage, &study, store)?) => {
+        Owner::Store { id: marked, path }
+            if marked == id
+                && (is_another(&path, store, &id) || is_older(storage, &study, store)?) =>
+        {
             storage.renew_identity()?.unwrap_or(id)
         }
         _ => id,
@@ -137,11 +167,15 @@ pub fn claim(storage: &mut dyn Storage, study: StoredStudy, store: &Path, unreac
     let known = storage.count(study.id, &Filter::all())?;
     let short = id.get(..8).unwrap_or(&id);
     let own = component(&study.spec.name);
-    let others = (0..NAMES).map(|count| if count == 0 { format!("{own}~{short}") } else { format!("{own}~{short}-{count}") });
+    let others = (0..NAMES).map(|count| {
+        if count == 0 { format!("{own}~{short}") } else { format!("{own}~{short}-{count}") }
+    });
     let names = study.directory.clone().into_iter().chain([own.clone()]).chain(others);
     for name in names {
         let directory = StudyFiles::of(&study.spec, Some(&name), store).directory();
-        if take(&directory, &id, store, known, study.directory.is_none()).map_err(|source| refused(&directory, source))? {
+        if take(&directory, &id, store, known, study.directory.is_none())
+            .map_err(|source| refused(&directory, source))?
+        {
             if study.directory.as_ref() != Some(&name) {
                 storage.take_directory(study.id, &name)?;
             }
@@ -153,18 +187,28 @@ pub fn claim(storage: &mut dyn Storage, study: StoredStudy, store: &Path, unreac
 }
 
 /// Whether a study's own directory has files of trials or attempts that the store has not heard of: it is older than they are.
-fn is_older(storage: &dyn Storage, study: &StoredStudy, store: &Path) -> Result<bool, StorageError> {
+fn is_older(
+    storage: &dyn Storage,
+    study: &StoredStudy,
+    store: &Path,
+) -> Result<bool, StorageError> {
     let files = study.files(store);
     // First the files, then the store: a runner writes down what it begins before it makes a directory.
     let highest = trials_in(&files.directory()).max();
-    if highest.is_some_and(|highest| !matches!(storage.trial(study.id, TrialNumber(highest)), Ok(Some(_)))) {
+    if highest.is_some_and(|highest| {
+        !matches!(storage.trial(study.id, TrialNumber(highest)), Ok(Some(_)))
+    }) {
         return Ok(true);
     }
     for state in [TrialState::Running, TrialState::Queued, TrialState::Paused] {
-        let of_state = Filter::parse(&format!("state:{}", state.as_str()), &study.spec).unwrap_or_else(|_| Filter::all());
-        for number in storage.numbers(study.id, &TrialQuery::all(SortKey::Number).filtered(of_state))? {
+        let of_state = Filter::parse(&format!("state:{}", state.as_str()), &study.spec)
+            .unwrap_or_else(|_| Filter::all());
+        for number in
+            storage.numbers(study.id, &TrialQuery::all(SortKey::Number).filtered(of_state))?
+        {
             let is_log = |entry: &PathBuf| {
-                let attempt = entry.file_name()?.to_str()?.strip_prefix("attempt-")?.strip_suffix(".log")?;
+                let attempt =
+                    entry.file_name()?.to_str()?.strip_prefix("attempt-")?.strip_suffix(".log")?;
                 attempt.parse::<u32>().ok()
             };
             let newest = entries(&files.trial(number)).filter_map(|entry| is_log(&entry)).max();
@@ -179,7 +223,8 @@ fn is_older(storage: &dyn Storage, study: &StoredStudy, store: &Path) -> Result<
 
 /// The numbers of the trials that have a directory there.
 fn trials_in(directory: &Path) -> impl Iterator<Item = u64> {
-    entries(directory).filter_map(|entry| entry.file_name()?.to_str()?.strip_prefix("trial-")?.parse().ok())
+    entries(directory)
+        .filter_map(|entry| entry.file_name()?.to_str()?.strip_prefix("trial-")?.parse().ok())
 }
 
 fn refused(directory: &Path, source: io::Error) -> RunnerError {
@@ -205,7 +250,8 @@ fn take(directory: &Path, id: &str, store: &Path, known: u64, is_first: bool) ->
             Ok(is_left)
         }
         Owner::Nobody => {
-            let is_free = holds_nothing(directory) || is_first && known > 0 && holds_trials_below(directory, known);
+            let is_free = holds_nothing(directory)
+                || is_first && known > 0 && holds_trials_below(directory, known);
             if !is_free {
                 return Ok(false);
             }
@@ -226,7 +272,9 @@ fn take(directory: &Path, id: &str, store: &Path, known: u64, is_first: bool) ->
 pub(super) fn is_gone(path: &Path, id: &str) -> bool {
     match store_at(path) {
         // A file that lies there and is no store may be what is left of one.
-        StoreAt::Nothing => fs::metadata(path).map_or(true, |file| !file.is_file() || file.len() == 0),
+        StoreAt::Nothing => {
+            fs::metadata(path).map_or(true, |file| !file.is_file() || file.len() == 0)
+        }
         StoreAt::Store(found) => found != id,
         StoreAt::Unreadable => false,
     }
@@ -270,16 +318,28 @@ fn is_another(path: &Path, store: &Path, id: &str) -> bool {
 
 /// An error, if all checkpoints are missing, and not because they were removed: the directories that held them are missing,
 /// too. Those in the study's own directory and those elsewhere are looked at apart: they may lie on different disks.
-fn refuse_unreachable(storage: &dyn Storage, study: &StoredStudy, store: &Path, id: &str) -> Result<(), RunnerError> {
+fn refuse_unreachable(
+    storage: &dyn Storage,
+    study: &StoredStudy,
+    store: &Path,
+    id: &str,
+) -> Result<(), RunnerError> {
     let own = study.files(store).directory();
     let is_marked = matches!(owner(&own), Owner::Store { id: marked, .. } if marked == id);
-    let (inside, outside): (Vec<PathBuf>, Vec<PathBuf>) =
-        storage.checkpoints(study.id)?.into_iter().map(|(_, checkpoint)| checkpoint.path).partition(|path| path.starts_with(&own));
+    let (inside, outside): (Vec<PathBuf>, Vec<PathBuf>) = storage
+        .checkpoints(study.id)?
+        .into_iter()
+        .map(|(_, checkpoint)| checkpoint.path)
+        .partition(|path| path.starts_with(&own));
     let ours = if is_marked { Vec::new() } else { inside };
     let lost = [unreachable_of(&ours), unreachable_of(&outside)].concat();
     match lost.first() {
         None => Ok(()),
-        Some(first) => Err(RunnerError::Unreachable { study: study.spec.name.clone(), count: lost.len(), path: first.clone() }),
+        Some(first) => Err(RunnerError::Unreachable {
+            study: study.spec.name.clone(),
+            count: lost.len(),
+            path: first.clone(),
+        }),
     }
 }
 
@@ -288,22 +348,31 @@ fn unreachable_of(paths: &[PathBuf]) -> Vec<PathBuf> {
     if !paths.iter().all(|path| matches!(path.try_exists(), Ok(false))) {
         return Vec::new();
     }
-    paths.iter().filter(|path| path.parent().is_none_or(|parent| !parent.exists())).cloned().collect()
+    paths
+        .iter()
+        .filter(|path| path.parent().is_none_or(|parent| !parent.exists()))
+        .cloned()
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Direction;
-    use crate::space::Space;
     use crate::storage::sqlite::SqliteStore;
-    use crate::study::StudySpec;
-    use crate::time::Timestamp;
+    use crate::study::metric::Direction;
+    use crate::study::space::Space;
+    use crate::study::spec::StudySpec;
+    use crate::study::time::Timestamp;
 
     /// A store at a path with a study `s`, as its runner takes it.
     fn claimed(path: &Path) -> (SqliteStore, StoredStudy) {
         let mut store = SqliteStore::open(path).unwrap();
-        let program = Program::Command { run: vec!["true".to_owned()], cwd: "/".into(), env: Default::default() };
+        let program = Program::Command {
+            run: vec!["true".to_owned()],
+            cwd: "/".into(),
+            env: Default::default(),
+            args: Default::default(),
+        };
         let spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), program);
         if store.study("s").unwrap().is_none() {
             store.create_study(Timestamp(0), &spec).unwrap();
@@ -377,7 +446,11 @@ mod tests {
         fs::remove_file(&path).unwrap();
         assert_eq!(name(&claimed(&path).1), "s");
         fs::remove_file(&path).unwrap();
-        assert_eq!(name(&claimed(&path).1), "s", "nothing was ever saved for the store that is gone");
+        assert_eq!(
+            name(&claimed(&path).1),
+            "s",
+            "nothing was ever saved for the store that is gone"
+        );
     }
 
     #[test]

@@ -13,20 +13,20 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, unbounded};
 
+use super::copies::Copies;
 use super::launcher::{Job, LaunchError, Launcher};
-use super::listener::{Listener, Listening};
+use super::listener::{Expected, Listener, Listening};
 use super::registration::Registrar;
 use super::watchdog::Watchdog;
-use crate::config::placeholder;
-use crate::device::{Device, Slot};
+use crate::config::command_line;
 use crate::engine::{Assignment, Input};
-use crate::params::Params;
-use crate::paths::{self, StudyFiles};
-use crate::processes;
-use crate::space::Space;
-use crate::study::{Program, StepClock, StudySpec};
-use crate::verdict::Verdict;
-use crate::wire::{self, CommandJob, Down, TrainJob, TrialJob};
+use crate::runner::processes;
+use crate::runner::protocol::{self, Clock, CommandJob, Down, TrainJob, TrialJob};
+use crate::storage::paths::{self, StudyFiles};
+use crate::study::decision::Verdict;
+use crate::study::device::{Device, Slot};
+use crate::study::params::Params;
+use crate::study::spec::{Program, StepClock, StudySpec};
 
 /// A worker of the built-in trainer is replaced after so many trials.
 const TRIALS_PER_WORKER: u32 = 200;
@@ -93,7 +93,9 @@ impl Pipe {
     }
 
     fn down(&self, message: &Down) {
-        self.line(&serde_json::to_string(message).expect("a message to a worker has only string keys"));
+        self.line(
+            &serde_json::to_string(message).expect("a message to a worker has only string keys"),
+        );
     }
 
     fn close(&self) {
@@ -106,12 +108,31 @@ impl Pipe {
 impl ProcessLauncher {
     /// A launcher for `spec`, whose trials' files are `files`, with the store at `store`. `program` is the hpsearch binary;
     /// `protected`: the store and the study file, which no checkpoint may hold.
-    pub fn new(program: PathBuf, spec: Arc<StudySpec>, store: PathBuf, files: StudyFiles, protected: Vec<PathBuf>) -> Self {
+    pub fn new(
+        program: PathBuf,
+        spec: Arc<StudySpec>,
+        store: PathBuf,
+        files: StudyFiles,
+        protected: Vec<PathBuf>,
+    ) -> Self {
         let cache = paths::data_cache(&spec, &store);
-        let registrar = Arc::new(Registrar::new(files.clone(), protected));
+        let copies = matches!(spec.program, Program::Command { .. })
+            .then(|| Copies::new(spec.checkpoints.max_disk));
+        let registrar = Arc::new(Registrar::new(files.clone(), protected, copies));
         let pid = std::process::id();
         let run = format!("{pid}.{}", processes::start_time(pid).unwrap_or(0));
-        ProcessLauncher { program, spec, store, files, registrar, cache, workers: HashMap::new(), run, watchdog: None, pids: BTreeSet::new() }
+        ProcessLauncher {
+            program,
+            spec,
+            store,
+            files,
+            registrar,
+            cache,
+            workers: HashMap::new(),
+            run,
+            watchdog: None,
+            pids: BTreeSet::new(),
+        }
     }
 
     fn start_worker(&mut self, slot: &Slot, inputs: &Sender<Input>) -> Result<Worker, LaunchError> {
@@ -121,8 +142,11 @@ impl ProcessLauncher {
             self.pids.extend(self.watchdog.as_ref().map(Watchdog::pid));
         }
         // A socket and no pipe: a supervisor says there how its command ended, on a way that the command does not have.
-        let (stream, its_stdin) = UnixStream::pair().map_err(|error| LaunchError::Refused(format!("cannot make a socket: {error}")))?;
-        let aside = stream.try_clone().map_err(|error| LaunchError::Refused(format!("cannot make a socket: {error}")))?;
+        let (stream, its_stdin) = UnixStream::pair()
+            .map_err(|error| LaunchError::Refused(format!("cannot make a socket: {error}")))?;
+        let aside = stream
+            .try_clone()
+            .map_err(|error| LaunchError::Refused(format!("cannot make a socket: {error}")))?;
         command
             .arg0("hpsearch")
             .arg("worker")
@@ -131,18 +155,28 @@ impl ProcessLauncher {
             .stderr(Stdio::piped())
             .process_group(0);
         command.envs(slot_environment(slot, self.spec.devices.cpu_threads));
-        command.env("HPSEARCH_STORE", &self.store).env("HPSEARCH_STUDY", &self.spec.name).env(wire::RUN, &self.run);
+        command
+            .env("HPSEARCH_STORE", &self.store)
+            .env("HPSEARCH_STUDY", &self.spec.name)
+            .env(protocol::RUN, &self.run);
         match self.watchdog.as_ref().and_then(Watchdog::group) {
-            Some(group) => command.env(wire::RUN_GROUP, group),
-            None => command.env_remove(wire::RUN_GROUP),
+            Some(group) => command.env(protocol::RUN_GROUP, group),
+            None => command.env_remove(protocol::RUN_GROUP),
         };
-        let child =
-            command.spawn().map_err(|error| LaunchError::Refused(format!("cannot start the worker `{}`: {error}", self.program.display())))?;
+        let child = command.spawn().map_err(|error| {
+            LaunchError::Refused(format!(
+                "cannot start the worker `{}`: {error}",
+                self.program.display()
+            ))
+        })?;
         let pid = child.id();
         drop(command);
         let single = !matches!(self.spec.program, Program::Trainer { .. });
-        let listener = Listener { single, inputs: inputs.clone(), registrar: Arc::clone(&self.registrar) };
-        let listening = listener.listen(child, aside).map_err(|error| LaunchError::Refused(format!("cannot listen to a worker: {error}")))?;
+        let listener =
+            Listener { single, inputs: inputs.clone(), registrar: Arc::clone(&self.registrar) };
+        let listening = listener
+            .listen(child, aside)
+            .map_err(|error| LaunchError::Refused(format!("cannot listen to a worker: {error}")))?;
         self.pids.insert(pid);
         let stdin = Pipe::start(stream, pid).map_err(|error| {
             processes::kill(pid);
@@ -171,7 +205,7 @@ impl ProcessLauncher {
                 if let (true, Some(until)) = (assignment.past_its_end, assignment.until) {
                     lengthen(&mut arguments, &mut trial.params, self.spec.step, until);
                 }
-                wire::Job::Train(TrainJob {
+                protocol::Job::Train(TrainJob {
                     is_watched: false,
                     trial,
                     arguments,
@@ -185,15 +219,27 @@ impl ProcessLauncher {
                     reported: assignment.reported,
                 })
             }
-            Program::Command { run, cwd, env } => {
-                let run = run.iter().map(|word| filled(word, &self.spec.space, &assignment.params)).collect();
+            Program::Command { run, cwd, env, args } => {
+                let run = command_line::words(run, *args, &self.spec.space, &assignment.params);
                 let (cwd, device) = (cwd.clone(), assignment.slot.device.clone());
-                let env = env.iter().map(|(name, value)| Ok((name.clone(), value.get().ok_or_else(|| unknown_value(name))?.to_owned())));
+                let env = env.iter().map(|(name, value)| {
+                    Ok((name.clone(), value.get().ok_or_else(|| unknown_value(name))?.to_owned()))
+                });
                 let env = env.collect::<Result<_, LaunchError>>()?;
-                wire::Job::Command(CommandJob { trial, run, cwd, env, device, until: assignment.until })
+                protocol::Job::Command(CommandJob {
+                    trial,
+                    run,
+                    cwd,
+                    env,
+                    device,
+                    until: assignment.until,
+                })
             }
             Program::Inline => {
-                return Err(LaunchError::Impossible("this study's objective is a Rust closure: run it from its own program".to_owned()));
+                return Err(LaunchError::Impossible(
+                    "this study's objective is a Rust closure: run it from its own program"
+                        .to_owned(),
+                ));
             }
         };
         Ok(Down::Job(Box::new(job)))
@@ -202,18 +248,28 @@ impl ProcessLauncher {
 
 /// Values are in the study file and nowhere else.
 fn unknown_value(name: &str) -> LaunchError {
-    LaunchError::Impossible(format!("the value of the variable `{name}` is not stored: run the study from its file"))
+    LaunchError::Impossible(format!(
+        "the value of the variable `{name}` is not stored: run the study from its file"
+    ))
 }
 
 impl Launcher for ProcessLauncher {
-    fn launch(&mut self, assignment: &Assignment, inputs: &Sender<Input>) -> Result<Box<dyn Job>, LaunchError> {
+    fn launch(
+        &mut self,
+        assignment: &Assignment,
+        inputs: &Sender<Input>,
+    ) -> Result<Box<dyn Job>, LaunchError> {
         let directory = self.files.trial(assignment.trial);
-        std::fs::create_dir_all(&directory).map_err(|error| LaunchError::Refused(format!("cannot make `{}`: {error}", directory.display())))?;
+        std::fs::create_dir_all(&directory).map_err(|error| {
+            LaunchError::Refused(format!("cannot make `{}`: {error}", directory.display()))
+        })?;
         let log = self.files.log(assignment.trial, assignment.attempt);
         let message = self.message(assignment, directory)?;
         let index = assignment.slot.index;
         let single = !matches!(self.spec.program, Program::Trainer { .. });
-        let reusable = self.workers.get(&index).is_some_and(|worker| !single && worker.trials < TRIALS_PER_WORKER && worker.listening.is_reusable());
+        let reusable = self.workers.get(&index).is_some_and(|worker| {
+            !single && worker.trials < TRIALS_PER_WORKER && worker.listening.is_reusable()
+        });
         if !reusable {
             if let Some(old) = self.workers.remove(&index) {
                 old.stdin.close();
@@ -227,14 +283,33 @@ impl Launcher for ProcessLauncher {
             Program::Command { cwd, .. } => cwd.clone(),
             _ => PathBuf::new(),
         };
+        let clock = Clock {
+            unit: self.spec.step,
+            last: assignment.resume.as_ref().map_or(0, |checkpoint| checkpoint.step),
+        };
         worker
             .listening
-            .expect_trial(assignment.trial, assignment.attempt, &log, cwd)
-            .map_err(|error| LaunchError::Refused(format!("cannot write `{}`: {error}", log.display())))?;
+            .expect_trial(
+                Expected { trial: assignment.trial, attempt: assignment.attempt, cwd, clock },
+                &log,
+            )
+            .map_err(|error| {
+                LaunchError::Refused(format!("cannot write `{}`: {error}", log.display()))
+            })?;
         let pid_started = processes::start_time(worker.pid).unwrap_or(0);
-        let _runner_gone = inputs.send(Input::Launched { trial: assignment.trial, attempt: assignment.attempt, pid: worker.pid, pid_started });
+        let _runner_gone = inputs.send(Input::Launched {
+            trial: assignment.trial,
+            attempt: assignment.attempt,
+            pid: worker.pid,
+            pid_started,
+        });
         worker.stdin.down(&message);
-        Ok(Box::new(ProcessJob { pid: worker.pid, pid_started, stdin: Arc::clone(&worker.stdin), supervised: single }))
+        Ok(Box::new(ProcessJob {
+            pid: worker.pid,
+            pid_started,
+            stdin: Arc::clone(&worker.stdin),
+            supervised: single,
+        }))
     }
 
     /// Orphans of a supervisor that was killed belong to this process (a subreaper): they are killed.
@@ -292,11 +367,19 @@ struct ProcessJob {
 
 impl Job for ProcessJob {
     fn answer(&mut self, verdict: &Verdict) {
-        self.stdin.line(&wire::verdict_line(verdict));
+        self.stdin.line(&protocol::verdict_line(verdict));
     }
 
     fn leave(&mut self) {
         self.stdin.down(&Down::Leave);
+    }
+
+    /// A child that is stopped would not hear it, nor that it is to leave.
+    fn examine(&mut self) {
+        if processes::is_stopped(self.pid) {
+            processes::go_on(self.pid);
+        }
+        self.stdin.down(&Down::Examine);
     }
 
     fn kill(&mut self) {
@@ -328,7 +411,12 @@ impl Job for ProcessJob {
 
 /// Makes a built-in trial as long as `until`, whatever its arguments or its own parameters say of its length. Its learning
 /// rate then follows the schedule of the longer trial.
-fn lengthen(arguments: &mut BTreeMap<String, serde_json::Value>, params: &mut Params, clock: StepClock, until: u64) {
+fn lengthen(
+    arguments: &mut BTreeMap<String, serde_json::Value>,
+    params: &mut Params,
+    clock: StepClock,
+    until: u64,
+) {
     const EPOCHS: &str = "num_train_epochs";
     const STEPS: &str = "max_steps";
     for key in [EPOCHS, STEPS] {
@@ -337,17 +425,6 @@ fn lengthen(arguments: &mut BTreeMap<String, serde_json::Value>, params: &mut Pa
     }
     let key = if clock == StepClock::Step { STEPS } else { EPOCHS };
     arguments.insert(key.to_owned(), until.into());
-}
-
-/// A word of a command with `{name}` replaced by the parameter's value; an inactive parameter leaves nothing. What is no
-/// parameter of the study stays, as a study of an earlier version or of a program may have it.
-fn filled(word: &str, space: &Space, params: &Params) -> String {
-    let knows = |name: &str| space.dimension(name).is_some() || params.get(name).is_some();
-    placeholder::fill_in(word, knows, |name| match params.get(name) {
-        Some(value) => value.to_string(),
-        None if knows(name) => String::new(),
-        None => format!("{{{name}}}"),
-    })
 }
 
 /// The device's name inside a process that sees only that device.
@@ -362,7 +439,8 @@ pub fn inside(device: &Device) -> Device {
 pub(super) fn slot_environment(slot: &Slot, threads: u32) -> BTreeMap<String, String> {
     let threads = threads.to_string();
     let names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"];
-    let mut environment: BTreeMap<String, String> = names.into_iter().map(|name| (name.to_owned(), threads.clone())).collect();
+    let mut environment: BTreeMap<String, String> =
+        names.into_iter().map(|name| (name.to_owned(), threads.clone())).collect();
     environment.insert("PYTHONUNBUFFERED".to_owned(), "1".to_owned());
     environment.extend(gpu_environment(&slot.device));
     environment
@@ -373,7 +451,10 @@ pub fn gpu_environment(device: &Device) -> BTreeMap<String, String> {
     let said: &[(&str, String)] = match device {
         Device::Cuda(index) => {
             let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-            &[("CUDA_VISIBLE_DEVICES", physical_gpu(*index, visible.as_deref())), ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned())]
+            &[
+                ("CUDA_VISIBLE_DEVICES", physical_gpu(*index, visible.as_deref())),
+                ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()),
+            ]
         }
         Device::Cpu | Device::Ndarray => &[("CUDA_VISIBLE_DEVICES", String::new())],
         Device::Wgpu(_) | Device::Sim(_) => &[],
@@ -383,7 +464,12 @@ pub fn gpu_environment(device: &Device) -> BTreeMap<String, String> {
 
 /// Our GPU `index` as the system knows it: CUDA_VISIBLE_DEVICES of this process may have renamed it.
 fn physical_gpu(index: u32, visible: Option<&str>) -> String {
-    let entry = |visible: &str| usize::try_from(index).ok().and_then(|index| visible.split(',').nth(index)).map(|entry| entry.trim().to_owned());
+    let entry = |visible: &str| {
+        usize::try_from(index)
+            .ok()
+            .and_then(|index| visible.split(',').nth(index))
+            .map(|entry| entry.trim().to_owned())
+    };
     let chosen = visible.and_then(entry).filter(|entry| !entry.is_empty());
     chosen.unwrap_or_else(|| index.to_string())
 }
@@ -397,15 +483,22 @@ pub fn own_program() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::{Dimension, Distribution};
 
     #[test]
     fn a_longer_trial_has_one_length_whatever_said_it_before() {
-        let of = |steps: i64| BTreeMap::from([("max_steps".to_owned(), steps.into()), ("seed".to_owned(), serde_json::Value::from(1))]);
+        let of = |steps: i64| {
+            BTreeMap::from([
+                ("max_steps".to_owned(), steps.into()),
+                ("seed".to_owned(), serde_json::Value::from(1)),
+            ])
+        };
         let (mut arguments, mut params) = (of(40), Params::new());
         params.insert("num_train_epochs", 3i64);
         lengthen(&mut arguments, &mut params, StepClock::Epoch, 9);
-        assert_eq!(serde_json::to_string(&arguments).unwrap(), r#"{"num_train_epochs":9,"seed":1}"#);
+        assert_eq!(
+            serde_json::to_string(&arguments).unwrap(),
+            r#"{"num_train_epochs":9,"seed":1}"#
+        );
         assert!(params.is_empty());
         lengthen(&mut arguments, &mut params, StepClock::Step, 70);
         assert_eq!(serde_json::to_string(&arguments).unwrap(), r#"{"max_steps":70,"seed":1}"#);
@@ -413,12 +506,23 @@ mod tests {
 
     #[test]
     fn each_process_sees_its_own_device_and_no_other() {
-        let seen = |device: Device| slot_environment(&Slot { index: 0, device }, 3).remove("CUDA_VISIBLE_DEVICES");
-        assert_eq!((seen(Device::Cpu).as_deref(), seen(Device::Ndarray).as_deref(), seen(Device::Sim(1))), (Some(""), Some(""), None));
+        let seen = |device: Device| {
+            slot_environment(&Slot { index: 0, device }, 3).remove("CUDA_VISIBLE_DEVICES")
+        };
+        assert_eq!(
+            (seen(Device::Cpu).as_deref(), seen(Device::Ndarray).as_deref(), seen(Device::Sim(1))),
+            (Some(""), Some(""), None)
+        );
         let environment = slot_environment(&Slot { index: 4, device: Device::Cuda(2) }, 3);
-        assert_eq!((environment["CUDA_DEVICE_ORDER"].as_str(), environment["OMP_NUM_THREADS"].as_str()), ("PCI_BUS_ID", "3"));
+        assert_eq!(
+            (environment["CUDA_DEVICE_ORDER"].as_str(), environment["OMP_NUM_THREADS"].as_str()),
+            ("PCI_BUS_ID", "3")
+        );
         // Inside, it is number 0, whatever it is called outside.
-        assert_eq!((inside(&Device::Cuda(2)), inside(&Device::Cpu)), (Device::Cuda(0), Device::Cpu));
+        assert_eq!(
+            (inside(&Device::Cuda(2)), inside(&Device::Cpu)),
+            (Device::Cuda(0), Device::Cpu)
+        );
         let cases = [
             (2, None, "2"),
             (0, Some("3,1"), "3"),
@@ -430,20 +534,5 @@ mod tests {
         for (index, visible, expected) in cases {
             assert_eq!(physical_gpu(index, visible), expected, "{index} of {visible:?}");
         }
-    }
-
-    #[test]
-    fn placeholders_take_values_and_other_braces_stay() {
-        let mut params = Params::new();
-        params.insert("lr", 0.5);
-        params.insert("model.layers", 3i64);
-        let dimension =
-            |name: &str| Dimension { name: name.to_owned(), distribution: Distribution::choice(vec![0.5.into()]).unwrap(), prior: None, when: None };
-        let space = Space::new(vec![dimension("lr"), dimension("absent")]).unwrap();
-        let filled = |word: &str| filled(word, &space, &params);
-        assert_eq!(filled("--lr={lr}:{model.layers}"), "--lr=0.5:3");
-        assert_eq!(filled("{absent}|{ not a name }|{"), "|{ not a name }|{");
-        // Of a study that nobody checked: nothing vanishes.
-        assert_eq!(filled("{1..3} {unknown} {{lr}}"), "{1..3} {unknown} {lr}");
     }
 }

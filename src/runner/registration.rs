@@ -3,14 +3,16 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use super::copies::{Copies, Outcome, Wanted};
 use super::disk;
 use super::removal::inside;
-use crate::paths::StudyFiles;
-use crate::trial::TrialNumber;
-use crate::wire::CHECKPOINTS;
+use crate::runner::protocol::CHECKPOINTS;
+use crate::storage::paths::StudyFiles;
+use crate::study::trial::TrialNumber;
 
 /// A checkpoint that cannot be looked at within this time (a dead network mount) is not taken; one that cannot be measured
 /// within it does not count.
@@ -22,53 +24,141 @@ pub(super) struct Registrar {
     files: StudyFiles,
     /// Besides the directory of files: what no checkpoint may hold.
     protected: Vec<PathBuf>,
+    /// Of commands; the built-in trainer writes none of its checkpoints twice.
+    copies: Option<Arc<Copies>>,
     patience: Duration,
     measure: fn(&Path) -> u64,
+}
+
+/// A checkpoint as its trial announced it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Announced<'a> {
+    pub trial: TrialNumber,
+    pub step: u64,
+    /// The working directory of whoever says `path`.
+    pub cwd: &'a Path,
+    /// A whole path, or one relative to the trial's directory of checkpoints, where it is looked for first, or to `cwd`.
+    pub path: &'a Path,
 }
 
 /// A checkpoint that is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Registered {
-    /// Where it is.
+    /// Where it is: what was announced, or a copy of it.
     pub path: PathBuf,
     /// What it takes on the disk. `None`: it was not measured in time, or it lies outside its trial's directory, and is never
     /// removed; it does not count towards `max_disk`.
     pub bytes: Option<u64>,
+    /// Why there is no copy of one that should have one.
+    pub uncopied: Option<String>,
 }
 
+/// What the thread that looks at a checkpoint found.
+type Look = Result<(Found, Option<Wanted>), String>;
+
 impl Registrar {
-    pub(super) fn new(files: StudyFiles, protected: Vec<PathBuf>) -> Self {
-        Registrar { files, protected, patience: PATIENCE, measure: disk::size }
+    pub(super) fn new(files: StudyFiles, protected: Vec<PathBuf>, copies: Option<Copies>) -> Self {
+        Registrar {
+            files,
+            protected,
+            copies: copies.map(Arc::new),
+            patience: PATIENCE,
+            measure: disk::size,
+        }
     }
 
-    /// Takes a checkpoint, or says why not: a whole path, or one relative to the trial's directory of checkpoints, where it is
-    /// looked for first, or to `cwd`. The caller waits for the disk.
-    pub(super) fn register(&self, trial: TrialNumber, cwd: &Path, path: &Path) -> Result<Registered, String> {
+    /// Takes a checkpoint, or says why not; where it may be written over, a copy of it. `is_announced_again` is asked once there is a
+    /// copy: whether the same path was announced once more by then, so that the copy is of a later step. The caller waits for the disk.
+    pub(super) fn register(
+        &self,
+        announced: Announced<'_>,
+        is_announced_again: impl FnOnce() -> bool,
+    ) -> Result<Registered, String> {
+        let Announced { trial, step, cwd, path } = announced;
         if path.as_os_str().is_empty() {
             return Err("its path is empty".to_owned());
         }
         let whole = cwd.join(path);
         // Of a whole path both are that path.
         let places = [self.files.trial(trial).join(CHECKPOINTS).join(path), whole.clone()];
-        let (files, protected, measure) = (self.files.clone(), self.protected.clone(), self.measure);
-        let (found_tx, found_rx) = channel();
+        let (files, protected, copies, measure) =
+            (self.files.clone(), self.protected.clone(), self.copies.clone(), self.measure);
+        let (found_tx, found_rx) = channel::<Look>();
+        let (copied_tx, copied_rx) = channel();
         let (bytes_tx, bytes_rx) = channel();
         // On a thread of its own: what hangs there hangs for ever.
         let spawned = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
             let found = look(&files, &protected, trial, &places);
-            let inside = found.as_ref().ok().filter(|found| found.is_inside).map(|found| found.path.clone());
-            let _nobody_waits_any_more = found_tx.send(found);
-            let _nobody_waits_any_more = bytes_tx.send(inside.map(|path| measure(&path)));
+            let wanted = found.as_ref().ok().zip(copies.as_ref());
+            let wanted = wanted.and_then(|(found, copies)| {
+                copies.wanted(
+                    &files.trial(trial),
+                    files.copies(trial),
+                    &found.path,
+                    found.is_inside,
+                    step,
+                )
+            });
+            let mut counted =
+                found.as_ref().ok().filter(|found| found.is_inside).map(|found| found.path.clone());
+            let _nobody_waits_any_more = found_tx.send(found.map(|found| (found, wanted.clone())));
+            if let Some((wanted, copies)) = wanted.zip(copies) {
+                let outcome = copies.take(&wanted);
+                if let Outcome::Taken(copy) = &outcome {
+                    counted = Some(copy.clone());
+                }
+                // A copy that nobody waits for is cleared away when the study is run again.
+                let _nobody_waits_any_more = copied_tx.send(outcome);
+            }
+            let _nobody_waits_any_more = bytes_tx.send(counted.map(|path| measure(&path)));
         });
         if let Err(error) = spawned {
             return Err(format!("`{}` could not be looked at: {error}", whole.display()));
         }
-        let late = |_| format!("`{}` could not be looked at within {} s", whole.display(), self.patience.as_secs());
-        let Found { path, .. } = found_rx.recv_timeout(self.patience).map_err(late)??;
+        let late = |_| {
+            format!(
+                "`{}` could not be looked at within {} s",
+                whole.display(),
+                self.patience.as_secs()
+            )
+        };
+        let (Found { path, .. }, wanted) = found_rx.recv_timeout(self.patience).map_err(late)??;
+        let (path, uncopied) = match (wanted, &self.copies) {
+            (Some(_), Some(copies)) => match copied_rx
+                .recv_timeout(copies.patience() + self.patience)
+            {
+                Ok(Outcome::Taken(copy)) if is_announced_again() => {
+                    // Not removed now, it is when the study is run again.
+                    let _removed_later = copy
+                        .ancestors()
+                        .find(|path| path.parent() == Some(&self.files.copies(trial)))
+                        .map(fs::remove_dir_all);
+                    return Err(OVERTAKEN.replace("{}", &path.display().to_string()));
+                }
+                Ok(Outcome::Taken(copy)) => (copy, None),
+                Ok(Outcome::NotTaken(why)) => (path, Some(why)),
+                Ok(Outcome::Changed) => {
+                    return Err(CHANGED.replace("{}", &path.display().to_string()));
+                }
+                Err(_) => (
+                    path,
+                    Some(format!("it could not be read within {} s", copies.patience().as_secs())),
+                ),
+            },
+            _ => (path, None),
+        };
         let bytes = bytes_rx.recv_timeout(self.patience).ok().flatten().filter(|bytes| *bytes > 0);
-        Ok(Registered { path, bytes })
+        Ok(Registered { path, bytes, uncopied })
     }
 }
+
+/// About a checkpoint that was written to while it was copied.
+const CHANGED: &str = "`{}` was written to while it was copied, by its trial or by another that shares the path (a trial that \
+                       writes it again reads the answer to the report of its step first, or puts the step into its name)";
+
+/// About a checkpoint that was announced for a later step before it could be copied.
+const OVERTAKEN: &str = "`{}` was written again before it could be copied: announce it before the report of its step, and read \
+                         the answer to that first; or write each step to a path with the step in its name";
 
 /// A checkpoint that may be taken.
 struct Found {
@@ -77,7 +167,12 @@ struct Found {
     is_inside: bool,
 }
 
-fn look(files: &StudyFiles, protected: &[PathBuf], trial: TrialNumber, places: &[PathBuf; 2]) -> Result<Found, String> {
+fn look(
+    files: &StudyFiles,
+    protected: &[PathBuf],
+    trial: TrialNumber,
+    places: &[PathBuf; 2],
+) -> Result<Found, String> {
     let is_there = |path: &&PathBuf| fs::symlink_metadata(path).is_ok();
     let Some(path) = places.iter().find(is_there) else {
         let [own, whole] = places.each_ref().map(|place| place.display());
@@ -88,11 +183,18 @@ fn look(files: &StudyFiles, protected: &[PathBuf], trial: TrialNumber, places: &
     if let Some(real) = inside(files, trial, path) {
         let canonical = fs::canonicalize(&own).ok();
         // Said by another way than ours (a link, `..`), it is kept by ours.
-        let path = canonical.and_then(|own_real| Some(own.join(real.strip_prefix(own_real).ok()?))).unwrap_or_else(|| path.to_owned());
+        let path = canonical
+            .and_then(|own_real| Some(own.join(real.strip_prefix(own_real).ok()?)))
+            .unwrap_or_else(|| path.to_owned());
         return Ok(Found { path, is_inside: true });
     }
     if let Ok(real) = fs::canonicalize(path) {
-        let refused = |why: &str| Err(format!("`{}` {why}, and a checkpoint is a file or a directory of its own", path.display()));
+        let refused = |why: &str| {
+            Err(format!(
+                "`{}` {why}, and a checkpoint is a file or a directory of its own",
+                path.display()
+            ))
+        };
         if real.parent().is_none() {
             return refused("is the root of the file system");
         }
@@ -100,8 +202,11 @@ fn look(files: &StudyFiles, protected: &[PathBuf], trial: TrialNumber, places: &
             return refused("is where a file system is mounted");
         }
         let directory = files.directory();
-        let mut protected = protected.iter().map(PathBuf::as_path).chain([files.root(), &directory]);
-        if let Some(held) = protected.find(|held| fs::canonicalize(held).is_ok_and(|held| held.starts_with(&real))) {
+        let mut protected =
+            protected.iter().map(PathBuf::as_path).chain([files.root(), &directory]);
+        if let Some(held) =
+            protected.find(|held| fs::canonicalize(held).is_ok_and(|held| held.starts_with(&real)))
+        {
             return refused(&format!("holds `{}`", held.display()));
         }
     }
@@ -109,28 +214,35 @@ fn look(files: &StudyFiles, protected: &[PathBuf], trial: TrialNumber, places: &
 }
 
 fn is_mount_point(path: &Path) -> bool {
-    let (Ok(own), Some(Ok(above))) = (fs::metadata(path), path.parent().map(fs::metadata)) else { return false };
+    let (Ok(own), Some(Ok(above))) = (fs::metadata(path), path.parent().map(fs::metadata)) else {
+        return false;
+    };
     own.is_dir() && (own.dev() != above.dev() || own.ino() == above.ino())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Direction;
-    use crate::space::Space;
-    use crate::study::{Program, StudySpec};
+    use crate::study::metric::Direction;
+    use crate::study::space::Space;
+    use crate::study::spec::{Program, StudySpec};
 
     const TRIAL: TrialNumber = TrialNumber(2);
 
     fn site() -> (tempfile::TempDir, StudyFiles, Registrar) {
         let directory = tempfile::tempdir().unwrap();
         let store = directory.path().join("runs/hpsearch.db");
-        let spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
+        let spec =
+            StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
         let files = StudyFiles::of(&spec, None, &store);
         fs::create_dir_all(files.trial(TRIAL).join("checkpoints")).unwrap();
         fs::write(&store, "store").unwrap();
-        let registrar = Registrar::new(files.clone(), vec![store]);
+        let registrar = Registrar::new(files.clone(), vec![store], None);
         (directory, files, registrar)
+    }
+
+    fn register(registrar: &Registrar, cwd: &Path, path: &Path) -> Result<Registered, String> {
+        registrar.register(Announced { trial: TRIAL, step: 1, cwd, path }, || false)
     }
 
     #[test]
@@ -138,21 +250,62 @@ mod tests {
         let (directory, files, registrar) = site();
         let own = files.trial(TRIAL).join("checkpoints/a");
         fs::write(&own, "weights").unwrap();
-        let taken = registrar.register(TRIAL, directory.path(), &own).unwrap();
+        let taken = register(&registrar, directory.path(), &own).unwrap();
         assert_eq!(taken.path, own);
         assert!(taken.bytes.is_some_and(|bytes| bytes > 0));
         let roundabout = files.trial(TRIAL).join("../trial-2/checkpoints/a");
-        assert_eq!(registrar.register(TRIAL, directory.path(), &roundabout), Ok(taken));
+        assert_eq!(register(&registrar, directory.path(), &roundabout), Ok(taken));
         fs::write(directory.path().join("mine"), "weights").unwrap();
-        let mine = Registered { path: directory.path().join("mine"), bytes: None };
-        assert_eq!(registrar.register(TRIAL, directory.path(), Path::new("mine")), Ok(mine));
+        let mine = Registered { path: directory.path().join("mine"), bytes: None, uncopied: None };
+        assert_eq!(register(&registrar, directory.path(), Path::new("mine")), Ok(mine));
         // A relative path is looked for in the trial's own directory first, and what is not there is not taken.
-        assert_eq!(registrar.register(TRIAL, directory.path(), Path::new("a")).unwrap().path, own);
-        assert!(registrar.register(TRIAL, directory.path(), Path::new("b")).unwrap_err().contains("there is no `"));
+        assert_eq!(register(&registrar, directory.path(), Path::new("a")).unwrap().path, own);
+        assert!(
+            register(&registrar, directory.path(), Path::new("b"))
+                .unwrap_err()
+                .contains("there is no `")
+        );
         // The trial that it began from keeps its own.
         let of_another = files.trial(TrialNumber(0)).join("checkpoints");
         fs::create_dir_all(&of_another).unwrap();
-        assert_eq!(registrar.register(TRIAL, directory.path(), &of_another).unwrap().bytes, None);
+        assert_eq!(register(&registrar, directory.path(), &of_another).unwrap().bytes, None);
+    }
+
+    #[test]
+    fn what_a_command_may_write_over_is_copied_and_the_copy_counts() {
+        let (directory, files, registrar) = site();
+        let registrar = Registrar { copies: Some(Arc::new(Copies::new(None))), ..registrar };
+        let own = files.trial(TRIAL).join("checkpoints");
+        fs::write(own.join("last.pt"), "one").unwrap();
+        let first = register(&registrar, directory.path(), Path::new("last.pt")).unwrap();
+        assert_eq!(first.path, files.copies(TRIAL).join("step-1/checkpoints/last.pt"));
+        assert!(first.bytes.is_some_and(|bytes| bytes > 0));
+        fs::write(own.join("last.pt"), "two").unwrap();
+        assert_eq!(fs::read_to_string(&first.path).unwrap(), "one");
+        // Announced again by then: the copy is of who knows which step.
+        let announced =
+            Announced { trial: TRIAL, step: 2, cwd: directory.path(), path: Path::new("last.pt") };
+        assert!(registrar.register(announced, || true).unwrap_err().contains("was written again"));
+        assert_eq!(fs::read_dir(files.copies(TRIAL)).unwrap().count(), 1);
+        // A directory or file of its own for each step stays where it is.
+        fs::write(own.join("1.pt"), "one").unwrap();
+        assert_eq!(
+            register(&registrar, directory.path(), Path::new("1.pt")).unwrap().path,
+            own.join("1.pt")
+        );
+        // What lies outside may be another trial's a moment later.
+        fs::write(directory.path().join("1.pt"), "mine").unwrap();
+        let outside =
+            register(&registrar, directory.path(), &directory.path().join("1.pt")).unwrap();
+        assert_eq!(outside.path, files.copies(TRIAL).join("step-1-outside/1.pt"));
+        // What cannot be copied is taken as it is, and that is said.
+        let registrar = Registrar { copies: Some(Arc::new(Copies::new(Some(2)))), ..registrar };
+        let large = register(&registrar, directory.path(), Path::new("last.pt")).unwrap();
+        assert!(
+            large.uncopied.is_some_and(|why| why.contains("`max_disk`"))
+                && large.path == own.join("last.pt")
+                || large.path.starts_with(files.copies(TRIAL))
+        );
     }
 
     #[test]
@@ -162,20 +315,26 @@ mod tests {
             std::thread::sleep(Duration::from_secs(60));
             7
         }
-        let registrar = Registrar { patience: Duration::from_millis(50), measure: slow, ..registrar };
+        let registrar =
+            Registrar { patience: Duration::from_millis(50), measure: slow, ..registrar };
         let own = files.trial(TRIAL).join("checkpoints/a");
         fs::write(&own, "weights").unwrap();
-        assert_eq!(registrar.register(TRIAL, directory.path(), &own), Ok(Registered { path: own, bytes: None }));
+        assert_eq!(
+            register(&registrar, directory.path(), &own),
+            Ok(Registered { path: own, bytes: None, uncopied: None })
+        );
     }
 
     #[test]
     fn what_holds_more_than_a_checkpoint_is_refused() {
         let (directory, files, registrar) = site();
-        let why = |path: &Path| registrar.register(TRIAL, directory.path(), path).unwrap_err();
+        let why = |path: &Path| register(&registrar, directory.path(), path).unwrap_err();
         assert!(why(Path::new("/")).contains("root"), "{}", why(Path::new("/")));
         assert!(why(Path::new("/proc")).contains("mounted"));
         assert!(why(Path::new("")).contains("empty"));
-        for path in [directory.path(), Path::new("runs"), files.root(), Path::new("runs/hpsearch.db")] {
+        for path in
+            [directory.path(), Path::new("runs"), files.root(), Path::new("runs/hpsearch.db")]
+        {
             assert!(why(path).contains("holds"), "{}", why(path));
         }
     }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::paths::StudyFiles;
-use crate::trial::TrialNumber;
+use crate::storage::paths::{StudyFiles, is_copy};
+use crate::study::trial::TrialNumber;
 
 /// Removes dropped checkpoints of one study.
 #[derive(Debug)]
@@ -24,7 +24,12 @@ impl Remover {
 
     /// Removes a dropped checkpoint, if it lies strictly inside its trial's directory and holds none of those in `listed`, which
     /// any trial still has. What stays is the user's own, or found by `gc`.
-    pub fn remove<'a>(&mut self, trial: TrialNumber, path: &Path, listed: impl IntoIterator<Item = &'a Path>) {
+    pub fn remove<'a>(
+        &mut self,
+        trial: TrialNumber,
+        path: &Path,
+        listed: impl IntoIterator<Item = &'a Path>,
+    ) {
         let home = self.homes.iter().find_map(|files| Some((files, inside(files, trial, path)?)));
         let Some((files, real)) = home else { return };
         let (resolved, root) = (&mut self.resolved, files.root());
@@ -33,15 +38,32 @@ impl Remover {
             if !kept.starts_with(root) {
                 return kept.starts_with(&real);
             }
-            let kept_real = resolved.entry(kept.to_owned()).or_insert_with(|| real_place(kept).unwrap_or_else(|| kept.to_owned()));
+            let kept_real = resolved
+                .entry(kept.to_owned())
+                .or_insert_with(|| real_place(kept).unwrap_or_else(|| kept.to_owned()));
             kept_real.starts_with(&real)
         };
         if listed.into_iter().any(is_needed) {
             return;
         }
         // Not removed now, it is found as unreferenced later: nothing depends on it.
-        let _found_later = if is_directory(&real) { fs::remove_dir_all(&real) } else { fs::remove_file(&real) };
+        let _found_later =
+            if is_directory(&real) { fs::remove_dir_all(&real) } else { fs::remove_file(&real) };
         self.resolved.remove(path);
+        if is_copy(path) {
+            remove_empty(path.parent(), &files.copies(trial));
+        }
+    }
+}
+
+/// Removes the directories that held a copy, up to that of all copies, as far as nothing else lies in them.
+fn remove_empty(directory: Option<&Path>, copies: &Path) {
+    let mut directory = directory;
+    while let Some(path) = directory.filter(|path| path.starts_with(copies)) {
+        if fs::remove_dir(path).is_err() {
+            return;
+        }
+        directory = path.parent();
     }
 }
 
@@ -61,7 +83,8 @@ pub fn inside(files: &StudyFiles, trial: TrialNumber, path: &Path) -> Option<Pat
 fn real_place(path: &Path) -> Option<PathBuf> {
     // `a/..` and `/` have no last name of their own.
     let name = path.file_name()?;
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent =
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Some(fs::canonicalize(parent).ok()?.join(name))
 }
 
@@ -72,14 +95,15 @@ fn is_directory(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Direction;
-    use crate::space::Space;
-    use crate::study::{Program, StudySpec};
+    use crate::study::metric::Direction;
+    use crate::study::space::Space;
+    use crate::study::spec::{Program, StudySpec};
 
     const TRIAL: TrialNumber = TrialNumber(1);
 
     fn files(directory: &Path) -> StudyFiles {
-        let spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
+        let spec =
+            StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
         let files = StudyFiles::of(&spec, None, &directory.join("hpsearch.db"));
         fs::create_dir_all(files.trial(TRIAL).join("checkpoints")).unwrap();
         files
@@ -103,15 +127,35 @@ mod tests {
         let of_another = plant(&files.trial(TrialNumber(0)).join("checkpoints/a"));
         let elsewhere = plant(&directory.path().join("mine"));
         let up = files.trial(TRIAL).join("../trial-0/checkpoints/a");
-        for path in
-            [&of_another, &elsewhere, &up, &files.trial(TRIAL), &files.directory(), files.root(), directory.path(), Path::new("/"), Path::new("")]
-        {
+        for path in [
+            &of_another,
+            &elsewhere,
+            &up,
+            &files.trial(TRIAL),
+            &files.directory(),
+            files.root(),
+            directory.path(),
+            Path::new("/"),
+            Path::new(""),
+        ] {
             remove(&files, path, &[]);
         }
         remove(&files, &files.trial(TRIAL).join(".."), &[]);
         assert!([&own, &of_another, &elsewhere].iter().all(|path| path.join("weights").exists()));
         remove(&files, &own, &[]);
         assert!(!own.exists());
+    }
+
+    #[test]
+    fn a_copy_goes_with_the_directories_that_held_it_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = files(directory.path());
+        let [first, second] = ["step-1", "step-2"]
+            .map(|step| plant(&files.copies(TRIAL).join(step).join("checkpoints/last")));
+        remove(&files, &first, &[&second]);
+        assert!(!files.copies(TRIAL).join("step-1").exists() && second.exists());
+        remove(&files, &second, &[]);
+        assert!(!files.copies(TRIAL).exists() && files.trial(TRIAL).join("checkpoints").exists());
     }
 
     #[test]
@@ -139,7 +183,11 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, holder.join("link")).unwrap();
         remove(&files, &holder, &[]);
         remove(&files, &own.join("link"), &[]);
-        assert!(!holder.exists() && !own.join("link").is_symlink() && elsewhere.join("weights").exists());
+        assert!(
+            !holder.exists()
+                && !own.join("link").is_symlink()
+                && elsewhere.join("weights").exists()
+        );
         // A trial's directory that is a link leads to somebody else's.
         fs::remove_dir_all(files.trial(TRIAL)).unwrap();
         std::os::unix::fs::symlink(directory.path(), files.trial(TRIAL)).unwrap();

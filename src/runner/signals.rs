@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender, never, select, unbounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::{Handle, Signals};
 
 use crate::engine::Input;
-use crate::processes;
+use crate::runner::processes;
 
 /// Who hears that the terminal was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,13 @@ pub fn outlive_file_size_limits() {
 }
 
 impl SignalWatch {
-    /// Starts listening; each signal becomes an input.
-    pub fn start(inputs: Sender<Input>, hang_up: HangUp) -> std::io::Result<Self> {
+    /// Starts listening; each signal becomes an input. `passed_on` has those that another process of this terminal was sent:
+    /// of one that reached both, as Ctrl-C does, it counts once.
+    pub fn start(
+        inputs: Sender<Input>,
+        hang_up: HangUp,
+        passed_on: Option<Receiver<i32>>,
+    ) -> std::io::Result<Self> {
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         if hang_up == HangUp::Leaves && !processes::is_ignored(SIGHUP) {
             signals.add_signal(SIGHUP)?;
@@ -41,24 +46,16 @@ impl SignalWatch {
         let handle = signals.handle();
         let received = Arc::new(AtomicI32::new(0));
         let last = Arc::clone(&received);
+        let (tx, own) = unbounded();
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            let mut count = 0;
             for signal in signals.forever() {
-                last.store(signal, Ordering::Relaxed);
-                // It comes twice when a terminal is closed, and both times means the same.
-                if signal == SIGHUP {
-                    let _runner_ends = inputs.send(Input::Interrupt);
-                    continue;
-                }
-                // A runner that listens no more is ending by itself; that may still be cut short.
-                let _runner_ends = match count {
-                    0 => inputs.send(Input::Interrupt),
-                    1 => inputs.send(Input::KillAll),
-                    _ => std::process::abort(),
-                };
-                count += 1;
+                let _nobody_counts_any_more = tx.send(signal);
             }
         })?;
+        let passed_on = passed_on.unwrap_or_else(never);
+        std::thread::Builder::new()
+            .name("interrupts".to_owned())
+            .spawn(move || count(&own, passed_on, &inputs, &last))?;
         Ok(SignalWatch { handle, received })
     }
 
@@ -68,8 +65,103 @@ impl SignalWatch {
     }
 }
 
+/// Turns signals into inputs, until `own` ends.
+fn count(
+    own: &Receiver<i32>,
+    mut passed_on: Receiver<i32>,
+    inputs: &Sender<Input>,
+    last: &AtomicI32,
+) {
+    let (mut sent_here, mut sent_there) = (0, 0);
+    loop {
+        let before = sent_here.max(sent_there);
+        let signal = select! {
+            recv(own) -> signal => match signal {
+                // It comes twice when a terminal is closed, and both times means the same.
+                Ok(SIGHUP) => {
+                    last.store(SIGHUP, Ordering::Relaxed);
+                    let _runner_ends = inputs.send(Input::Interrupt);
+                    continue;
+                }
+                Ok(signal) => {
+                    sent_here += 1;
+                    signal
+                }
+                Err(_) => return,
+            },
+            recv(passed_on) -> signal => match signal {
+                Ok(signal) => {
+                    sent_there += 1;
+                    signal
+                }
+                Err(_) => {
+                    passed_on = never();
+                    continue;
+                }
+            },
+        };
+        last.store(signal, Ordering::Relaxed);
+        // What was sent to a group of processes comes on both ways.
+        if sent_here.max(sent_there) == before {
+            continue;
+        }
+        // A runner that listens no more is ending by itself; that may still be cut short.
+        let _runner_ends = match before {
+            0 => inputs.send(Input::Interrupt),
+            1 => inputs.send(Input::KillAll),
+            _ => std::process::abort(),
+        };
+    }
+}
+
 impl Drop for SignalWatch {
     fn drop(&mut self) {
         self.handle.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The inputs that these signals become: own ones, and those passed on.
+    fn inputs(signals: &[(&str, i32)]) -> Vec<Input> {
+        let (own, own_rx) = unbounded();
+        let (passed_on, passed_on_rx) = unbounded();
+        let (tx, rx) = unbounded();
+        let last = Arc::new(AtomicI32::new(0));
+        let counting = std::thread::spawn(move || count(&own_rx, passed_on_rx, &tx, &last));
+        for (whose, signal) in signals {
+            if *whose == "own" { own.send(*signal) } else { passed_on.send(*signal) }.unwrap();
+            while !own.is_empty() || !passed_on.is_empty() {
+                std::thread::yield_now();
+            }
+        }
+        drop((own, passed_on));
+        counting.join().unwrap();
+        rx.try_iter().collect()
+    }
+
+    #[test]
+    fn a_signal_that_reaches_the_waiting_process_too_counts_once() {
+        let (own, other) = (("own", SIGINT), ("other", SIGINT));
+        assert_eq!(inputs(&[own, other]), [Input::Interrupt]);
+        assert_eq!(inputs(&[other, own]), [Input::Interrupt]);
+        assert_eq!(inputs(&[own, own, other, other]), [Input::Interrupt, Input::KillAll]);
+        assert_eq!(inputs(&[own, other, other, own]), [Input::Interrupt, Input::KillAll]);
+        // Sent to one of them only.
+        assert_eq!(
+            inputs(&[("other", SIGTERM), ("other", SIGTERM)]),
+            [Input::Interrupt, Input::KillAll]
+        );
+        assert_eq!(inputs(&[own, own]), [Input::Interrupt, Input::KillAll]);
+    }
+
+    #[test]
+    fn a_terminal_that_is_closed_asks_to_leave_however_often_it_is_told() {
+        assert_eq!(
+            inputs(&[("own", SIGHUP), ("own", SIGHUP)]),
+            [Input::Interrupt, Input::Interrupt]
+        );
     }
 }

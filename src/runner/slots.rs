@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::causes::advice;
 use super::errand::{self, ErrandError};
 use super::process::{inside, own_program, slot_environment};
-use crate::device::{Device, Slot};
-use crate::monitor::{Gpu, NoGpus, gibibytes, gpus};
-use crate::study::{DevicesSpec, Program};
-use crate::wire::Job;
+use crate::runner::monitor::{Gpu, NoGpus, gibibytes, gpus};
+use crate::runner::protocol::Job;
+use crate::study::device::{Device, Slot};
+use crate::study::spec::{DevicesSpec, Program};
 
 /// What this machine offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Machine {
 pub enum SlotsError {
     /// A name that is no device.
     #[error(transparent)]
-    Unknown(#[from] crate::device::UnknownDevice),
+    Unknown(#[from] crate::study::device::UnknownDevice),
     /// A GPU that is not there.
     #[error("`{name}` is not on this machine: {found}; `hpsearch devices` lists what is")]
     Absent {
@@ -42,7 +42,9 @@ pub enum SlotsError {
         why: String,
     },
     /// A backend that is not in this binary.
-    #[error("`{name}` needs an hpsearch built with `--features {feature}`; `hpsearch devices` lists what this one can use")]
+    #[error(
+        "`{name}` needs an hpsearch built with `--features {feature}`; `hpsearch devices` lists what this one can use"
+    )]
     NotBuilt {
         /// As written.
         name: String,
@@ -54,9 +56,14 @@ pub enum SlotsError {
 impl Machine {
     /// Looks at this machine, as far as the names of devices ask for it.
     pub fn detect(select: &[String]) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
+        let cores = std::thread::available_parallelism()
+            .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
         let asked = cfg!(feature = "wgpu") && select.iter().any(|name| name.starts_with("wgpu:"));
-        let wgpu = if asked { wgpu_devices().ok().and_then(|found| u32::try_from(found.len()).ok()) } else { None };
+        let wgpu = if asked {
+            wgpu_devices().ok().and_then(|found| u32::try_from(found.len()).ok())
+        } else {
+            None
+        };
         Machine { cores, gpus: visible_gpus(), wgpu }
     }
 }
@@ -66,21 +73,36 @@ impl Machine {
 ///
 /// # Errors
 /// [`SlotsError::Unusable`]: no device of those that were asked for by name works.
-pub fn tried(places: Vec<Slot>, spec: &DevicesSpec, program: &Program) -> Result<(Vec<Slot>, Vec<String>), SlotsError> {
-    let mut gpus: Vec<&Device> =
-        places.iter().map(|slot| &slot.device).filter(|device| matches!(device, Device::Cuda(_) | Device::Wgpu(_))).collect();
+pub fn tried(
+    places: Vec<Slot>,
+    spec: &DevicesSpec,
+    program: &Program,
+) -> Result<(Vec<Slot>, Vec<String>), SlotsError> {
+    let mut gpus: Vec<&Device> = places
+        .iter()
+        .map(|slot| &slot.device)
+        .filter(|device| matches!(device, Device::Cuda(_) | Device::Wgpu(_)))
+        .collect();
     gpus.sort();
     gpus.dedup();
     let Program::Trainer { arguments, .. } = program else { return Ok((places, Vec::new())) };
     if gpus.is_empty() {
         return Ok((places, Vec::new()));
     }
-    let short: BTreeMap<String, serde_json::Value> =
-        arguments.iter().filter(|(name, _)| ["bf16", "fp16"].contains(&name.as_str())).map(|(name, value)| (name.clone(), value.clone())).collect();
+    let short: BTreeMap<String, serde_json::Value> = arguments
+        .iter()
+        .filter(|(name, _)| ["bf16", "fp16"].contains(&name.as_str()))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
     let attempt = |device: &Device| {
         let slot = Slot { index: 0, device: device.clone() };
         let job = Job::TryDevice { device: inside(device), arguments: short.clone() };
-        match errand::run_in(&own_program(), job, &slot_environment(&slot, spec.cpu_threads), &mut |_| {}) {
+        match errand::run_in(
+            &own_program(),
+            job,
+            &slot_environment(&slot, spec.cpu_threads),
+            &mut |_| {},
+        ) {
             Err(error @ ErrandError::Failed(_)) => Some((device.clone(), error.to_string())),
             // What is full, or was killed, may work when trials begin.
             Ok(_) | Err(_) => None,
@@ -88,27 +110,43 @@ pub fn tried(places: Vec<Slot>, spec: &DevicesSpec, program: &Program) -> Result
     };
     let silent = |device: &Device| Some((device.clone(), "asking it ended in a panic".to_owned()));
     let troubles: Vec<(Device, String)> = std::thread::scope(|scope| {
-        let asked: Vec<_> = gpus.iter().map(|device| (*device, scope.spawn(|| attempt(device)))).collect();
-        asked.into_iter().filter_map(|(device, answer)| answer.join().unwrap_or_else(|_| silent(device))).collect()
+        let asked: Vec<_> =
+            gpus.iter().map(|device| (*device, scope.spawn(|| attempt(device)))).collect();
+        asked
+            .into_iter()
+            .filter_map(|(device, answer)| answer.join().unwrap_or_else(|_| silent(device)))
+            .collect()
     });
     without(places, spec, &troubles)
 }
 
 /// The places on devices without trouble. Whoever reports the run says which those are.
-fn without(places: Vec<Slot>, spec: &DevicesSpec, troubles: &[(Device, String)]) -> Result<(Vec<Slot>, Vec<String>), SlotsError> {
+fn without(
+    places: Vec<Slot>,
+    spec: &DevicesSpec,
+    troubles: &[(Device, String)],
+) -> Result<(Vec<Slot>, Vec<String>), SlotsError> {
     let why = |(device, words): &(Device, String)| match advice(words) {
         Some(advice) => format!("{device} cannot be used: {words}; {advice}"),
         None => format!("{device} cannot be used: {words}"),
     };
-    let devices = places.into_iter().map(|slot| slot.device).filter(|device| troubles.iter().all(|(other, _)| other != device));
-    let mut left: Vec<Slot> = devices.enumerate().map(|(index, device)| Slot { index, device }).collect();
+    let devices = places
+        .into_iter()
+        .map(|slot| slot.device)
+        .filter(|device| troubles.iter().all(|(other, _)| other != device));
+    let mut left: Vec<Slot> =
+        devices.enumerate().map(|(index, device)| Slot { index, device }).collect();
     let mut said: Vec<String> = troubles.iter().map(why).collect();
     if left.is_empty() {
         if spec.select != ["auto"] {
             return Err(SlotsError::Unusable { why: said.join("\n") });
         }
         let machine = Machine::detect(&[]);
-        left = slots(&DevicesSpec { select: vec!["cpu".to_owned()], ..spec.clone() }, &Program::Inline, &machine)?;
+        left = slots(
+            &DevicesSpec { select: vec!["cpu".to_owned()], ..spec.clone() },
+            &Program::Inline,
+            &machine,
+        )?;
         said.push("no GPU works: trials run on the processor".to_owned());
     }
     Ok((left, said))
@@ -127,7 +165,10 @@ pub fn remarks(places: &[Slot]) -> Vec<String> {
         return Vec::new();
     }
     let found = gpus(std::env::var("CUDA_VISIBLE_DEVICES").ok().as_deref());
-    found.map_or_else(|_| Vec::new(), |gpus| gpus.iter().flat_map(|gpu| remarks_on(gpu, places)).collect())
+    found.map_or_else(
+        |_| Vec::new(),
+        |gpus| gpus.iter().flat_map(|gpu| remarks_on(gpu, places)).collect(),
+    )
 }
 
 fn remarks_on(gpu: &Gpu, places: &[Slot]) -> Vec<String> {
@@ -146,12 +187,18 @@ fn remarks_on(gpu: &Gpu, places: &[Slot]) -> Vec<String> {
         ));
     }
     if !gpu.processes.is_empty() {
-        let who = |process: &crate::monitor::gpu::GpuProcess| {
-            let memory = process.memory.map(|bytes| format!(" with {:.1} GiB", gibibytes(bytes))).unwrap_or_default();
+        let who = |process: &crate::runner::monitor::gpu::GpuProcess| {
+            let memory = process
+                .memory
+                .map(|bytes| format!(" with {:.1} GiB", gibibytes(bytes)))
+                .unwrap_or_default();
             format!("process {}{memory}", process.pid)
         };
         let who: Vec<String> = gpu.processes.iter().map(who).collect();
-        said.push(format!("cuda:{index} is in use already, by {}: trials get what is left of it", who.join(", ")));
+        said.push(format!(
+            "cuda:{index} is in use already, by {}: trials get what is left of it",
+            who.join(", ")
+        ));
     }
     said
 }
@@ -164,15 +211,25 @@ fn visible_gpus() -> u32 {
         Ok(gpus) => gpus.iter().filter(|gpu| gpu.cuda.is_some()).count(),
         Err(NoGpus::NoDriver) => 0,
         Err(NoGpus::NotBuilt | NoGpus::Trouble(_)) => match visible {
-            Some(visible) => visible.split(',').map(str::trim).take_while(|entry| !entry.is_empty() && *entry != "-1").count(),
-            None => (0..1024).take_while(|index| std::path::Path::new(&format!("/dev/nvidia{index}")).exists()).count(),
+            Some(visible) => visible
+                .split(',')
+                .map(str::trim)
+                .take_while(|entry| !entry.is_empty() && *entry != "-1")
+                .count(),
+            None => (0..1024)
+                .take_while(|index| std::path::Path::new(&format!("/dev/nvidia{index}")).exists())
+                .count(),
         },
     };
     u32::try_from(count).unwrap_or(0)
 }
 
 /// The slots of a study on a machine: first one of each device, then the second of each, and so on.
-pub fn slots(spec: &DevicesSpec, program: &Program, machine: &Machine) -> Result<Vec<Slot>, SlotsError> {
+pub fn slots(
+    spec: &DevicesSpec,
+    program: &Program,
+    machine: &Machine,
+) -> Result<Vec<Slot>, SlotsError> {
     let mut devices: Vec<Device> = Vec::new();
     for name in &spec.select {
         for device in expand(name, program, machine)? {
@@ -189,7 +246,8 @@ pub fn slots(spec: &DevicesSpec, program: &Program, machine: &Machine) -> Result
         (None, Device::Cuda(_) | Device::Wgpu(_) | Device::Sim(_)) => 1,
     };
     let rounds = devices.iter().map(per_device).max().unwrap_or(0);
-    let places = (0..rounds).flat_map(|round| devices.iter().filter(move |device| round < per_device(device)));
+    let places = (0..rounds)
+        .flat_map(|round| devices.iter().filter(move |device| round < per_device(device)));
     Ok(places.enumerate().map(|(index, device)| Slot { index, device: device.clone() }).collect())
 }
 
@@ -200,23 +258,35 @@ fn expand(name: &str, program: &Program, machine: &Machine) -> Result<Vec<Device
     match name {
         "auto" if has_cuda && machine.gpus > 0 => return Ok(all_gpus()),
         "auto" => return Ok(vec![Device::Cpu]),
-        "cuda:*" if !has_cuda => return Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "cuda" }),
+        "cuda:*" if !has_cuda => {
+            return Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "cuda" });
+        }
         "cuda:*" if machine.gpus == 0 => return Err(absent(name, machine)),
         "cuda:*" => return Ok(all_gpus()),
         _ => {}
     }
-    if let Some((first, last)) = name.strip_prefix("sim:").and_then(|range| range.split_once("..")) {
+    if let Some((first, last)) = name.strip_prefix("sim:").and_then(|range| range.split_once(".."))
+    {
         let bounds = first.parse::<u32>().ok().zip(last.parse::<u32>().ok());
-        let (first, last) = bounds.ok_or_else(|| crate::device::UnknownDevice { name: name.to_owned() })?;
+        let (first, last) =
+            bounds.ok_or_else(|| crate::study::device::UnknownDevice { name: name.to_owned() })?;
         return Ok((first..=last).map(Device::Sim).collect());
     }
     let device: Device = name.parse()?;
     match &device {
-        Device::Cuda(_) if !has_cuda => Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "cuda" }),
-        Device::Ndarray if trains && !cfg!(feature = "ndarray") => Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "ndarray" }),
-        Device::Wgpu(_) if trains && !cfg!(feature = "wgpu") => Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "wgpu" }),
+        Device::Cuda(_) if !has_cuda => {
+            Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "cuda" })
+        }
+        Device::Ndarray if trains && !cfg!(feature = "ndarray") => {
+            Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "ndarray" })
+        }
+        Device::Wgpu(_) if trains && !cfg!(feature = "wgpu") => {
+            Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "wgpu" })
+        }
         Device::Cuda(index) if *index >= machine.gpus => Err(absent(name, machine)),
-        Device::Wgpu(index) if machine.wgpu.is_some_and(|count| *index >= count) => Err(without_driver(name, machine.wgpu.unwrap_or(0))),
+        Device::Wgpu(index) if machine.wgpu.is_some_and(|count| *index >= count) => {
+            Err(without_driver(name, machine.wgpu.unwrap_or(0)))
+        }
         _ => Ok(vec![device]),
     }
 }
@@ -234,7 +304,9 @@ fn without_driver(name: &str, count: u32) -> SlotsError {
     let found = match count {
         0 => "no GPU here has a driver for Vulkan or Metal".to_owned(),
         1 => "the only GPU with a driver for Vulkan or Metal is wgpu:0".to_owned(),
-        count => format!("the GPUs with a driver for Vulkan or Metal are wgpu:0 to wgpu:{}", count - 1),
+        count => {
+            format!("the GPUs with a driver for Vulkan or Metal are wgpu:0 to wgpu:{}", count - 1)
+        }
     };
     SlotsError::Absent { name: name.to_owned(), found }
 }
@@ -243,7 +315,11 @@ fn without_driver(name: &str, count: u32) -> SlotsError {
 mod tests {
     use super::*;
 
-    fn names(select: &[&str], per_device: Option<u32>, machine: &Machine) -> Result<Vec<String>, SlotsError> {
+    fn names(
+        select: &[&str],
+        per_device: Option<u32>,
+        machine: &Machine,
+    ) -> Result<Vec<String>, SlotsError> {
         let spec = DevicesSpec {
             select: select.iter().map(|name| (*name).to_owned()).collect(),
             trials_per_device: per_device,
@@ -251,13 +327,17 @@ mod tests {
             memory: None,
             cpu_threads: 1,
         };
-        slots(&spec, &Program::Inline, machine).map(|slots| slots.iter().map(|slot| slot.device.to_string()).collect())
+        slots(&spec, &Program::Inline, machine)
+            .map(|slots| slots.iter().map(|slot| slot.device.to_string()).collect())
     }
 
     #[test]
     fn gpus_that_do_not_work_are_left_out_and_said() {
         let machine = Machine { cores: 2, gpus: 2, wgpu: None };
-        let spec = |select: &[&str]| DevicesSpec { select: select.iter().map(|name| (*name).to_owned()).collect(), ..DevicesSpec::default() };
+        let spec = |select: &[&str]| DevicesSpec {
+            select: select.iter().map(|name| (*name).to_owned()).collect(),
+            ..DevicesSpec::default()
+        };
         let lost = |index: u32, words: &str| (Device::Cuda(index), words.to_owned());
         let of = |select: &[&str], troubles: &[(Device, String)]| {
             let places = slots(&spec(select), &Program::Inline, &machine).unwrap();
@@ -268,9 +348,17 @@ mod tests {
         };
         let (places, said) = of(&["cuda:*", "cpu"], &[lost(0, "CUDA_ERROR_NO_DEVICE")]).unwrap();
         assert_eq!(places, ["cuda:1", "cpu", "cpu"]);
-        assert_eq!(said, ["cuda:0 cannot be used: CUDA_ERROR_NO_DEVICE; no GPU is visible to it: `hpsearch devices` says why"]);
+        assert_eq!(
+            said,
+            [
+                "cuda:0 cannot be used: CUDA_ERROR_NO_DEVICE; no GPU is visible to it: `hpsearch devices` says why"
+            ]
+        );
         let both = [lost(0, "words"), lost(1, "others")];
-        assert_eq!(of(&["cuda:*"], &both).unwrap_err().to_string(), "cuda:0 cannot be used: words\ncuda:1 cannot be used: others");
+        assert_eq!(
+            of(&["cuda:*"], &both).unwrap_err().to_string(),
+            "cuda:0 cannot be used: words\ncuda:1 cannot be used: others"
+        );
         let (places, said) = of(&["auto"], &both).unwrap();
         assert!(!places.is_empty() && places.iter().all(|place| place == "cpu"), "{places:?}");
         assert_eq!(said[2], "no GPU works: trials run on the processor");
@@ -285,45 +373,85 @@ mod tests {
 
     #[test]
     fn auto_takes_the_cores_without_a_gpu_and_the_gpus_with_one() {
-        assert_eq!(names(&["auto"], None, &Machine { cores: 3, gpus: 0, wgpu: None }).unwrap(), ["cpu", "cpu", "cpu"]);
-        assert_eq!(names(&["auto"], None, &Machine { cores: 3, gpus: 2, wgpu: None }).unwrap(), ["cuda:0", "cuda:1"]);
+        assert_eq!(
+            names(&["auto"], None, &Machine { cores: 3, gpus: 0, wgpu: None }).unwrap(),
+            ["cpu", "cpu", "cpu"]
+        );
+        assert_eq!(
+            names(&["auto"], None, &Machine { cores: 3, gpus: 2, wgpu: None }).unwrap(),
+            ["cuda:0", "cuda:1"]
+        );
     }
 
     #[test]
     fn a_device_that_shares_itself_out_begins_with_one_trial() {
         let spec = DevicesSpec { packed: true, ..DevicesSpec::default() };
-        assert_eq!(slots(&spec, &Program::Inline, &Machine { cores: 8, gpus: 0, wgpu: None }).unwrap().len(), 1);
+        assert_eq!(
+            slots(&spec, &Program::Inline, &Machine { cores: 8, gpus: 0, wgpu: None })
+                .unwrap()
+                .len(),
+            1
+        );
     }
 
     #[test]
     fn who_else_is_on_a_gpu_is_said_before_trials_begin_there() {
-        use crate::monitor::gpu::GpuProcess;
-        let places: Vec<Slot> =
-            [Device::Cuda(1), Device::Cuda(1), Device::Cpu].into_iter().zip(0..).map(|(device, index)| Slot { index, device }).collect();
+        use crate::runner::monitor::gpu::GpuProcess;
+        let places: Vec<Slot> = [Device::Cuda(1), Device::Cuda(1), Device::Cpu]
+            .into_iter()
+            .zip(0..)
+            .map(|(device, index)| Slot { index, device })
+            .collect();
         let free = Gpu { cuda: Some(1), ..Gpu::default() };
         assert!(remarks_on(&free, &places).is_empty());
         let other = GpuProcess { pid: 77, memory: Some(3 << 30) };
-        let shared = Gpu { processes: vec![other.clone(), GpuProcess { pid: 78, memory: None }], ..free.clone() };
-        assert_eq!(remarks_on(&shared, &places), ["cuda:1 is in use already, by process 77 with 3.0 GiB, process 78: trials get what is left of it"]);
+        let shared = Gpu {
+            processes: vec![other.clone(), GpuProcess { pid: 78, memory: None }],
+            ..free.clone()
+        };
+        assert_eq!(
+            remarks_on(&shared, &places),
+            [
+                "cuda:1 is in use already, by process 77 with 3.0 GiB, process 78: trials get what is left of it"
+            ]
+        );
         let exclusive = Gpu { exclusive: true, ..free.clone() };
-        assert!(remarks_on(&exclusive, &places)[0].contains("2 trials are to share it; `nvidia-smi -c 0`"));
+        assert!(
+            remarks_on(&exclusive, &places)[0]
+                .contains("2 trials are to share it; `nvidia-smi -c 0`")
+        );
         assert!(remarks_on(&exclusive, &places[1..]).is_empty(), "one trial is enough for it");
         // Those that the study does not run on are no matter.
-        assert!(remarks_on(&Gpu { cuda: Some(0), processes: vec![other.clone()], ..Gpu::default() }, &places).is_empty());
-        assert!(remarks_on(&Gpu { cuda: None, processes: vec![other], ..Gpu::default() }, &places).is_empty());
+        assert!(
+            remarks_on(
+                &Gpu { cuda: Some(0), processes: vec![other.clone()], ..Gpu::default() },
+                &places
+            )
+            .is_empty()
+        );
+        assert!(
+            remarks_on(&Gpu { cuda: None, processes: vec![other], ..Gpu::default() }, &places)
+                .is_empty()
+        );
     }
 
     #[test]
     fn a_processor_and_gpus_take_turns_in_one_study() {
-        let both = names(&["cpu", "cuda:*"], Some(2), &Machine { cores: 8, gpus: 2, wgpu: None }).unwrap();
+        let both =
+            names(&["cpu", "cuda:*"], Some(2), &Machine { cores: 8, gpus: 2, wgpu: None }).unwrap();
         assert_eq!(both, ["cpu", "cuda:0", "cuda:1", "cpu", "cuda:0", "cuda:1"]);
-        let unsaid = names(&["cuda:0", "cpu"], None, &Machine { cores: 3, gpus: 1, wgpu: None }).unwrap();
+        let unsaid =
+            names(&["cuda:0", "cpu"], None, &Machine { cores: 3, gpus: 1, wgpu: None }).unwrap();
         assert_eq!(unsaid, ["cuda:0", "cpu", "cpu", "cpu"]);
     }
 
     #[test]
     fn an_absent_gpu_says_what_there_is() {
-        let error = names(&["cuda:4"], None, &Machine { cores: 2, gpus: 2, wgpu: None }).unwrap_err();
-        assert_eq!(error.to_string(), "`cuda:4` is not on this machine: the GPUs are cuda:0 to cuda:1; `hpsearch devices` lists what is");
+        let error =
+            names(&["cuda:4"], None, &Machine { cores: 2, gpus: 2, wgpu: None }).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`cuda:4` is not on this machine: the GPUs are cuda:0 to cuda:1; `hpsearch devices` lists what is"
+        );
     }
 }

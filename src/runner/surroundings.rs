@@ -1,17 +1,20 @@
 //! Finds out what the results of a run depend on: code, command line, program, machine, files.
 
+use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::lineage::{Build, Changes, Code, GpuKind, Lineage, Machine, Masked, SourceFile, Variable, masked_command};
-use crate::monitor;
-use crate::processes;
+use crate::runner::monitor;
 use crate::runner::process::own_program;
+use crate::runner::processes;
 use crate::storage::sqlite;
-use crate::study::{Program, StudySpec};
+use crate::study::provenance::{
+    Build, Changes, Code, GpuKind, Lineage, Machine, Masked, SourceFile, Variable, masked_command,
+};
+use crate::study::spec::{Program, StudySpec};
 
 /// Most bytes that are kept of what was changed since the commit.
 pub const MOST_CHANGES: usize = 256 * 1024;
@@ -31,18 +34,26 @@ pub struct Found {
     pub changes: Option<String>,
 }
 
-/// Looks around for a run of `spec`. `prepared` is the directory of the data that was prepared for it, `salt` the store's.
-pub fn look_around(spec: &StudySpec, prepared: Option<&Path>, salt: &str) -> Found {
+/// Looks around for a run of `spec`, which `command` started. `prepared` is the directory of the data that was prepared for it, `salt` the store's.
+pub fn look_around(
+    spec: &StudySpec,
+    command: Vec<OsString>,
+    prepared: Option<&Path>,
+    salt: &str,
+) -> Found {
     let directory = match &spec.program {
         Program::Command { cwd, .. } => cwd.clone(),
         Program::Trainer { .. } | Program::Inline => std::env::current_dir().unwrap_or_default(),
     };
     let (code, changes) = code_in(&directory, &Masked::new(variables(spec)));
     let lineage = Lineage {
-        command: masked_command(&std::env::args_os().map(as_text).collect::<Vec<_>>()),
+        command: masked_command(&command.into_iter().map(as_text).collect::<Vec<_>>()),
         directory: as_text(std::env::current_dir().unwrap_or_default().into_os_string()),
         code,
-        hpsearch: Build { version: env!("CARGO_PKG_VERSION").to_owned(), digest: digest_of(&own_program()) },
+        hpsearch: Build {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            digest: digest_of(&own_program()),
+        },
         machine: machine(),
         files: files_of(spec, &directory, prepared),
         environment: environment(spec, salt),
@@ -51,7 +62,7 @@ pub fn look_around(spec: &StudySpec, prepared: Option<&Path>, salt: &str) -> Fou
 }
 
 /// A word as text; one that is not UTF-8 in quotes, with its other bytes as `\xFF`.
-fn as_text(word: std::ffi::OsString) -> String {
+fn as_text(word: OsString) -> String {
     word.into_string().unwrap_or_else(|word| format!("{word:?}"))
 }
 
@@ -66,8 +77,12 @@ fn variables(spec: &StudySpec) -> impl Iterator<Item = (&str, &str)> {
 
 /// The variables of `[command] env`, with digests of their values that nobody can look up.
 pub fn environment(spec: &StudySpec, salt: &str) -> Vec<Variable> {
-    let digest = |name: &str, value: &str| blake3::hash(format!("{salt}\0{name}\0{value}").as_bytes()).to_hex().to_string();
-    variables(spec).map(|(name, value)| Variable { name: name.to_owned(), digest: digest(name, value) }).collect()
+    let digest = |name: &str, value: &str| {
+        blake3::hash(format!("{salt}\0{name}\0{value}").as_bytes()).to_hex().to_string()
+    };
+    variables(spec)
+        .map(|(name, value)| Variable { name: name.to_owned(), digest: digest(name, value) })
+        .collect()
 }
 
 fn machine() -> Machine {
@@ -77,10 +92,20 @@ fn machine() -> Machine {
     let word = |word: &std::ffi::CStr| word.to_string_lossy().into_owned();
     Machine {
         host: processes::host(),
-        system: format!("{} {} {}", word(uname.sysname()), word(uname.release()), word(uname.machine())),
+        system: format!(
+            "{} {} {}",
+            word(uname.sysname()),
+            word(uname.release()),
+            word(uname.machine())
+        ),
         processor: seen.processor.name,
         cores: seen.processor.cores as u64,
-        gpus: seen.gpus.unwrap_or_default().into_iter().map(|gpu| GpuKind { name: gpu.name, driver: gpu.driver }).collect(),
+        gpus: seen
+            .gpus
+            .unwrap_or_default()
+            .into_iter()
+            .map(|gpu| GpuKind { name: gpu.name, driver: gpu.driver })
+            .collect(),
     }
 }
 
@@ -92,20 +117,29 @@ fn code_in(directory: &Path, masked: &Masked<'_>) -> (Code, Option<String>) {
         Ok(answer) => answer.text.trim().to_owned(),
         Err(why) => return (Code::Unknown(why), None),
     };
-    let branch = ask(&["symbolic-ref", "--quiet", "--short", "HEAD"], 4096).ok().map(|answer| answer.text.trim().to_owned());
-    let difference = ask(&["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short", "HEAD"], MOST_CHANGES);
+    let branch = ask(&["symbolic-ref", "--quiet", "--short", "HEAD"], 4096)
+        .ok()
+        .map(|answer| answer.text.trim().to_owned());
+    let difference = ask(
+        &["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short", "HEAD"],
+        MOST_CHANGES,
+    );
     let difference = match difference {
         Ok(Answer { text, cut }) => Answer { text: masked.text(&text), cut },
         Err(why) => return (Code::Unknown(format!("{why} (commit {commit})")), None),
     };
-    let untracked = ask(&["ls-files", "--others", "--exclude-standard", "--directory", "--no-empty-directory"], 64 * 1024)
-        .map(|answer| answer.text)
-        .unwrap_or_default();
+    let untracked = ask(
+        &["ls-files", "--others", "--exclude-standard", "--directory", "--no-empty-directory"],
+        64 * 1024,
+    )
+    .map(|answer| answer.text)
+    .unwrap_or_default();
     let changes = (!difference.text.is_empty()).then(|| Changes {
         digest: blake3::hash(difference.text.as_bytes()).to_hex().to_string(),
         bytes: difference.text.len() as u64,
         cut: difference.cut,
-        files: difference.text.lines().filter(|line| line.starts_with("diff --git ")).count() as u64,
+        files: difference.text.lines().filter(|line| line.starts_with("diff --git ")).count()
+            as u64,
     });
     let untracked = untracked.lines().take(MOST_UNTRACKED).map(str::to_owned).collect();
     let text = changes.as_ref().map(|_| difference.text);
@@ -120,8 +154,21 @@ struct Answer {
 /// What git answers, at most so many bytes of it; else why there is none.
 fn git(directory: &Path, words: &[&str], most: usize, until: Instant) -> Result<Answer, String> {
     let mut command = Command::new("git");
-    command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false"]).args(words);
-    command.current_dir(directory).env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+    command
+        .args([
+            "-c",
+            "core.fsmonitor=false",
+            "-c",
+            "core.hooksPath=/dev/null",
+            "-c",
+            "core.quotePath=false",
+        ])
+        .args(words);
+    command
+        .current_dir(directory)
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("LC_ALL", "C");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => "there is no git here".to_owned(),
@@ -143,7 +190,8 @@ fn git(directory: &Path, words: &[&str], most: usize, until: Instant) -> Result<
         processes::kill(pid);
     }
     let status = child.wait().map_err(|error| format!("git cannot be waited for: {error}"))?;
-    let mut bytes = bytes.ok_or_else(|| format!("git did not answer within {} s", PATIENCE.as_secs()))?;
+    let mut bytes =
+        bytes.ok_or_else(|| format!("git did not answer within {} s", PATIENCE.as_secs()))?;
     if is_whole && !status.success() {
         return Err("it is in no git repository with a commit".to_owned());
     }
@@ -157,7 +205,12 @@ fn files_of(spec: &StudySpec, directory: &Path, prepared: Option<&Path>) -> Vec<
     match &spec.program {
         Program::Command { run, .. } => {
             let is_file = |path: &PathBuf| path.is_file();
-            files.extend(run.iter().map(|word| directory.join(word)).filter(is_file).map(|path| ("program".to_owned(), path)));
+            files.extend(
+                run.iter()
+                    .map(|word| directory.join(word))
+                    .filter(is_file)
+                    .map(|path| (SourceFile::PROGRAM.to_owned(), path)),
+            );
         }
         Program::Trainer { data, .. } => {
             for split in ["train", "validation", "test"] {
@@ -167,7 +220,11 @@ fn files_of(spec: &StudySpec, directory: &Path, prepared: Option<&Path>) -> Vec<
         }
         Program::Inline => {}
     }
-    files.extend(prepared.map(|prepared| ("tokenizer".to_owned(), prepared.join("tokenizer.json"))).filter(|(_, path)| path.is_file()));
+    files.extend(
+        prepared
+            .map(|prepared| ("tokenizer".to_owned(), prepared.join("tokenizer.json")))
+            .filter(|(_, path)| path.is_file()),
+    );
     let described = |(role, path): (String, PathBuf)| {
         let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
         SourceFile { role, bytes, digest: digest_of(&path), path: path.display().to_string() }
@@ -191,13 +248,20 @@ mod tests {
     use super::*;
 
     fn run_git(directory: &Path, words: &[&str]) {
-        let status = Command::new("git").current_dir(directory).args(["-c", "user.name=n", "-c", "user.email=e@x"]).args(words).output().unwrap();
+        let status = Command::new("git")
+            .current_dir(directory)
+            .args(["-c", "user.name=n", "-c", "user.email=e@x"])
+            .args(words)
+            .output()
+            .unwrap();
         assert!(status.status.success(), "{words:?}: {}", String::from_utf8_lossy(&status.stderr));
     }
 
     fn commits_in(directory: &Path) -> (String, Option<Changes>, Vec<String>, Option<String>) {
         match code_in(directory, &Masked::default()) {
-            (Code::Commit { commit, changes, untracked, .. }, text) => (commit, changes, untracked, text),
+            (Code::Commit { commit, changes, untracked, .. }, text) => {
+                (commit, changes, untracked, text)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -227,14 +291,17 @@ mod tests {
         std::fs::write(path.join("train.py"), "two\n").unwrap();
         std::fs::write(path.join("new.py"), "secret\n").unwrap();
         std::fs::create_dir(path.join("runs")).unwrap();
-        (0..30).for_each(|number| std::fs::write(path.join(format!("runs/{number}.log")), "").unwrap());
+        (0..30).for_each(|number| {
+            std::fs::write(path.join(format!("runs/{number}.log")), "").unwrap()
+        });
         let (again, changes, untracked, text) = commits_in(path);
         let (changes, text) = (changes.unwrap(), text.unwrap());
         assert_eq!((again, untracked), (commit, vec!["new.py".to_owned(), "runs/".to_owned()]));
         assert!(text.contains("+two") && !text.contains("secret"), "{text}");
         assert_eq!((changes.files, changes.cut, changes.bytes), (1, false, text.len() as u64));
         assert_eq!(changes.digest, blake3::hash(text.as_bytes()).to_hex().to_string());
-        std::fs::write(path.join("train.py"), "a long line of code\n".repeat(MOST_CHANGES / 10)).unwrap();
+        std::fs::write(path.join("train.py"), "a long line of code\n".repeat(MOST_CHANGES / 10))
+            .unwrap();
         let (_, changes, _, text) = commits_in(path);
         assert_eq!((changes.unwrap().cut, text.unwrap().len()), (true, MOST_CHANGES));
     }

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::processes::{self, ControlGroup};
-use crate::wire::RUN_IS_OVER;
+use crate::runner::processes::{self, ControlGroup};
+use crate::runner::protocol::RUN_IS_OVER;
 
 /// How long it may take to end when the run is over.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -24,7 +24,12 @@ impl Watchdog {
     pub fn start(program: &Path, run: &str) -> Option<Self> {
         let group = ControlGroup::make(run);
         let mut command = Command::new(program);
-        command.arg0("hpsearch").args(["worker", "--watch", run]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .arg0("hpsearch")
+            .args(["worker", "--watch", run])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         // It is no process of a trial, should this run be one of a trial's.
         for variable in ["HPSEARCH_STORE", "HPSEARCH_STUDY"] {
             command.env_remove(variable);

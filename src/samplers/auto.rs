@@ -1,23 +1,23 @@
 //! The default sampler: a fixed rule that chooses another one by the space, the budget and the history.
 
 use super::cmaes::CmaEs;
-use super::gp::Gp;
+use super::gp::{Gp, MEDIAN_SINCE};
 use super::grid::Grid;
 use super::tpe::Tpe;
 use super::{Ask, Capabilities, Choice, Sampler, SamplerEntry, SamplerError, Situation};
-use crate::params::Params;
-use crate::seed::StreamRng;
-use crate::space::{Distribution, Space};
-use crate::study::PolicySpec;
+use crate::study::params::Params;
+use crate::study::seed::StreamRng;
+use crate::study::space::{Distribution, Space};
+use crate::study::spec::PolicySpec;
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "auto",
     aliases: &[],
     summary: "chooses a sampler by the space, the budget and the trials so far; each trial says which one drew it",
-    // 5: no turns of `tpe` where points are few.
-    version: 5,
+    // 5: no turns of `tpe` where points are few; 6: as `gp` 5.
+    version: 6,
     options: &[],
-    build: |_, space| Ok(Box::new(Auto::new(space))),
+    build: |spec, space| Ok(Box::new(Auto::new(spec, space))),
 };
 
 /// Up to so many finished trials the Gaussian process is worth its cost: it is ahead of TPE by most in the first hundred,
@@ -46,15 +46,31 @@ pub struct Auto {
 }
 
 impl Auto {
-    /// For a space.
-    pub fn new(space: &Space) -> Self {
+    /// From checked options, for a space.
+    pub fn new(spec: &PolicySpec, space: &Space) -> Self {
+        let gp = PolicySpec {
+            version: if spec.version < 6 { 4 } else { MEDIAN_SINCE },
+            ..PolicySpec::named("gp")
+        };
         let points = space.cardinality();
-        let grid = points.is_some().then(|| Grid::new(&PolicySpec::named("grid").with("order", "random"), space).ok()).flatten();
-        let numbers =
-            space.dimensions().iter().all(|dimension| dimension.when.is_none() && !matches!(dimension.distribution, Distribution::Choice { .. }));
+        let grid = points
+            .is_some()
+            .then(|| Grid::new(&PolicySpec::named("grid").with("order", "random"), space).ok())
+            .flatten();
+        let numbers = space.dimensions().iter().all(|dimension| {
+            dimension.when.is_none()
+                && !matches!(dimension.distribution, Distribution::Choice { .. })
+        });
         let cmaes = numbers.then(|| CmaEs::new(&PolicySpec::named("cmaes"), space).ok()).flatten();
-        let early_gp = Gp::learning_from_stopped_trials(&PolicySpec::named("gp"));
-        Auto { points, cmaes, grid, early_gp, gp: Gp::new(&PolicySpec::named("gp")), tpe: Tpe::new(&PolicySpec::named("tpe").with("rules", "own")) }
+        let early_gp = Gp::learning_from_stopped_trials(&gp);
+        Auto {
+            points,
+            cmaes,
+            grid,
+            early_gp,
+            gp: Gp::new(&gp),
+            tpe: Tpe::new(&PolicySpec::named("tpe").with("rules", "own")),
+        }
     }
 
     /// The rule, first match first:
@@ -75,11 +91,21 @@ impl Auto {
         if let (Some(grid), Some(points), Some(budget)) = (&self.grid, self.points, budget)
             && points <= budget
         {
-            return (grid, Choice { sampler: "grid", reason: format!("all {points} points of the space fit the budget of {budget} trials") });
+            return (
+                grid,
+                Choice {
+                    sampler: "grid",
+                    reason: format!(
+                        "all {points} points of the space fit the budget of {budget} trials"
+                    ),
+                },
+            );
         }
         let axes = space.dimensions().len();
         if let (Some(cmaes), true) = (&self.cmaes, finished >= GP_MOST && axes <= MANY_AXES) {
-            let reason = format!("every parameter is a number, and {finished} trials are finished, {GP_MOST} or more");
+            let reason = format!(
+                "every parameter is a number, and {finished} trials are finished, {GP_MOST} or more"
+            );
             return (cmaes, Choice { sampler: "cmaes", reason });
         }
         if finished >= GP_MOST {
@@ -97,14 +123,17 @@ impl Auto {
         }
         let few = stopped == 0 && self.points.is_some_and(|points| points <= FEW_POINTS);
         if number.0 % 4 == 3 && !few {
-            return tpe("no parameter is conditional: every fourth trial is left to `tpe`, against what the process does not see".to_owned());
+            return tpe("no parameter is conditional: every fourth trial is left to `tpe`, in case the Gaussian process is wrong".to_owned());
         }
         if number.0 % 4 == 1 && stopped > 0 {
-            let reason =
-                format!("no parameter is conditional: every fourth trial is left to a process that learns from stopped trials too, {stopped} so far");
+            let reason = format!(
+                "no parameter is conditional: every fourth trial is left to a Gaussian process that also learns from stopped trials, {stopped} so far"
+            );
             return (&self.early_gp, Choice { sampler: "gp", reason });
         }
-        gp(format!("no parameter is conditional, and {finished} trials are finished, fewer than {GP_MOST}"))
+        gp(format!(
+            "no parameter is conditional, and {finished} trials are finished, fewer than {GP_MOST}"
+        ))
     }
 }
 
@@ -126,34 +155,65 @@ impl Sampler for Auto {
 mod tests {
     use super::*;
     use crate::samplers::conformance::dimension;
-    use crate::space::Scale;
-    use crate::trial::{Trial, TrialNumber};
+    use crate::study::space::Scale;
+    use crate::study::trial::{Trial, TrialNumber};
 
     fn chosen(space: &Space, finished: u64, running: u64, budget: Option<u64>) -> Choice {
-        Auto::new(space)
-            .choice(&Situation { space, number: TrialNumber(finished + running), finished, stopped: 0, unfinished: running, budget })
+        Auto::new(&ENTRY.defaults(), space)
+            .choice(&Situation {
+                space,
+                number: TrialNumber(finished + running),
+                finished,
+                stopped: 0,
+                unfinished: running,
+                budget,
+            })
             .unwrap()
     }
 
     fn numbers(count: usize) -> Space {
         let axis = || Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap();
-        Space::new((0..count).map(|index| dimension(&format!("x{index}"), axis(), &[])).collect()).unwrap()
+        Space::new((0..count).map(|index| dimension(&format!("x{index}"), axis(), &[])).collect())
+            .unwrap()
     }
 
     fn choices() -> Space {
         let word = Distribution::choice(vec!["a".into(), "b".into(), "c".into()]).unwrap();
         let child = Distribution::int(1, 4, Scale::Linear, 1).unwrap();
-        Space::new(vec![dimension("word", word, &[]), dimension("child", child, &[("word", vec!["a".into()])])]).unwrap()
+        Space::new(vec![
+            dimension("word", word, &[]),
+            dimension("child", child, &[("word", vec!["a".into()])]),
+        ])
+        .unwrap()
     }
 
     #[test]
     fn the_choice_follows_space_budget_and_history() {
-        let name = |space: &Space, finished, running, budget| chosen(space, finished, running, budget).sampler;
+        let name = |space: &Space, finished, running, budget| {
+            chosen(space, finished, running, budget).sampler
+        };
         assert_eq!(name(&choices(), 0, 0, Some(6)), "grid");
         assert_eq!([name(&choices(), 4, 0, Some(5)), name(&choices(), 5, 0, None)], ["gp", "tpe"]);
-        assert_eq!([name(&numbers(3), 0, 0, Some(10)), name(&numbers(3), 249, 31, None), name(&numbers(3), 19, 0, None)], ["gp", "gp", "tpe"]);
-        assert_eq!([name(&choices(), 250, 0, None), name(&numbers(3), 20, 32, None), name(&numbers(41), 20, 0, None)], ["tpe"; 3]);
-        assert_eq!([name(&numbers(3), 250, 0, None), name(&numbers(41), 250, 0, None)], ["cmaes", "tpe"]);
+        assert_eq!(
+            [
+                name(&numbers(3), 0, 0, Some(10)),
+                name(&numbers(3), 249, 31, None),
+                name(&numbers(3), 19, 0, None)
+            ],
+            ["gp", "gp", "tpe"]
+        );
+        assert_eq!(
+            [
+                name(&choices(), 250, 0, None),
+                name(&numbers(3), 20, 32, None),
+                name(&numbers(41), 20, 0, None)
+            ],
+            ["tpe"; 3]
+        );
+        assert_eq!(
+            [name(&numbers(3), 250, 0, None), name(&numbers(41), 250, 0, None)],
+            ["cmaes", "tpe"]
+        );
     }
 
     #[test]
@@ -163,27 +223,51 @@ mod tests {
             Space::new(vec![dimension("x", axis(), &[]), dimension("y", axis(), &[])]).unwrap()
         };
         let name = |space: &Space, finished| chosen(space, finished, 0, Some(100)).sampler;
-        assert_eq!([name(&whole(316), 18), name(&whole(316), 19), name(&whole(317), 18), name(&whole(317), 19)], ["gp", "gp", "gp", "tpe"]);
+        assert_eq!(
+            [
+                name(&whole(316), 18),
+                name(&whole(316), 19),
+                name(&whole(317), 18),
+                name(&whole(317), 19)
+            ],
+            ["gp", "gp", "gp", "tpe"]
+        );
     }
 
     #[test]
     fn the_reason_has_its_numbers() {
-        assert_eq!(chosen(&choices(), 0, 0, Some(9)).reason, "all 6 points of the space fit the budget of 9 trials");
-        assert_eq!(chosen(&numbers(2), 17, 0, None).reason, "no parameter is conditional, and 17 trials are finished, fewer than 250");
+        assert_eq!(
+            chosen(&choices(), 0, 0, Some(9)).reason,
+            "all 6 points of the space fit the budget of 9 trials"
+        );
+        assert_eq!(
+            chosen(&numbers(2), 17, 0, None).reason,
+            "no parameter is conditional, and 17 trials are finished, fewer than 250"
+        );
         let space = numbers(2);
-        let situation = Situation { space: &space, number: TrialNumber(17), finished: 17, stopped: 5, unfinished: 0, budget: None };
-        let reason = Auto::new(&space).choice(&situation).unwrap().reason;
-        assert_eq!(reason, "no parameter is conditional: every fourth trial is left to a process that learns from stopped trials too, 5 so far");
+        let situation = Situation {
+            space: &space,
+            number: TrialNumber(17),
+            finished: 17,
+            stopped: 5,
+            unfinished: 0,
+            budget: None,
+        };
+        let reason = Auto::new(&ENTRY.defaults(), &space).choice(&situation).unwrap().reason;
+        assert_eq!(
+            reason,
+            "no parameter is conditional: every fourth trial is left to a Gaussian process that also learns from stopped trials, 5 so far"
+        );
     }
 
     #[test]
     fn every_fourth_trial_learns_from_stopped_trials_before_ten_are_complete() {
-        use crate::history::History;
-        use crate::metric::Direction;
-        use crate::params::Params;
         use crate::samplers::conformance::trial_of;
-        use crate::seed::SeedTree;
-        use crate::trial::TrialState;
+        use crate::study::history::History;
+        use crate::study::metric::Direction;
+        use crate::study::params::Params;
+        use crate::study::seed::SeedTree;
+        use crate::study::trial::TrialState;
 
         // Losses fall towards x0 = 0.8; all but the best trial were stopped at step 1.
         let space = numbers(2);
@@ -194,7 +278,11 @@ mod tests {
                 params.insert("x0", unit(0.618));
                 params.insert("x1", unit(0.755));
                 let loss = (unit(0.618) - 0.8).powi(2);
-                let (state, value) = if number == 11 { (TrialState::Complete, Some(loss)) } else { (TrialState::Pruned, None) };
+                let (state, value) = if number == 11 {
+                    (TrialState::Complete, Some(loss))
+                } else {
+                    (TrialState::Pruned, None)
+                };
                 Trial { curve: vec![(1, loss)], ..trial_of(number, params, state, value) }
             })
             .collect();
@@ -211,7 +299,10 @@ mod tests {
                 seeds: SeedTree::new(0),
                 room: None,
             };
-            let point = Auto::new(&space).suggest(&ask, &mut SeedTree::new(number).stream("draw")).unwrap().unwrap();
+            let point = Auto::new(&ENTRY.defaults(), &space)
+                .suggest(&ask, &mut SeedTree::new(number).stream("draw"))
+                .unwrap()
+                .unwrap();
             (point.get("x0").unwrap().as_number().unwrap() - 0.8).abs()
         };
         let mean = |turn: u64| (0..8).map(|round| drawn(4 * (round + 8) + turn)).sum::<f64>() / 8.0;

@@ -2,22 +2,37 @@
 
 use super::conformance::{dimension, trial_of};
 use super::*;
-use crate::metric::Direction;
-use crate::params::Value;
-use crate::space::{Distribution, Scale, SpaceError};
-use crate::trial::{Trial, TrialState};
+use crate::study::metric::Direction;
+use crate::study::params::Value;
+use crate::study::space::{Distribution, Scale, SpaceError};
+use crate::study::trial::{Trial, TrialState};
 
 fn float(low: f64, high: f64, scale: Scale) -> Distribution {
     Distribution::float(low, high, scale, None).unwrap()
 }
 
-fn suggestion(entry: &SamplerEntry, space: &Space, trials: &[Trial]) -> Result<Option<Params>, String> {
+fn suggestion(
+    entry: &SamplerEntry,
+    space: &Space,
+    trials: &[Trial],
+) -> Result<Option<Params>, String> {
     let sampler = (entry.build)(&entry.defaults(), space).map_err(|error| error.to_string())?;
     let (seeds, fixed) = (SeedTree::new(1), Params::new());
     let number = TrialNumber(trials.len() as u64);
     let history = History::of(trials, Direction::Minimize);
-    let ask = Ask { room: None, space, history, number, fixed: &fixed, budget: None, constraints: &[], earlier: &[], seeds };
-    propose(sampler.as_ref(), &ask, &mut seeds.stream("bad input")).map_err(|error| error.to_string())
+    let ask = Ask {
+        room: None,
+        space,
+        history,
+        number,
+        fixed: &fixed,
+        budget: None,
+        constraints: &[],
+        earlier: &[],
+        seeds,
+    };
+    propose(sampler.as_ref(), &ask, &mut seeds.stream("bad input"))
+        .map_err(|error| error.to_string())
 }
 
 /// A point of the space, or nothing left, or that the sampler does not fit the space.
@@ -25,7 +40,11 @@ fn is_sound(entry: &SamplerEntry, space: &Space, trials: &[Trial]) {
     match suggestion(entry, space, trials) {
         Ok(Some(point)) => assert_eq!(space.check(&point), Ok(()), "{}", entry.name),
         Ok(None) => assert_eq!(entry.name, "grid"),
-        Err(error) => assert!(error.contains("cannot serve this study") && error.contains("; "), "{}: {error}", entry.name),
+        Err(error) => assert!(
+            error.contains("cannot serve this study") && error.contains("; "),
+            "{}: {error}",
+            entry.name
+        ),
     }
 }
 
@@ -35,10 +54,19 @@ fn params(pairs: &[(&str, Value)]) -> Params {
 
 #[test]
 fn a_hundred_thousand_trials_are_no_reason_to_wait() {
-    let space = Space::new(vec![dimension("x", float(0.0, 1.0, Scale::Linear), &[]), dimension("rate", float(1e-6, 1.0, Scale::Log), &[])]).unwrap();
+    let space = Space::new(vec![
+        dimension("x", float(0.0, 1.0, Scale::Linear), &[]),
+        dimension("rate", float(1e-6, 1.0, Scale::Log), &[]),
+    ])
+    .unwrap();
     let trial = |number: u64| {
         let x = (number as f64 * 0.618_034).fract();
-        trial_of(number, params(&[("x", x.into()), ("rate", (10f64.powf(-6.0 * x)).into())]), TrialState::Complete, Some((x - 0.3).abs()))
+        trial_of(
+            number,
+            params(&[("x", x.into()), ("rate", (10f64.powf(-6.0 * x)).into())]),
+            TrialState::Complete,
+            Some((x - 0.3).abs()),
+        )
     };
     let trials: Vec<Trial> = (0..100_000).map(trial).collect();
     for entry in SAMPLERS {
@@ -62,7 +90,12 @@ fn ranges_of_six_hundred_orders_of_magnitude_and_thousands_of_choices_are_search
             ("wide", (8e307 * (2.0 * part - 1.0)).into()),
             ("many", (number.cast_signed() * 7 % 5000).into()),
         ]);
-        trial_of(number, point, TrialState::Complete, Some(if number.is_multiple_of(3) { 1e300 } else { -1e300 * part }))
+        trial_of(
+            number,
+            point,
+            TrialState::Complete,
+            Some(if number.is_multiple_of(3) { 1e300 } else { -1e300 * part }),
+        )
     };
     let trials: Vec<Trial> = (0..40).map(trial).collect();
     for entry in SAMPLERS {
@@ -86,7 +119,11 @@ fn a_history_that_says_nothing_gives_points_all_the_same() {
     ];
     for (state, value) in outcomes {
         // All at one place, too.
-        let trials: Vec<Trial> = (0..30).map(|number| trial_of(number, params(&[("x", 0.5.into()), ("n", 3i64.into())]), state, value)).collect();
+        let trials: Vec<Trial> = (0..30)
+            .map(|number| {
+                trial_of(number, params(&[("x", 0.5.into()), ("n", 3i64.into())]), state, value)
+            })
+            .collect();
         for entry in SAMPLERS {
             is_sound(entry, &space, &trials);
         }
@@ -108,8 +145,16 @@ fn trials_of_a_space_that_was_changed_do_no_harm() {
         &[("y", Value::Float(0.5))],
         &[],
     ];
-    let trials: Vec<Trial> =
-        (0..30u64).map(|number| trial_of(number, params(old[number as usize % 5]), TrialState::Complete, Some(number as f64))).collect();
+    let trials: Vec<Trial> = (0..30u64)
+        .map(|number| {
+            trial_of(
+                number,
+                params(old[number as usize % 5]),
+                TrialState::Complete,
+                Some(number as f64),
+            )
+        })
+        .collect();
     for entry in SAMPLERS {
         is_sound(entry, &space, &trials);
     }
@@ -123,7 +168,9 @@ fn an_empty_space_and_one_of_a_single_point_have_that_point() {
     ])
     .unwrap();
     for space in [Space::default(), single] {
-        let trials: Vec<Trial> = (0..12).map(|number| trial_of(number, params(&[]), TrialState::Complete, Some(0.5))).collect();
+        let trials: Vec<Trial> = (0..12)
+            .map(|number| trial_of(number, params(&[]), TrialState::Complete, Some(0.5)))
+            .collect();
         for entry in SAMPLERS {
             is_sound(entry, &space, &[]);
             is_sound(entry, &space, &trials);
@@ -133,10 +180,13 @@ fn an_empty_space_and_one_of_a_single_point_have_that_point() {
 
 #[test]
 fn contradictory_spaces_are_refused() {
-    let on_itself = vec![dimension("a", float(0.0, 1.0, Scale::Linear), &[("a", vec![0.5.into()])])];
+    let on_itself =
+        vec![dimension("a", float(0.0, 1.0, Scale::Linear), &[("a", vec![0.5.into()])])];
     assert!(matches!(Space::new(on_itself), Err(SpaceError::Circle { .. })));
-    let impossible =
-        vec![dimension("a", float(0.0, 1.0, Scale::Linear), &[]), dimension("b", float(0.0, 1.0, Scale::Linear), &[("a", vec![2.0.into()])])];
+    let impossible = vec![
+        dimension("a", float(0.0, 1.0, Scale::Linear), &[]),
+        dimension("b", float(0.0, 1.0, Scale::Linear), &[("a", vec![2.0.into()])]),
+    ];
     assert!(matches!(Space::new(impossible), Err(SpaceError::ImpossibleParentValue { .. })));
     assert!(Distribution::float(1.0, 0.0, Scale::Linear, None).is_err());
 }
@@ -144,11 +194,16 @@ fn contradictory_spaces_are_refused() {
 #[test]
 fn thirty_flags_whose_children_come_last_are_not_counted_for_ever() {
     let flag = || Distribution::choice(vec![true.into(), false.into()]).unwrap();
-    let mut dimensions: Vec<crate::space::Dimension> = (0..30).map(|index| dimension(&format!("flag{index}"), flag(), &[])).collect();
+    let mut dimensions: Vec<crate::study::space::Dimension> =
+        (0..30).map(|index| dimension(&format!("flag{index}"), flag(), &[])).collect();
     // One condition on all of them: only combinations of all thirty say whether it holds.
     let names: Vec<String> = (0..30).map(|index| format!("flag{index}")).collect();
     for index in 0..30 {
-        dimensions.push(dimension(&format!("child{index}"), flag(), &[(names[29 - index].as_str(), vec![true.into()])]));
+        dimensions.push(dimension(
+            &format!("child{index}"),
+            flag(),
+            &[(names[29 - index].as_str(), vec![true.into()])],
+        ));
     }
     let space = Space::new(dimensions).unwrap();
     for entry in SAMPLERS {

@@ -16,12 +16,12 @@ use super::normal::draw;
 use super::ranking::Ranking;
 use super::tpe::Tpe;
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError};
-use crate::params::Params;
-use crate::policy::{OptionKind, OptionSpec, PolicyError};
-use crate::seed::StreamRng;
-use crate::space::Space;
-use crate::study::PolicySpec;
-use crate::trial::Trial;
+use crate::study::params::Params;
+use crate::study::registry::{OptionKind, OptionSpec, PolicyError};
+use crate::study::seed::StreamRng;
+use crate::study::space::Space;
+use crate::study::spec::PolicySpec;
+use crate::study::trial::Trial;
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "cmaes",
@@ -96,9 +96,16 @@ impl CmaEs {
             let why = "it has no number that is always active; take `tpe`, which searches choices and conditional parameters".to_owned();
             return Err(PolicyError::Unsuitable { policy: ENTRY.name.to_owned(), why });
         }
-        let population = usize::try_from(spec.count("population", 0)).ok().filter(|population| *population > 0);
+        let population =
+            usize::try_from(spec.count("population", 0)).ok().filter(|population| *population > 0);
         let tpe = Tpe::new(&PolicySpec::named("tpe"));
-        Ok(CmaEs { population, sigma: spec.float("sigma", 0.2), numbers, tpe, replayed: RefCell::new(None) })
+        Ok(CmaEs {
+            population,
+            sigma: spec.float("sigma", 0.2),
+            numbers,
+            tpe,
+            replayed: RefCell::new(None),
+        })
     }
 
     /// The state after all that has ended.
@@ -106,17 +113,24 @@ impl CmaEs {
         let ranking = Ranking::new(ask.history);
         let answered = usize::try_from(ranking.answered).unwrap_or(usize::MAX);
         // In the order in which they ended: what is past stays as it was when others end.
-        let mut ended: Vec<(usize, &Trial)> =
-            ranking.trials.iter().take(answered).copied().enumerate().filter(|(_, trial)| trial.state.is_finished()).collect();
+        let mut ended: Vec<(usize, &Trial)> = ranking
+            .trials
+            .iter()
+            .take(answered)
+            .copied()
+            .enumerate()
+            .filter(|(_, trial)| trial.state.is_finished())
+            .collect();
         ended.sort_by_key(|(_, trial)| (trial.finished, trial.number));
         let key = |trial: &Trial| (trial.number.0, trial.value.unwrap_or(f64::NAN).to_bits());
-        let known = self
-            .replayed
-            .borrow_mut()
-            .take()
-            .filter(|replay| replay.seen.len() <= ended.len() && replay.seen.iter().zip(&ended).all(|(seen, (_, trial))| *seen == key(trial)));
+        let known = self.replayed.borrow_mut().take().filter(|replay| {
+            replay.seen.len() <= ended.len()
+                && replay.seen.iter().zip(&ended).all(|(seen, (_, trial))| *seen == key(trial))
+        });
         let mut replay = known.unwrap_or_else(|| self.begin(cube, ask));
-        while let Some(generation) = ended.get(replay.seen.len()..replay.seen.len() + replay.evolution.population()) {
+        while let Some(generation) =
+            ended.get(replay.seen.len()..replay.seen.len() + replay.evolution.population())
+        {
             let mut generation = generation.to_vec();
             replay.seen.extend(generation.iter().map(|(_, trial)| key(trial)));
             generation.sort_by_key(|(rank, _)| *rank);
@@ -131,7 +145,10 @@ impl CmaEs {
             });
             let points: Vec<Vec<f64>> = points.collect();
             replay.evolution.tell(&points);
-            let best = generation.first().and_then(|(_, trial)| ask.history.final_score(trial)).map_or(f64::INFINITY, |score| score.loss());
+            let best = generation
+                .first()
+                .and_then(|(_, trial)| ask.history.final_score(trial))
+                .map_or(f64::INFINITY, |score| score.loss());
             replay.best_losses.push(best);
             self.mind_restart(&mut replay, ask);
         }
@@ -146,15 +163,28 @@ impl CmaEs {
             start = best.map(|best| best.params.clone()).unwrap_or_default();
         }
         let place = cube.encode(&start);
-        let mean = self.numbers.iter().map(|index| if place[*index].is_nan() { 0.5 } else { place[*index] }).collect();
-        Replay { evolution: Evolution::new(mean, self.sigma, self.population), seen: Vec::new(), restarts: 0, best_losses: Vec::new() }
+        let mean = self
+            .numbers
+            .iter()
+            .map(|index| if place[*index].is_nan() { 0.5 } else { place[*index] })
+            .collect();
+        Replay {
+            evolution: Evolution::new(mean, self.sigma, self.population),
+            seen: Vec::new(),
+            restarts: 0,
+            best_losses: Vec::new(),
+        }
     }
 
     /// Starts anew where nothing more can come.
     fn mind_restart(&self, replay: &mut Replay, ask: &Ask<'_>) {
         let evolution = &replay.evolution;
         let patience = 10 + (30 * self.numbers.len()).div_ceil(evolution.population());
-        let recent = replay.best_losses.len().checked_sub(patience).map(|first| &replay.best_losses[first..]);
+        let recent = replay
+            .best_losses
+            .len()
+            .checked_sub(patience)
+            .map(|first| &replay.best_losses[first..]);
         let is_flat = recent.is_some_and(|recent| recent.iter().all(|loss| *loss == recent[0]));
         if !(is_flat || evolution.widest() < NARROW || evolution.is_degenerate()) {
             return;
@@ -169,7 +199,12 @@ impl CmaEs {
 
     /// A draw inside the cube.
     fn positions(&self, evolution: &Evolution, cube: &Cube, rng: &mut StreamRng) -> Vec<f64> {
-        let margins: Vec<Option<f64>> = self.numbers.iter().zip(evolution.mean()).map(|(index, mean)| to_next_cell(cube, *index, *mean)).collect();
+        let margins: Vec<Option<f64>> = self
+            .numbers
+            .iter()
+            .zip(evolution.mean())
+            .map(|(index, mean)| to_next_cell(cube, *index, *mean))
+            .collect();
         let mut drawn = Vec::new();
         for _ in 0..DRAWS {
             let noise: Vec<f64> = self.numbers.iter().map(|_| draw(rng)).collect();
@@ -186,7 +221,10 @@ impl CmaEs {
 fn to_next_cell(cube: &Cube, index: usize, mean: f64) -> Option<f64> {
     let axis = &cube.axes[index];
     let (low, high) = axis.cell(axis.snap(mean))?;
-    let (down, up) = (if low > 1e-9 { mean - low } else { f64::INFINITY }, if high < 1.0 - 1e-9 { high - mean } else { f64::INFINITY });
+    let (down, up) = (
+        if low > 1e-9 { mean - low } else { f64::INFINITY },
+        if high < 1.0 - 1e-9 { high - mean } else { f64::INFINITY },
+    );
     Some(down.min(up).max(0.0)).filter(|distance| distance.is_finite())
 }
 

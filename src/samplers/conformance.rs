@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use super::{Ask, Sampler, SamplerEntry};
-use crate::history::History;
-use crate::metric::Direction;
-use crate::params::{Params, Value};
-use crate::policy::PolicyError;
-use crate::seed::SeedTree;
-use crate::space::{Condition, Dimension, Distribution, Scale, Space};
-use crate::study::PolicySpec;
-use crate::time::Timestamp;
-use crate::trial::{Origin, Trial, TrialNumber, TrialState};
+use crate::study::history::History;
+use crate::study::metric::Direction;
+use crate::study::params::{Params, Value};
+use crate::study::registry::PolicyError;
+use crate::study::seed::SeedTree;
+use crate::study::space::{Condition, Dimension, Distribution, Scale, Space};
+use crate::study::spec::PolicySpec;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// Runs the suite with the options of `spec` (`entry.defaults()` for none). The error is a sentence about the first thing
 /// that does not hold.
@@ -30,7 +30,9 @@ pub fn check(entry: &SamplerEntry, spec: &PolicySpec) -> Result<(), String> {
             Err(error) => return Err(format!("{name}: {error}")),
         };
         let capabilities = sampler.capabilities();
-        if (space.is_conditional() && !capabilities.conditional) || (space.cardinality().is_none() && !capabilities.continuous) {
+        if (space.is_conditional() && !capabilities.conditional)
+            || (space.cardinality().is_none() && !capabilities.continuous)
+        {
             continue;
         }
         let suite = Suite { entry, name, space: &space, sampler: sampler.as_ref() };
@@ -64,7 +66,11 @@ impl Suite<'_> {
             trials.push(trial_of(number, point, TrialState::Complete, Some(score_of(number))));
         }
         if self.space.cardinality().is_none() && points.len() * 2 < trials.len() {
-            return self.fails(format!("{} trials gave only {} different points", trials.len(), points.len()));
+            return self.fails(format!(
+                "{} trials gave only {} different points",
+                trials.len(),
+                points.len()
+            ));
         }
         Ok(())
     }
@@ -72,13 +78,16 @@ impl Suite<'_> {
     fn any_history_is_survived(&self) -> Result<(), String> {
         for kind in HistoryKind::ALL {
             // One long history is enough: what is special about a kind shows in a few trials.
-            let lengths: &[u64] = if matches!(kind, HistoryKind::Mixed) { &[1, 12, 300] } else { &[1, 12, 40] };
+            let lengths: &[u64] =
+                if matches!(kind, HistoryKind::Mixed) { &[1, 12, 300] } else { &[1, 12, 40] };
             for length in lengths.iter().copied() {
                 let trials = self.history(kind, length)?;
                 for number in [length, length + 1] {
                     let first = self.suggest(&trials, number, &Params::new())?;
                     if first != self.suggest(&trials, number, &Params::new())? {
-                        return self.fails(format!("after {length} trials ({kind:?}), the same question had two answers"));
+                        return self.fails(format!(
+                            "after {length} trials ({kind:?}), the same question had two answers"
+                        ));
                     }
                 }
             }
@@ -103,7 +112,10 @@ impl Suite<'_> {
                 seeds: SeedTree::new(11),
             };
             let mut rng = SeedTree::new(11).stream(&format!("sampler/{number}"));
-            let point = random.suggest(&ask, &mut rng).map_err(|error| error.to_string())?.unwrap_or_default();
+            let point = random
+                .suggest(&ask, &mut rng)
+                .map_err(|error| error.to_string())?
+                .unwrap_or_default();
             trials.push(kind.trial(number, point));
         }
         Ok(trials)
@@ -126,7 +138,12 @@ impl Suite<'_> {
         if !given.is_empty() && self.suggest(&trials, 30, &given)?.as_ref() != Some(&given) {
             return self.fails("a point that was fixed as a whole was changed".to_owned());
         }
-        let outside: Params = self.space.dimensions().iter().map(|dimension| (dimension.name.clone(), Value::from("no value of anything"))).collect();
+        let outside: Params = self
+            .space
+            .dimensions()
+            .iter()
+            .map(|dimension| (dimension.name.clone(), Value::from("no value of anything")))
+            .collect();
         self.suggest(&[], 0, &outside).map(|_| ())
     }
 
@@ -141,19 +158,35 @@ impl Suite<'_> {
             if number % 3 == 2 && lost < number {
                 lost = number;
                 if self.suggest(&trials, number, &Params::new())?.as_ref() != Some(&point) {
-                    return self.fails(format!("trial {number} was lost, and asked for again it is another"));
+                    return self.fails(format!(
+                        "trial {number} was lost, and asked for again it is another"
+                    ));
                 }
             }
             if trials.iter().any(|trial| trial.params == point) {
                 return self.fails(format!("`{point}` came twice"));
             }
             let state = TrialState::ALL[trials.len() % TrialState::ALL.len()];
-            trials.push(trial_of(number, point, state, (state == TrialState::Complete).then_some(1.0)));
+            trials.push(trial_of(
+                number,
+                point,
+                state,
+                (state == TrialState::Complete).then_some(1.0),
+            ));
         }
-        if trials.len() as u64 == cells { Ok(()) } else { self.fails(format!("{} points of {cells} came", trials.len())) }
+        if trials.len() as u64 == cells {
+            Ok(())
+        } else {
+            self.fails(format!("{} points of {cells} came", trials.len()))
+        }
     }
 
-    fn suggest(&self, trials: &[Trial], number: u64, fixed: &Params) -> Result<Option<Params>, String> {
+    fn suggest(
+        &self,
+        trials: &[Trial],
+        number: u64,
+        fixed: &Params,
+    ) -> Result<Option<Params>, String> {
         let ask = Ask {
             room: None,
             constraints: &[],
@@ -166,9 +199,12 @@ impl Suite<'_> {
             seeds: SeedTree::new(1),
         };
         let mut rng = SeedTree::new(1).stream(&format!("sampler/{number}"));
-        let answer = self.sampler.suggest(&ask, &mut rng).or_else(|error| self.fails(error.to_string()))?;
+        let answer =
+            self.sampler.suggest(&ask, &mut rng).or_else(|error| self.fails(error.to_string()))?;
         match answer.as_ref().map(|point| self.space.check(point)) {
-            Some(Err(error)) => self.fails(format!("trial {number} is no point of the space: {error}")),
+            Some(Err(error)) => {
+                self.fails(format!("trial {number} is no point of the space: {error}"))
+            }
             _ => Ok(answer),
         }
     }
@@ -205,21 +241,36 @@ impl HistoryKind {
 
     fn trial(self, number: u64, point: Params) -> Trial {
         match self {
-            HistoryKind::Complete => trial_of(number, point, TrialState::Complete, Some(score_of(number))),
-            HistoryKind::NotANumber => trial_of(number, point, TrialState::Complete, Some(f64::NAN)),
+            HistoryKind::Complete => {
+                trial_of(number, point, TrialState::Complete, Some(score_of(number)))
+            }
+            HistoryKind::NotANumber => {
+                trial_of(number, point, TrialState::Complete, Some(f64::NAN))
+            }
             HistoryKind::Infinite => {
-                let value = if number.is_multiple_of(2) { f64::INFINITY } else { f64::NEG_INFINITY };
+                let value =
+                    if number.is_multiple_of(2) { f64::INFINITY } else { f64::NEG_INFINITY };
                 trial_of(number, point, TrialState::Complete, Some(value))
             }
             HistoryKind::Equal => trial_of(number, point, TrialState::Complete, Some(1.0)),
             HistoryKind::Failed => trial_of(number, point, TrialState::Failed, None),
             HistoryKind::Pruned => {
                 let value = if number.is_multiple_of(3) { f64::NAN } else { score_of(number) };
-                Trial { curve: vec![(number % 5, value)], ..trial_of(number, point, TrialState::Pruned, None) }
+                Trial {
+                    curve: vec![(number % 5, value)],
+                    ..trial_of(number, point, TrialState::Pruned, None)
+                }
             }
-            HistoryKind::Running => trial_of(number, point, TrialState::ALL[usize::from(number.is_multiple_of(2))], None),
+            HistoryKind::Running => trial_of(
+                number,
+                point,
+                TrialState::ALL[usize::from(number.is_multiple_of(2))],
+                None,
+            ),
             // The other seven in turn: this one is the last of the list.
-            HistoryKind::Mixed => Self::ALL[usize::try_from(number % 7).unwrap_or(0)].trial(number, point),
+            HistoryKind::Mixed => {
+                Self::ALL[usize::try_from(number % 7).unwrap_or(0)].trial(number, point)
+            }
         }
     }
 }
@@ -232,8 +283,15 @@ fn score_of(number: u64) -> f64 {
 
 /// A dimension that is active when each parent has one of the values.
 pub fn dimension(name: &str, distribution: Distribution, when: &[(&str, Vec<Value>)]) -> Dimension {
-    let condition = Condition(when.iter().map(|(parent, values)| ((*parent).to_owned(), values.clone())).collect());
-    Dimension { name: name.to_owned(), distribution, prior: None, when: (!when.is_empty()).then_some(condition) }
+    let condition = Condition(
+        when.iter().map(|(parent, values)| ((*parent).to_owned(), values.clone())).collect(),
+    );
+    Dimension {
+        name: name.to_owned(),
+        distribution,
+        prior: None,
+        when: (!when.is_empty()).then_some(condition),
+    }
 }
 
 /// A trial without reports.
@@ -267,10 +325,17 @@ pub fn trial_of(number: u64, params: Params, state: TrialState, value: Option<f6
 
 /// Spaces with every kind of axis, by what is special about them.
 pub fn spaces() -> Vec<(&'static str, Space)> {
-    let float = |low, high, scale, step| Distribution::float(low, high, scale, step).expect("a valid range");
-    let int = |low, high, scale, step| Distribution::int(low, high, scale, step).expect("a valid range");
-    let words = |words: &[&str]| Distribution::choice(words.iter().map(|word| Value::from(*word)).collect()).expect("different words");
-    let many = Distribution::choice((0..3000i64).map(Value::Int).collect()).expect("different numbers");
+    let float = |low, high, scale, step| {
+        Distribution::float(low, high, scale, step).expect("a valid range")
+    };
+    let int =
+        |low, high, scale, step| Distribution::int(low, high, scale, step).expect("a valid range");
+    let words = |words: &[&str]| {
+        Distribution::choice(words.iter().map(|word| Value::from(*word)).collect())
+            .expect("different words")
+    };
+    let many =
+        Distribution::choice((0..3000i64).map(Value::Int).collect()).expect("different numbers");
     let space = |dimensions| Space::new(dimensions).expect("a valid space");
     vec![
         ("empty", Space::default()),
@@ -290,7 +355,11 @@ pub fn spaces() -> Vec<(&'static str, Space)> {
                 dimension("dropout", float(0.0, 0.5, Scale::Linear, Some(0.1)), &[]),
                 dimension("layers", int(1, 8, Scale::Linear, 1), &[]),
                 dimension("width", int(16, 4096, Scale::Log, 1), &[]),
-                dimension("flag", Distribution::choice(vec![true.into(), false.into()]).expect("two"), &[]),
+                dimension(
+                    "flag",
+                    Distribution::choice(vec![true.into(), false.into()]).expect("two"),
+                    &[],
+                ),
                 dimension("momentum", float(-1.0, 1.0, Scale::Linear, None), &[]),
             ]),
         ),
@@ -299,7 +368,11 @@ pub fn spaces() -> Vec<(&'static str, Space)> {
             space(vec![
                 dimension("optim", words(&["sgd", "adamw"]), &[]),
                 dimension("nesterov", words(&["yes", "no"]), &[("optim", vec!["sgd".into()])]),
-                dimension("delay", int(1, 5, Scale::Linear, 2), &[("nesterov", vec!["yes".into()]), ("optim", vec!["sgd".into()])]),
+                dimension(
+                    "delay",
+                    int(1, 5, Scale::Linear, 2),
+                    &[("nesterov", vec!["yes".into()]), ("optim", vec!["sgd".into()])],
+                ),
                 dimension("layers", int(1, 3, Scale::Linear, 1), &[]),
             ]),
         ),
@@ -307,9 +380,21 @@ pub fn spaces() -> Vec<(&'static str, Space)> {
             "continuous, two levels of conditions",
             space(vec![
                 dimension("optim", words(&["sgd", "adamw", "lion"]), &[]),
-                dimension("momentum", float(0.0, 1.0, Scale::Linear, None), &[("optim", vec!["sgd".into()])]),
-                dimension("kind", words(&["a", "b"]), &[("optim", vec!["sgd".into(), "lion".into()])]),
-                dimension("depth", float(1e-3, 1e3, Scale::Log, None), &[("kind", vec!["b".into()])]),
+                dimension(
+                    "momentum",
+                    float(0.0, 1.0, Scale::Linear, None),
+                    &[("optim", vec!["sgd".into()])],
+                ),
+                dimension(
+                    "kind",
+                    words(&["a", "b"]),
+                    &[("optim", vec!["sgd".into(), "lion".into()])],
+                ),
+                dimension(
+                    "depth",
+                    float(1e-3, 1e3, Scale::Log, None),
+                    &[("kind", vec!["b".into()])],
+                ),
             ]),
         ),
         (
@@ -335,7 +420,13 @@ pub fn spaces() -> Vec<(&'static str, Space)> {
                 dimension("leap", int(-(1 << 52), 1 << 52, Scale::Linear, i64::MAX), &[]),
             ]),
         ),
-        ("thousands of choices", space(vec![dimension("one of many", many, &[]), dimension("x", float(0.0, 1.0, Scale::Linear, None), &[])])),
+        (
+            "thousands of choices",
+            space(vec![
+                dimension("one of many", many, &[]),
+                dimension("x", float(0.0, 1.0, Scale::Linear, None), &[]),
+            ]),
+        ),
     ]
 }
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::Ask;
-use crate::params::{Params, Value};
-use crate::space::{Dimension, Distribution, Scale, Space};
+use crate::study::params::{Params, Value};
+use crate::study::space::{Dimension, Distribution, Scale, Space};
 
 /// Position of an axis that is inactive in a point.
 pub(super) const INACTIVE: f64 = f64::NAN;
@@ -128,7 +128,8 @@ impl Cube {
         let mut point = vec![INACTIVE; self.axes.len()];
         for (index, axis) in self.axes.iter().enumerate() {
             if axis.is_active(&point) {
-                point[index] = if fixed[index].is_nan() { axis.snap(position(index)) } else { fixed[index] };
+                point[index] =
+                    if fixed[index].is_nan() { axis.snap(position(index)) } else { fixed[index] };
             }
         }
         point
@@ -136,7 +137,10 @@ impl Cube {
 }
 
 impl Axis {
-    #[expect(clippy::cast_precision_loss, reason = "cells of an axis; beyond 2^53 of them a cell is a point")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "cells of an axis; beyond 2^53 of them a cell is a point"
+    )]
     fn new(dimension: &Dimension, earlier: &[Axis]) -> Self {
         let distribution = &dimension.distribution;
         let kind = match distribution {
@@ -146,19 +150,30 @@ impl Axis {
                 let (bottom, top) = ((*low as f64 - 0.5).ln(), (*high as f64 + 0.5).ln());
                 AxisKind::LogCells { bottom, width: top - bottom }
             }
-            _ => distribution.cardinality().map_or(AxisKind::Continuous, |count| AxisKind::Cells(count as f64)),
+            _ => distribution
+                .cardinality()
+                .map_or(AxisKind::Continuous, |count| AxisKind::Cells(count as f64)),
         };
         let indices = match distribution {
-            Distribution::Choice { choices } if choices.len() > SHORT_LIST => {
-                choices.iter().enumerate().map(|(index, choice)| (ChoiceKey::of(choice), index)).collect()
-            }
+            Distribution::Choice { choices } if choices.len() > SHORT_LIST => choices
+                .iter()
+                .enumerate()
+                .map(|(index, choice)| (ChoiceKey::of(choice), index))
+                .collect(),
             _ => HashMap::new(),
         };
-        let parents = dimension.when.iter().flat_map(|when| &when.0).filter_map(|(parent, values)| {
-            let index = earlier.iter().position(|axis| axis.name == *parent)?;
-            Some((index, values.iter().map(|value| earlier[index].position(value)).collect()))
-        });
-        Axis { name: dimension.name.clone(), kind, distribution: distribution.clone(), parents: parents.collect(), indices }
+        let parents =
+            dimension.when.iter().flat_map(|when| &when.0).filter_map(|(parent, values)| {
+                let index = earlier.iter().position(|axis| axis.name == *parent)?;
+                Some((index, values.iter().map(|value| earlier[index].position(value)).collect()))
+            });
+        Axis {
+            name: dimension.name.clone(),
+            kind,
+            distribution: distribution.clone(),
+            parents: parents.collect(),
+            indices,
+        }
     }
 
     /// Whether the axis is active in a point whose earlier positions are known.
@@ -195,10 +210,16 @@ impl Axis {
     }
 
     /// The value at a position.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index of a list, clamped")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an index of a list, clamped"
+    )]
     fn value(&self, position: f64) -> Value {
         match &self.distribution {
-            Distribution::Choice { choices } => choices[(position.max(0.0) as usize).min(choices.len() - 1)].clone(),
+            Distribution::Choice { choices } => {
+                choices[(position.max(0.0) as usize).min(choices.len() - 1)].clone()
+            }
             distribution => distribution.from_unit(position),
         }
     }
@@ -208,7 +229,9 @@ impl Axis {
         match self.kind {
             AxisKind::Single => 0.5,
             AxisKind::Continuous => position.clamp(0.0, 1.0),
-            AxisKind::Cells(count) => ((position * count).floor().clamp(0.0, count - 1.0) + 0.5) / count,
+            AxisKind::Cells(count) => {
+                ((position * count).floor().clamp(0.0, count - 1.0) + 0.5) / count
+            }
             AxisKind::LogCells { bottom, width } => {
                 let value = self.value(position).as_number().unwrap_or(1.0);
                 (value.ln() - bottom) / width

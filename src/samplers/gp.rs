@@ -19,26 +19,31 @@ use self::warp::Warp;
 use super::cube::{Cube, Point};
 use super::guess::Guess;
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError, start};
-use crate::params::Params;
-use crate::policy::{OptionKind, OptionSpec};
-use crate::seed::StreamRng;
-use crate::study::PolicySpec;
-use crate::trial::{Trial, TrialState};
+use crate::study::metric::Middle;
+use crate::study::params::Params;
+use crate::study::registry::{OptionKind, OptionSpec};
+use crate::study::seed::StreamRng;
+use crate::study::spec::PolicySpec;
+use crate::study::trial::{Trial, TrialState};
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "gp",
     aliases: &[],
     summary: "fits a Gaussian process and proposes where it expects most (few trials, parameters of numbers above all)",
-    // 4: ends of pruned trials are foretold by all accounts of them, each as likely as it is.
-    version: 4,
+    // 4: ends of pruned trials are foretold by all accounts of them, each as likely as it is; 5: the median of an even number of values is
+    // the mean of the two in the middle.
+    version: MEDIAN_SINCE,
     options: &[OptionSpec {
         name: "n_startup_trials",
         kind: OptionKind::Int { min: 1, max: 10_000 },
         default: "10",
-        summary: "trials drawn at random (one in each of so many equal parts of every axis) before the process takes over",
+        summary: "random trials (a Latin hypercube) before the Gaussian process takes over",
     }],
     build: |spec, _| Ok(Box::new(Gp::new(spec))),
 };
+
+/// The version of the rules that takes the median of values.
+pub(super) const MEDIAN_SINCE: u32 = 5;
 
 /// Most trials that lengths are fitted to.
 const FIT_MOST: usize = 120;
@@ -50,6 +55,7 @@ pub struct Gp {
     startup_trials: u64,
     /// Which trials the start ends after.
     waits_for: WaitsFor,
+    middle: Middle,
     /// The last fit and what it was fitted to: a memo, it can be made again at any time.
     fitted: RefCell<Option<Fitted>>,
     /// The same for each limit.
@@ -85,6 +91,7 @@ impl Gp {
     pub fn new(spec: &PolicySpec) -> Self {
         Gp {
             waits_for: WaitsFor::Complete,
+            middle: Middle::of_version(spec.version, MEDIAN_SINCE),
             startup_trials: spec.count("n_startup_trials", 10),
             fitted: RefCell::new(None),
             limits_fitted: RefCell::default(),
@@ -98,8 +105,9 @@ impl Gp {
 
     fn learned(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Option<Params> {
         let cube = Cube::new(ask.space);
-        let data = Data::new(&cube, ask);
-        let lengths = lengths(&self.fitted, &cube, selection(&data.points, &data.losses, &data.variances));
+        let data = Data::new(&cube, ask, self.middle);
+        let lengths =
+            lengths(&self.fitted, &cube, selection(&data.points, &data.losses, &data.variances));
         let warp = Warp::fit(&data.losses);
         let targets: Vec<f64> = data.losses.iter().map(|loss| warp.of(*loss)).collect();
         // What earlier studies say is doubted more the more is known of this one.
@@ -107,11 +115,21 @@ impl Gp {
         let doubt = lengths.variance * (0.25 + data.losses.len() as f64 / 20.0);
         let with_earlier = |own: &[f64]| [own, &data.earlier_targets].concat();
         let own_doubts = doubts(&warp, &data.losses, &data.variances);
-        let doubts_and = |unfinished: usize| [own_doubts.as_slice(), &vec![0.0; unfinished], &vec![doubt; data.earlier.len()]].concat();
+        let doubts_and = |unfinished: usize| {
+            [own_doubts.as_slice(), &vec![0.0; unfinished], &vec![doubt; data.earlier.len()]]
+                .concat()
+        };
         let known_points = [slices(&data.points), slices(&data.earlier)].concat();
-        let known = Process::new(&cube, &lengths, &known_points, &with_earlier(&targets), &doubts_and(0))?;
+        let known =
+            Process::new(&cube, &lengths, &known_points, &with_earlier(&targets), &doubts_and(0))?;
         let means: Vec<f64> = known.means_of_data(&targets).collect();
-        let feasible = || means.iter().zip(&data.is_feasible).filter(|(_, is_feasible)| **is_feasible).map(|(mean, _)| *mean);
+        let feasible = || {
+            means
+                .iter()
+                .zip(&data.is_feasible)
+                .filter(|(_, is_feasible)| **is_feasible)
+                .map(|(mean, _)| *mean)
+        };
         let incumbent = feasible().fold(f64::INFINITY, f64::min);
         let believed: Vec<f64> = data.pending.iter().map(|point| known.mean(point)).collect();
         let all = [slices(&data.points), slices(&data.pending)].concat();
@@ -119,12 +137,24 @@ impl Gp {
             known
         } else {
             let points = [all.clone(), slices(&data.earlier)].concat();
-            Process::new(&cube, &lengths, &points, &with_earlier(&[targets, believed].concat()), &doubts_and(data.pending.len()))?
+            Process::new(
+                &cube,
+                &lengths,
+                &points,
+                &with_earlier(&[targets, believed].concat()),
+                &doubts_and(data.pending.len()),
+            )?
         };
         let mut order: Vec<usize> = (0..means.len()).collect();
-        order.sort_by(|a, b| data.is_feasible[*b].cmp(&data.is_feasible[*a]).then(means[*a].total_cmp(&means[*b])));
+        order.sort_by(|a, b| {
+            data.is_feasible[*b].cmp(&data.is_feasible[*a]).then(means[*a].total_cmp(&means[*b]))
+        });
         let limit_lengths = self.limit_lengths(&cube, &data);
-        let limits = data.limits.iter().zip(&limit_lengths).map(|(limit, lengths)| Some((limit.process(&cube, lengths)?, limit.bound())));
+        let limits = data
+            .limits
+            .iter()
+            .zip(&limit_lengths)
+            .map(|(limit, lengths)| Some((limit.process(&cube, lengths)?, limit.bound())));
         let search = Search {
             cube: &cube,
             ask,
@@ -144,7 +174,11 @@ impl Gp {
     fn limit_lengths(&self, cube: &Cube, data: &Data) -> Vec<Lengths> {
         let mut memos = self.limits_fitted.borrow_mut();
         memos.resize_with(data.limits.len(), RefCell::default);
-        data.limits.iter().zip(memos.iter()).map(|(limit, memo)| limit.lengths(cube, memo)).collect()
+        data.limits
+            .iter()
+            .zip(memos.iter())
+            .map(|(limit, memo)| limit.lengths(cube, memo))
+            .collect()
     }
 }
 
@@ -160,7 +194,8 @@ fn lengths(memo: &RefCell<Option<Fitted>>, cube: &Cube, to: Selection) -> Length
     }
     let warp = Warp::fit(&to.losses);
     let targets: Vec<f64> = to.losses.iter().map(|loss| warp.of(*loss)).collect();
-    let lengths = fit::fit(cube, &slices(&to.points), &targets, &doubts(&warp, &to.losses, &to.variances));
+    let lengths =
+        fit::fit(cube, &slices(&to.points), &targets, &doubts(&warp, &to.losses, &to.variances));
     *memo.borrow_mut() = Some(Fitted { to, lengths: lengths.clone() });
     lengths
 }
@@ -192,7 +227,11 @@ fn selection(points: &[Point], losses: &[f64], variances: &[f64]) -> Selection {
         order.sort_unstable();
     }
     let of = |values: &[f64]| order.iter().map(|index| values[*index]).collect();
-    Selection { points: order.iter().map(|index| points[*index].clone()).collect(), losses: of(losses), variances: of(variances) }
+    Selection {
+        points: order.iter().map(|index| points[*index].clone()).collect(),
+        losses: of(losses),
+        variances: of(variances),
+    }
 }
 
 fn slices(points: &[Point]) -> Vec<&[f64]> {
@@ -205,9 +244,14 @@ impl Sampler for Gp {
     }
 
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
-        let has_value = |trial: &&Trial| trial.state == TrialState::Complete && trial.value.is_some_and(f64::is_finite);
-        let counts =
-            |trial: &&Trial| has_value(trial) || self.waits_for == WaitsFor::CompleteOrStopped && ends::stopped_at(&ask.history, trial).is_some();
+        let has_value = |trial: &&Trial| {
+            trial.state == TrialState::Complete && trial.value.is_some_and(f64::is_finite)
+        };
+        let counts = |trial: &&Trial| {
+            has_value(trial)
+                || self.waits_for == WaitsFor::CompleteOrStopped
+                    && ends::stopped_at(&ask.history, trial).is_some()
+        };
         let informed = ask.history.trials().iter().filter(counts).count();
         let starting = (informed as u64) < start::trials(ask, self.startup_trials);
         let learned = if starting { None } else { self.learned(ask, rng) };

@@ -4,11 +4,11 @@ use rand::RngExt as _;
 
 use super::lattice::Lattice;
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError};
-use crate::params::Params;
-use crate::policy::{OptionKind, OptionSpec, PolicyError};
-use crate::seed::StreamRng;
-use crate::space::Space;
-use crate::study::PolicySpec;
+use crate::study::params::Params;
+use crate::study::registry::{OptionKind, OptionSpec, PolicyError};
+use crate::study::seed::StreamRng;
+use crate::study::space::Space;
+use crate::study::spec::PolicySpec;
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "grid",
@@ -61,15 +61,28 @@ impl Grid {
     /// Checks that the cells of `space` can be counted.
     pub fn new(spec: &PolicySpec, space: &Space) -> Result<Self, PolicyError> {
         let points = spec.count("points", DEFAULT_POINTS);
-        let order = if spec.word("order", "sequential") == "random" { Order::Random } else { Order::Sequential };
-        let lattice = Lattice::new(space, &Params::new(), points)
-            .ok_or_else(|| PolicyError::Unsuitable { policy: ENTRY.name.to_owned(), why: TOO_MANY_CELLS.to_owned() })?;
+        let order = if spec.word("order", "sequential") == "random" {
+            Order::Random
+        } else {
+            Order::Sequential
+        };
+        let lattice =
+            Lattice::new(space, &Params::new(), points).ok_or_else(|| PolicyError::Unsuitable {
+                policy: ENTRY.name.to_owned(),
+                why: TOO_MANY_CELLS.to_owned(),
+            })?;
         Ok(Grid { points, order, space: space.clone(), lattice })
     }
 
     /// The next cell of `lattice`; `None` when each is in the history.
-    fn next_cell(&self, lattice: &Lattice, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<u64>, SamplerError> {
-        let mut tried: Vec<u64> = ask.history.trials().iter().filter_map(|trial| lattice.rank(&trial.params)).collect();
+    fn next_cell(
+        &self,
+        lattice: &Lattice,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+    ) -> Result<Option<u64>, SamplerError> {
+        let mut tried: Vec<u64> =
+            ask.history.trials().iter().filter_map(|trial| lattice.rank(&trial.params)).collect();
         tried.sort_unstable();
         tried.dedup();
         let mut rejected = 0;
@@ -77,7 +90,11 @@ impl Grid {
             let left = lattice.cells() - tried.len() as u64;
             if left == 0 {
                 // Of nothing but rejected cells its user should hear which constraint does it: what chance proposes says so.
-                return if rejected > 0 && ask.history.trials().is_empty() { Err(self.nothing_allowed(ask)) } else { Ok(None) };
+                return if rejected > 0 && ask.history.trials().is_empty() {
+                    Err(self.nothing_allowed(ask))
+                } else {
+                    Ok(None)
+                };
             }
             let skip = match self.order {
                 Order::Sequential => 0,
@@ -95,13 +112,21 @@ impl Grid {
     }
 
     fn nothing_allowed(&self, ask: &Ask<'_>) -> SamplerError {
-        let said: Vec<String> = ask.constraints.iter().map(|constraint| format!("`{}`", constraint.expression().text())).collect();
-        let why = format!("its cells are rejected by {}; loosen a `[[constraint]]`, or give wide parameters a finer `step`", said.join(", "));
+        let said: Vec<String> = ask
+            .constraints
+            .iter()
+            .map(|constraint| format!("`{}`", constraint.expression().text()))
+            .collect();
+        let why = format!(
+            "its cells are rejected by {}; loosen a `[[constraint]]`, or give wide parameters a finer `step`",
+            said.join(", ")
+        );
         SamplerError::Space { sampler: ENTRY.name, why }
     }
 }
 
-const TOO_MANY_CELLS: &str = "it has more cells than can be counted; give wide parameters a `step`, or use another sampler";
+const TOO_MANY_CELLS: &str =
+    "it has more cells than can be counted; give wide parameters a `step`, or use another sampler";
 
 impl Sampler for Grid {
     fn capabilities(&self) -> Capabilities {
@@ -112,10 +137,13 @@ impl Sampler for Grid {
     /// user asked for it, and only the whole grid can be exhausted.
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         if ask.fixed.is_empty() && *ask.space == self.space {
-            return Ok(self.next_cell(&self.lattice, ask, rng)?.and_then(|cell| self.lattice.cell(cell)));
+            return Ok(self
+                .next_cell(&self.lattice, ask, rng)?
+                .and_then(|cell| self.lattice.cell(cell)));
         }
-        let lattice = Lattice::new(ask.space, ask.fixed, self.points)
-            .ok_or_else(|| SamplerError::Space { sampler: ENTRY.name, why: TOO_MANY_CELLS.to_owned() })?;
+        let lattice = Lattice::new(ask.space, ask.fixed, self.points).ok_or_else(|| {
+            SamplerError::Space { sampler: ENTRY.name, why: TOO_MANY_CELLS.to_owned() }
+        })?;
         let again = (!ask.fixed.is_empty()).then_some(0);
         Ok(self.next_cell(&lattice, ask, rng)?.or(again).and_then(|cell| lattice.cell(cell)))
     }
@@ -136,19 +164,27 @@ fn nth_gap(taken: &[u64], skip: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::History;
-    use crate::metric::Direction;
-    use crate::params::Value;
     use crate::samplers::conformance::{dimension, trial_of};
-    use crate::seed::SeedTree;
-    use crate::space::{Distribution, Scale};
-    use crate::trial::{Trial, TrialNumber, TrialState};
+    use crate::study::history::History;
+    use crate::study::metric::Direction;
+    use crate::study::params::Value;
+    use crate::study::seed::SeedTree;
+    use crate::study::space::{Distribution, Scale};
+    use crate::study::trial::{Trial, TrialNumber, TrialState};
 
     fn space() -> Space {
         Space::new(vec![
-            dimension("optim", Distribution::choice(vec!["sgd".into(), "adamw".into()]).unwrap(), &[]),
+            dimension(
+                "optim",
+                Distribution::choice(vec!["sgd".into(), "adamw".into()]).unwrap(),
+                &[],
+            ),
             dimension("rate", Distribution::float(1e-4, 1.0, Scale::Log, None).unwrap(), &[]),
-            dimension("momentum", Distribution::float(0.0, 0.9, Scale::Linear, Some(0.45)).unwrap(), &[("optim", vec!["sgd".into()])]),
+            dimension(
+                "momentum",
+                Distribution::float(0.0, 0.9, Scale::Linear, Some(0.45)).unwrap(),
+                &[("optim", vec!["sgd".into()])],
+            ),
         ])
         .unwrap()
     }
@@ -172,7 +208,12 @@ mod tests {
     fn walk(grid: &Grid, mut trials: Vec<Trial>, seed: u64) -> Vec<Params> {
         let mut points = Vec::new();
         while let Some(point) = suggest(grid, &trials, &Params::new(), seed) {
-            trials.push(trial_of(trials.len() as u64, point.clone(), TrialState::Complete, Some(0.5)));
+            trials.push(trial_of(
+                trials.len() as u64,
+                point.clone(),
+                TrialState::Complete,
+                Some(0.5),
+            ));
             points.push(point);
         }
         points
@@ -181,7 +222,8 @@ mod tests {
     #[test]
     fn cells_come_as_nested_loops_and_inactive_parameters_take_no_part() {
         let grid = Grid::new(&PolicySpec::named("grid").with("points", 2), &space()).unwrap();
-        let points: Vec<String> = walk(&grid, Vec::new(), 0).iter().map(Params::to_string).collect();
+        let points: Vec<String> =
+            walk(&grid, Vec::new(), 0).iter().map(Params::to_string).collect();
         assert_eq!(
             points,
             [
@@ -212,7 +254,10 @@ mod tests {
 
     #[test]
     fn the_random_order_holds_the_contract_of_samplers_too() {
-        assert_eq!(crate::samplers::conformance::check(&ENTRY, &ENTRY.defaults().with("order", "random")), Ok(()));
+        assert_eq!(
+            crate::samplers::conformance::check(&ENTRY, &ENTRY.defaults().with("order", "random")),
+            Ok(())
+        );
     }
 
     #[test]
@@ -223,7 +268,10 @@ mod tests {
         off.insert("rate", 0.5);
         let mut on = off.clone();
         on.insert("rate", 1.0);
-        let before = vec![trial_of(0, off, TrialState::Complete, Some(1.0)), trial_of(1, on.clone(), TrialState::Failed, None)];
+        let before = vec![
+            trial_of(0, off, TrialState::Complete, Some(1.0)),
+            trial_of(1, on.clone(), TrialState::Failed, None),
+        ];
         let points = walk(&grid, before, 0);
         assert_eq!(points.len(), 7);
         assert!(!points.contains(&on));
@@ -243,11 +291,18 @@ mod tests {
 
     #[test]
     fn ten_thousand_cells_with_ten_thousand_trials_are_searched_in_one_pass() {
-        let choices = |count: i64| Distribution::choice((0..count).map(Value::Int).collect()).unwrap();
-        let space = Space::new((0..4).map(|index| dimension(&format!("x{index}"), choices(10), &[])).collect()).unwrap();
+        let choices =
+            |count: i64| Distribution::choice((0..count).map(Value::Int).collect()).unwrap();
+        let space = Space::new(
+            (0..4).map(|index| dimension(&format!("x{index}"), choices(10), &[])).collect(),
+        )
+        .unwrap();
         let grid = Grid::new(&PolicySpec::named("grid"), &space).unwrap();
-        let mut trials: Vec<Trial> =
-            (0..10_000).map(|cell| trial_of(cell, grid.lattice.cell(cell).unwrap(), TrialState::Complete, Some(1.0))).collect();
+        let mut trials: Vec<Trial> = (0..10_000)
+            .map(|cell| {
+                trial_of(cell, grid.lattice.cell(cell).unwrap(), TrialState::Complete, Some(1.0))
+            })
+            .collect();
         assert_eq!(suggest(&grid, &trials, &Params::new(), 0), None);
         let missing = trials.remove(7_313).params;
         assert_eq!(suggest(&grid, &trials, &Params::new(), 0), Some(missing));
@@ -256,7 +311,11 @@ mod tests {
     #[test]
     fn a_grid_too_large_to_count_is_refused() {
         let wide = Distribution::int(0, 1 << 40, Scale::Linear, 1).unwrap();
-        let space = Space::new(vec![dimension("a", wide.clone(), &[]), dimension("b", wide, &[])]).unwrap();
-        assert!(matches!(Grid::new(&PolicySpec::named("grid"), &space), Err(PolicyError::Unsuitable { .. })));
+        let space =
+            Space::new(vec![dimension("a", wide.clone(), &[]), dimension("b", wide, &[])]).unwrap();
+        assert!(matches!(
+            Grid::new(&PolicySpec::named("grid"), &space),
+            Err(PolicyError::Unsuitable { .. })
+        ));
     }
 }

@@ -1,8 +1,8 @@
 //! What a user expects: the `prior` of each parameter, as a place in the cube with some room around it.
 
 use super::cube::{AxisKind, Cube, Point};
-use crate::params::Params;
-use crate::space::Space;
+use crate::study::params::Params;
+use crate::study::space::Space;
 
 /// Width of the expectation on an axis of numbers: two thirds of it within 15 % of the axis on either side.
 pub(super) const WIDTH: f64 = 0.15;
@@ -39,7 +39,9 @@ impl Guess {
             match axis.kind {
                 AxisKind::Single => {}
                 // Half of the mass on the expected one, the rest on all alike.
-                AxisKind::Choice(count) if expected == position => total += share * (1.0 + count as f64).ln(),
+                AxisKind::Choice(count) if expected == position => {
+                    total += share * (1.0 + count as f64).ln()
+                }
                 AxisKind::Choice(_) => {}
                 AxisKind::Continuous | AxisKind::Cells(_) | AxisKind::LogCells { .. } => {
                     let off = (position - expected) / WIDTH;
@@ -54,5 +56,9 @@ impl Guess {
 
 /// The priors as values; inactive parameters too, for whoever assembles a point from them.
 pub(super) fn params(space: &Space) -> Params {
-    space.dimensions().iter().filter_map(|dimension| Some((dimension.name.clone(), dimension.prior.clone()?))).collect()
+    space
+        .dimensions()
+        .iter()
+        .filter_map(|dimension| Some((dimension.name.clone(), dimension.prior.clone()?)))
+        .collect()
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::params::{Params, Value};
-use crate::space::{Distribution, Space};
+use crate::study::params::{Params, Value};
+use crate::study::space::{Distribution, Space};
 
 /// Cells numbered as nested loops run: dimensions in the space's order, the last one fastest.
 ///
@@ -116,7 +116,9 @@ impl Lattice {
             }
             *rest -= cells;
         }
-        unreachable!("`rest` is below the number of cells of this axis: both come from the same counts")
+        unreachable!(
+            "`rest` is below the number of cells of this axis: both come from the same counts"
+        )
     }
 
     fn cells_before(&self, index: usize, position: u64, chosen: &mut [u64]) -> u64 {
@@ -124,7 +126,9 @@ impl Lattice {
             return position * self.count(index + 1, chosen);
         }
         let mut cells = 0;
-        for (run, class) in self.axes[index].runs().into_iter().take_while(|(run, _)| run.start < position) {
+        for (run, class) in
+            self.axes[index].runs().into_iter().take_while(|(run, _)| run.start < position)
+        {
             chosen[index] = class;
             cells += (run.end.min(position) - run.start) * self.count(index + 1, chosen);
         }
@@ -185,12 +189,16 @@ impl Axis {
     fn position(&self, value: &Value) -> Option<u64> {
         match &self.values {
             AxisValues::All { distribution, .. } => position_in(distribution, value),
-            AxisValues::Some(values) => values.iter().position(|own| own.same(value)).map(|position| position as u64),
+            AxisValues::Some(values) => {
+                values.iter().position(|own| own.same(value)).map(|position| position as u64)
+            }
         }
     }
 
     fn is_active(&self, chosen: &[u64]) -> bool {
-        self.conditions.iter().all(|(parent, accepted)| accepted.binary_search(&chosen[*parent]).is_ok())
+        self.conditions
+            .iter()
+            .all(|(parent, accepted)| accepted.binary_search(&chosen[*parent]).is_ok())
     }
 
     fn class(&self, position: u64) -> u64 {
@@ -222,14 +230,23 @@ fn axes(space: &Space, fixed: &Params, points: u64) -> Option<Vec<Axis>> {
         let values = axis_values(&dimension.distribution, fixed.get(&dimension.name), points)?;
         let mut conditions = Vec::new();
         for (parent, accepted) in dimension.when.iter().flat_map(|when| &when.0) {
-            let parent: usize = *index_of.get(parent).expect("a space has parents before their children");
-            let mut positions: Vec<u64> = accepted.iter().filter_map(|value| axes[parent].position(value)).collect();
+            let parent: usize =
+                *index_of.get(parent).expect("a space has parents before their children");
+            let mut positions: Vec<u64> =
+                accepted.iter().filter_map(|value| axes[parent].position(value)).collect();
             positions.sort_unstable();
             positions.dedup();
             conditions.push((parent, positions));
         }
         index_of.insert(dimension.name.clone(), axes.len());
-        axes.push(Axis { name: dimension.name.clone(), values, conditions, marks: Vec::new(), live: Vec::new(), independent: None });
+        axes.push(Axis {
+            name: dimension.name.clone(),
+            values,
+            conditions,
+            marks: Vec::new(),
+            live: Vec::new(),
+            independent: None,
+        });
     }
     connect(&mut axes);
     Some(axes)
@@ -253,14 +270,20 @@ fn connect(axes: &mut [Axis]) {
     }
 }
 
-fn axis_values(distribution: &Distribution, fixed: Option<&Value>, points: u64) -> Option<AxisValues> {
+fn axis_values(
+    distribution: &Distribution,
+    fixed: Option<&Value>,
+    points: u64,
+) -> Option<AxisValues> {
     if let Some(value) = fixed.and_then(|value| distribution.normalize(value)) {
         return Some(AxisValues::Some(vec![value]));
     }
     if let Some(length) = distribution.cardinality() {
-        return (length < u64::MAX).then(|| AxisValues::All { distribution: distribution.clone(), length });
+        return (length < u64::MAX)
+            .then(|| AxisValues::All { distribution: distribution.clone(), length });
     }
-    let mut values: Vec<Value> = (0..points).map(|point| evenly(distribution, point, points)).collect();
+    let mut values: Vec<Value> =
+        (0..points).map(|point| evenly(distribution, point, points)).collect();
     // A range of a few neighbouring floating-point numbers has fewer values than points.
     values.dedup();
     Some(AxisValues::Some(values))
@@ -280,10 +303,20 @@ fn evenly(distribution: &Distribution, point: u64, points: u64) -> Value {
 /// The index of `value` among the values of a finite distribution: the inverse of [`Distribution::nth`].
 fn position_in(distribution: &Distribution, value: &Value) -> Option<u64> {
     match (distribution, distribution.normalize(value)?) {
-        (Distribution::Int { low, step, .. }, Value::Int(int)) => Some((int - low).unsigned_abs() / step.unsigned_abs()),
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rounded index inside the range")]
-        (Distribution::Float { low, step: Some(step), .. }, Value::Float(float)) => Some(((float - low) / step).round() as u64),
-        (Distribution::Choice { choices }, value) => choices.iter().position(|choice| choice.same(&value)).map(|index| index as u64),
+        (Distribution::Int { low, step, .. }, Value::Int(int)) => {
+            Some((int - low).unsigned_abs() / step.unsigned_abs())
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rounded index inside the range"
+        )]
+        (Distribution::Float { low, step: Some(step), .. }, Value::Float(float)) => {
+            Some(((float - low) / step).round() as u64)
+        }
+        (Distribution::Choice { choices }, value) => {
+            choices.iter().position(|choice| choice.same(&value)).map(|index| index as u64)
+        }
         _ => Some(0),
     }
 }
@@ -292,17 +325,27 @@ fn position_in(distribution: &Distribution, value: &Value) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::samplers::conformance::dimension;
-    use crate::space::Scale;
+    use crate::study::space::Scale;
 
     #[test]
     fn cells_and_their_numbers_are_inverse_in_a_tree_of_conditions() {
-        let words = |words: &[&str]| Distribution::choice(words.iter().map(|word| Value::from(*word)).collect()).unwrap();
+        let words = |words: &[&str]| {
+            Distribution::choice(words.iter().map(|word| Value::from(*word)).collect()).unwrap()
+        };
         let space = Space::new(vec![
             dimension("layers", Distribution::int(1, 6, Scale::Linear, 1).unwrap(), &[]),
             dimension("optim", words(&["sgd", "adamw", "lion"]), &[]),
             dimension("nesterov", words(&["yes", "no"]), &[("optim", vec!["sgd".into()])]),
-            dimension("wide", Distribution::int(8, 10, Scale::Linear, 1).unwrap(), &[("layers", vec![2i64.into(), 5i64.into()])]),
-            dimension("both", words(&["a", "b", "c"]), &[("nesterov", vec!["yes".into()]), ("layers", vec![5i64.into(), 6i64.into()])]),
+            dimension(
+                "wide",
+                Distribution::int(8, 10, Scale::Linear, 1).unwrap(),
+                &[("layers", vec![2i64.into(), 5i64.into()])],
+            ),
+            dimension(
+                "both",
+                words(&["a", "b", "c"]),
+                &[("nesterov", vec!["yes".into()]), ("layers", vec![5i64.into(), 6i64.into()])],
+            ),
         ])
         .unwrap();
         let lattice = Lattice::new(&space, &Params::new(), 5).unwrap();
@@ -319,7 +362,11 @@ mod tests {
     fn a_parent_with_a_million_values_costs_only_its_conditions() {
         let space = Space::new(vec![
             dimension("n", Distribution::int(1, 1_000_000_000, Scale::Linear, 1).unwrap(), &[]),
-            dimension("m", Distribution::int(1, 3, Scale::Linear, 1).unwrap(), &[("n", vec![7i64.into()])]),
+            dimension(
+                "m",
+                Distribution::int(1, 3, Scale::Linear, 1).unwrap(),
+                &[("n", vec![7i64.into()])],
+            ),
         ])
         .unwrap();
         let lattice = Lattice::new(&space, &Params::new(), 5).unwrap();
@@ -330,14 +377,20 @@ mod tests {
     #[test]
     fn points_on_a_log_axis_are_even_in_the_logarithm_with_exact_ends() {
         let axis = Distribution::float(1e-3, 0.7, Scale::Log, None).unwrap();
-        let points: Vec<f64> = (0..4).map(|point| evenly(&axis, point, 4).as_number().unwrap()).collect();
+        let points: Vec<f64> =
+            (0..4).map(|point| evenly(&axis, point, 4).as_number().unwrap()).collect();
         assert_eq!((points[0], points[3]), (1e-3, 0.7));
         assert!((points[1] / points[0] - points[2] / points[1]).abs() < 1e-9);
     }
 
     #[test]
     fn a_range_of_two_floats_has_two_cells_whatever_the_points() {
-        let space = Space::new(vec![dimension("x", Distribution::float(1.0, 1.0f64.next_up(), Scale::Linear, None).unwrap(), &[])]).unwrap();
+        let space = Space::new(vec![dimension(
+            "x",
+            Distribution::float(1.0, 1.0f64.next_up(), Scale::Linear, None).unwrap(),
+            &[],
+        )])
+        .unwrap();
         assert_eq!(Lattice::new(&space, &Params::new(), 9).unwrap().cells(), 2);
     }
 }

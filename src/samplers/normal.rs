@@ -4,7 +4,7 @@ use std::f64::consts::{PI, SQRT_2};
 
 use rand::RngExt as _;
 
-use crate::seed::StreamRng;
+use crate::study::seed::StreamRng;
 
 /// `ln(sqrt(2 pi))`.
 pub(super) const LN_ROOT_TWO_PI: f64 = 0.918_938_533_204_672_8;
@@ -38,7 +38,8 @@ pub(super) fn log_mass(low: f64, high: f64) -> f64 {
 /// `ln Phi(z)` far on the left, by the asymptotic series.
 fn log_cdf_far(z: f64) -> f64 {
     let inverse = 1.0 / (z * z);
-    -0.5 * z * z - LN_ROOT_TWO_PI - (-z).ln() + (-inverse * (1.0 - 3.0 * inverse * (1.0 - 5.0 * inverse))).ln_1p()
+    -0.5 * z * z - LN_ROOT_TWO_PI - (-z).ln()
+        + (-inverse * (1.0 - 3.0 * inverse * (1.0 - 5.0 * inverse))).ln_1p()
 }
 
 /// `ln Phi(z)`.
@@ -93,14 +94,17 @@ pub(super) fn log_sum_exp(terms: &[f64]) -> f64 {
         return largest;
     }
     // Terms below e^-40 of the largest change nothing in 1,000 terms; `exp` is the cost of the whole estimator.
-    let sum: f64 = terms.iter().map(|term| if *term > largest - 40.0 { (term - largest).exp() } else { 0.0 }).sum();
+    let sum: f64 = terms
+        .iter()
+        .map(|term| if *term > largest - 40.0 { (term - largest).exp() } else { 0.0 })
+        .sum();
     largest + sum.ln()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seed::SeedTree;
+    use crate::study::seed::SeedTree;
 
     #[test]
     fn masses_agree_with_known_values_on_every_branch() {
@@ -115,7 +119,11 @@ mod tests {
             (-40.0, -35.0, -616.975_101_261_922_5),
         ];
         for (low, high, value) in known {
-            assert!((log_mass(low, high) - value).abs() < 1e-11 * f64::abs(value), "{low} {high}: {}", log_mass(low, high));
+            assert!(
+                (log_mass(low, high) - value).abs() < 1e-11 * f64::abs(value),
+                "{low} {high}: {}",
+                log_mass(low, high)
+            );
         }
         assert!((log_mass(-40.0, -35.0) - (log_cdf_far(-35.0))).abs() < 1e-12);
         assert!((log_cdf_far(-30.0) - cdf(-30.0).ln()).abs() < 1e-9);
@@ -134,7 +142,8 @@ mod tests {
     #[test]
     fn improvement_is_smooth_from_one_branch_to_the_next() {
         for edge in [-1.0, -25.0] {
-            let (left, right) = (log_expected_improvement(edge - 1e-9), log_expected_improvement(edge + 1e-9));
+            let (left, right) =
+                (log_expected_improvement(edge - 1e-9), log_expected_improvement(edge + 1e-9));
             assert!((left - right).abs() < 1e-5, "{edge}: {left} {right}");
         }
         assert!((log_expected_improvement(0.0) - (1.0 / (2.0 * PI).sqrt()).ln()).abs() < 1e-12);

@@ -6,8 +6,8 @@ use std::convert::Infallible;
 
 use self::directions::DIRECTIONS;
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError};
-use crate::params::Params;
-use crate::seed::{SeedTree, StreamRng};
+use crate::study::params::Params;
+use crate::study::seed::{SeedTree, StreamRng};
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "qmc",
@@ -38,7 +38,9 @@ impl Sampler for Qmc {
 
     fn suggest(&self, ask: &Ask<'_>, _: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let sequence = Sequence { seeds: ask.seeds };
-        let place = |name: &str| ask.space.dimensions().iter().position(|dimension| dimension.name == name).unwrap_or(0);
+        let place = |name: &str| {
+            ask.space.dimensions().iter().position(|dimension| dimension.name == name).unwrap_or(0)
+        };
         let point = ask.space.assemble(ask.fixed, |dimension, _| {
             let unit = sequence.unit(ask.number.0, place(&dimension.name));
             Ok::<_, Infallible>(dimension.distribution.from_unit(unit))

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use rand::RngExt as _;
 
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError};
-use crate::params::Params;
-use crate::seed::StreamRng;
+use crate::study::params::Params;
+use crate::study::seed::StreamRng;
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "random",
@@ -33,7 +33,9 @@ impl Sampler for Random {
 
 /// A point anywhere, with what is fixed.
 pub(super) fn point(ask: &Ask<'_>, rng: &mut StreamRng) -> Params {
-    let drawn = ask.space.assemble(ask.fixed, |dimension, _| Ok::<_, Infallible>(dimension.distribution.from_unit(rng.random())));
+    let drawn = ask.space.assemble(ask.fixed, |dimension, _| {
+        Ok::<_, Infallible>(dimension.distribution.from_unit(rng.random()))
+    });
     match drawn {
         Ok(params) => params,
         Err(impossible) => match impossible {},
@@ -43,13 +45,13 @@ pub(super) fn point(ask: &Ask<'_>, rng: &mut StreamRng) -> Params {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::History;
-    use crate::metric::Direction;
-    use crate::params::Value;
     use crate::samplers::conformance::dimension;
-    use crate::seed::SeedTree;
-    use crate::space::{Distribution, Scale, Space};
-    use crate::trial::TrialNumber;
+    use crate::study::history::History;
+    use crate::study::metric::Direction;
+    use crate::study::params::Value;
+    use crate::study::seed::SeedTree;
+    use crate::study::space::{Distribution, Scale, Space};
+    use crate::study::trial::TrialNumber;
 
     const DRAWS: u64 = 4000;
 
@@ -68,7 +70,12 @@ mod tests {
                 budget: None,
                 seeds: tree,
             };
-            Random.suggest(&ask, &mut tree.stream(&format!("sampler/{number}"))).unwrap().unwrap().remove("x").unwrap()
+            Random
+                .suggest(&ask, &mut tree.stream(&format!("sampler/{number}")))
+                .unwrap()
+                .unwrap()
+                .remove("x")
+                .unwrap()
         };
         (0..DRAWS).map(draw).collect()
     }
@@ -93,23 +100,41 @@ mod tests {
     #[test]
     fn is_uniform_on_a_linear_axis() {
         let values = draws(Distribution::float(-3.0, 7.0, Scale::Linear, None).unwrap());
-        assert!(chi_squared(&values, 10, |value| bin((value.as_number().unwrap() + 3.0) / 10.0)) < LIMIT_OF_TEN_BINS);
+        assert!(
+            chi_squared(&values, 10, |value| bin((value.as_number().unwrap() + 3.0) / 10.0))
+                < LIMIT_OF_TEN_BINS
+        );
     }
 
     #[test]
     fn is_uniform_in_the_logarithm_on_a_log_axis() {
         let values = draws(Distribution::float(1e-8, 1e2, Scale::Log, None).unwrap());
-        assert!(chi_squared(&values, 10, |value| bin((value.as_number().unwrap().log10() + 8.0) / 10.0)) < LIMIT_OF_TEN_BINS);
+        assert!(
+            chi_squared(
+                &values,
+                10,
+                |value| bin((value.as_number().unwrap().log10() + 8.0) / 10.0)
+            ) < LIMIT_OF_TEN_BINS
+        );
     }
 
     #[test]
     fn every_integer_step_and_choice_is_equally_likely() {
         let integers = draws(Distribution::int(5, 32, Scale::Linear, 3).unwrap());
-        assert!(chi_squared(&integers, 10, |value| (value.as_number().unwrap() as usize - 5) / 3) < LIMIT_OF_TEN_BINS);
+        assert!(
+            chi_squared(&integers, 10, |value| (value.as_number().unwrap() as usize - 5) / 3)
+                < LIMIT_OF_TEN_BINS
+        );
         let steps = draws(Distribution::float(0.0, 0.95, Scale::Linear, Some(0.1)).unwrap());
-        assert!(chi_squared(&steps, 10, |value| (value.as_number().unwrap() * 10.0).round() as usize) < LIMIT_OF_TEN_BINS);
+        assert!(
+            chi_squared(&steps, 10, |value| (value.as_number().unwrap() * 10.0).round() as usize)
+                < LIMIT_OF_TEN_BINS
+        );
         let choices = draws(Distribution::choice((0..10i64).map(Value::Int).collect()).unwrap());
-        assert!(chi_squared(&choices, 10, |value| value.as_number().unwrap() as usize) < LIMIT_OF_TEN_BINS);
+        assert!(
+            chi_squared(&choices, 10, |value| value.as_number().unwrap() as usize)
+                < LIMIT_OF_TEN_BINS
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The order of trials from best to worst in which samplers split them.
 
-use crate::history::History;
-use crate::metric::Score;
-use crate::trial::{Trial, TrialState};
+use crate::study::history::History;
+use crate::study::metric::Score;
+use crate::study::trial::{Trial, TrialState};
 
 /// Trials from best to worst, ready to be told by rank.
 pub(super) struct Ranking<'a> {
@@ -18,10 +18,12 @@ impl<'a> Ranking<'a> {
     /// Complete trials by value (NaN last); then pruned ones and those that a pruner paused, those that got furthest first and of these
     /// the best last report; then complete ones that break limits, by how much (Optuna's order); then the failed; then all that have no answer yet. Ties by number.
     pub fn new(history: History<'a>) -> Self {
-        let mut keyed: Vec<(Place, &Trial)> = history.trials().iter().map(|trial| (Place::of(&history, trial), trial)).collect();
+        let mut keyed: Vec<(Place, &Trial)> =
+            history.trials().iter().map(|trial| (Place::of(&history, trial), trial)).collect();
         keyed.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.number.cmp(&b.1.number)));
         let informed = keyed.iter().take_while(|(place, _)| place.is_informed()).count() as u64;
-        let answered = keyed.iter().take_while(|(place, _)| place.class <= Class::Failed).count() as u64;
+        let answered =
+            keyed.iter().take_while(|(place, _)| place.class <= Class::Failed).count() as u64;
         Ranking { trials: keyed.into_iter().map(|(_, trial)| trial).collect(), informed, answered }
     }
 }
@@ -51,11 +53,23 @@ impl Place {
         match trial.state {
             TrialState::Complete if trial.violation.is_some() => {
                 let violation = trial.violation.unwrap_or(0.0).max(0.0);
-                Place { class: Class::Infeasible, short_by: violation.to_bits(), score: history.score(trial.value.unwrap_or(f64::NAN)) }
+                Place {
+                    class: Class::Infeasible,
+                    short_by: violation.to_bits(),
+                    score: history.score(trial.value.unwrap_or(f64::NAN)),
+                }
             }
-            TrialState::Complete => Place { class: Class::Complete, short_by: 0, score: history.final_score(trial).unwrap_or(worst) },
+            TrialState::Complete => Place {
+                class: Class::Complete,
+                short_by: 0,
+                score: history.final_score(trial).unwrap_or(worst),
+            },
             _ if trial.rests() => match trial.last() {
-                Some((step, value)) => Place { class: Class::Pruned, short_by: u64::MAX - step, score: history.score(value) },
+                Some((step, value)) => Place {
+                    class: Class::Pruned,
+                    short_by: u64::MAX - step,
+                    score: history.score(value),
+                },
                 None => Place { class: Class::Pruned, short_by: u64::MAX, score: worst },
             },
             TrialState::Failed => Place { class: Class::Failed, short_by: 0, score: worst },
@@ -72,9 +86,9 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Direction;
-    use crate::params::Params;
     use crate::samplers::conformance::trial_of;
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
 
     #[test]
     fn ranking_puts_complete_before_pruned_before_failed_before_unanswered() {
@@ -104,7 +118,10 @@ mod tests {
 
     #[test]
     fn a_trial_that_was_paused_at_a_rung_ranks_as_a_pruned_one() {
-        let resting = |number, state, curve: &[(u64, f64)]| Trial { curve: curve.to_vec(), ..trial_of(number, Params::new(), state, None) };
+        let resting = |number, state, curve: &[(u64, f64)]| Trial {
+            curve: curve.to_vec(),
+            ..trial_of(number, Params::new(), state, None)
+        };
         let trials = [
             resting(0, TrialState::Paused, &[]),
             resting(1, TrialState::Pruned, &[(1, 0.4)]),

@@ -6,10 +6,10 @@ use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
 use super::{Ask, guess};
-use crate::params::Params;
-use crate::seed::StreamRng;
-use crate::space::{Dimension, Space};
-use crate::trial::TrialNumber;
+use crate::study::params::Params;
+use crate::study::seed::StreamRng;
+use crate::study::space::{Dimension, Space};
+use crate::study::trial::TrialNumber;
 
 /// The point of a start-up trial, by a design of `startup` trials.
 pub(super) fn point(ask: &Ask<'_>, startup: u64, rng: &mut StreamRng) -> Params {
@@ -27,7 +27,8 @@ pub(super) fn point(ask: &Ask<'_>, startup: u64, rng: &mut StreamRng) -> Params 
 
 /// How many trials a start takes: few where earlier studies already say something.
 pub(super) fn trials(ask: &Ask<'_>, startup: u64) -> u64 {
-    let from_earlier = FROM_EARLIER as u64 + u64::from(ask.space.dimensions().iter().any(|dimension| dimension.prior.is_some()));
+    let from_earlier = FROM_EARLIER as u64
+        + u64::from(ask.space.dimensions().iter().any(|dimension| dimension.prior.is_some()));
     if (ask.earlier.len() as u64) < startup { startup } else { startup.min(from_earlier) }
 }
 
@@ -44,7 +45,10 @@ fn given(ask: &Ask<'_>) -> Params {
     let place = ask.number.0.checked_sub(u64::from(!guess.is_empty()));
     let suggested = match place {
         None => guess,
-        Some(place) => earlier_best(ask).into_iter().nth(usize::try_from(place).unwrap_or(usize::MAX)).unwrap_or_default(),
+        Some(place) => earlier_best(ask)
+            .into_iter()
+            .nth(usize::try_from(place).unwrap_or(usize::MAX))
+            .unwrap_or_default(),
     };
     for (name, value) in suggested.iter() {
         given.insert(name, value.clone());
@@ -53,7 +57,7 @@ fn given(ask: &Ask<'_>) -> Params {
 }
 
 fn earlier_best(ask: &Ask<'_>) -> Vec<Params> {
-    let mut ranked: Vec<&crate::study::Earlier> = ask.earlier.iter().collect();
+    let mut ranked: Vec<&crate::study::spec::Earlier> = ask.earlier.iter().collect();
     ranked.sort_by(|a, b| a.rank.total_cmp(&b.rank));
     let mut best: Vec<Params> = Vec::new();
     for earlier in ranked {
@@ -67,7 +71,10 @@ fn earlier_best(ask: &Ask<'_>) -> Vec<Params> {
 /// Whether free draws hardly ever repeat a point. Where they do, whoever asks again for a point that was not tried yet
 /// must not be sent to the same part of every axis each time.
 pub(super) fn is_wide(space: &Space) -> bool {
-    space.dimensions().iter().any(|dimension| dimension.distribution.cardinality().is_none_or(|count| count > 1000))
+    space
+        .dimensions()
+        .iter()
+        .any(|dimension| dimension.distribution.cardinality().is_none_or(|count| count > 1000))
 }
 
 /// A start-up draw in `[0, 1)`: the trials 0 to `startup - 1` fall into different ones of `startup` equal parts of each
@@ -88,12 +95,20 @@ pub(super) fn unit(dimension: &Dimension, ask: &Ask<'_>, startup: u64, rng: &mut
     }
 }
 
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part's index, clamped")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a part's index, clamped"
+)]
 fn part(dimension: &Dimension, first: &Params, number: u64, startup: u64) -> u64 {
-    let key = blake3::hash(format!("start-up of {}: {}", dimension.name, first.fingerprint()).as_bytes());
+    let key =
+        blake3::hash(format!("start-up of {}: {}", dimension.name, first.fingerprint()).as_bytes());
     let mut parts: Vec<u64> = (0..startup).collect();
     parts.shuffle(&mut StreamRng::from_seed(*key.as_bytes()));
-    if let Some(unit) = first.get(&dimension.name).and_then(|value| dimension.distribution.to_unit(value)) {
+    if let Some(unit) =
+        first.get(&dimension.name).and_then(|value| dimension.distribution.to_unit(value))
+    {
         let taken = ((unit * startup as f64) as u64).min(startup - 1);
         parts.retain(|part| *part != taken);
         return parts[number as usize - 1];

@@ -13,11 +13,39 @@ use self::rules::{GoodWeights, Rules, weights_by_age};
 use super::cube::{Cube, Point};
 use super::guess::Guess;
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError, start};
-use crate::params::Params;
-use crate::policy::{OptionKind, OptionSpec};
-use crate::seed::StreamRng;
-use crate::study::PolicySpec;
-use crate::trial::TrialNumber;
+use crate::study::params::Params;
+use crate::study::registry::{OptionKind, OptionSpec};
+use crate::study::seed::StreamRng;
+use crate::study::spec::PolicySpec;
+use crate::study::trial::TrialNumber;
+
+pub(super) const STARTUP_TRIALS: OptionSpec = OptionSpec {
+    name: "n_startup_trials",
+    kind: OptionKind::Int { min: 0, max: 10_000 },
+    default: "10",
+    summary: "random trials (a Latin hypercube) before the density estimators take over",
+};
+
+pub(super) const EI_CANDIDATES: OptionSpec = OptionSpec {
+    name: "n_ei_candidates",
+    kind: OptionKind::Int { min: 1, max: 10_000 },
+    default: "24",
+    summary: "draws from the good trials' density of which the most promising is taken",
+};
+
+pub(super) const GAMMA: OptionSpec = OptionSpec {
+    name: "gamma",
+    kind: OptionKind::Float { min: 0.0, max: 1.0 },
+    default: "0.1",
+    summary: "share of trials that count as good",
+};
+
+pub(super) const GAMMA_CAP: OptionSpec = OptionSpec {
+    name: "gamma_cap",
+    kind: OptionKind::Int { min: 1, max: 1_000_000 },
+    default: "25",
+    summary: "most trials that count as good",
+};
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "tpe",
@@ -26,20 +54,10 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     // 3: every fourth trial is drawn by Optuna's rules unless they or ours are asked for.
     version: 3,
     options: &[
-        OptionSpec {
-            name: "n_startup_trials",
-            kind: OptionKind::Int { min: 0, max: 10_000 },
-            default: "10",
-            summary: "trials drawn at random (one in each of so many equal parts of every axis) before the estimators take over",
-        },
-        OptionSpec {
-            name: "n_ei_candidates",
-            kind: OptionKind::Int { min: 1, max: 10_000 },
-            default: "24",
-            summary: "draws from the good trials' density of which the most promising is taken",
-        },
-        OptionSpec { name: "gamma", kind: OptionKind::Float { min: 0.0, max: 1.0 }, default: "0.1", summary: "share of trials that count as good" },
-        OptionSpec { name: "gamma_cap", kind: OptionKind::Int { min: 1, max: 1_000_000 }, default: "25", summary: "most trials that count as good" },
+        STARTUP_TRIALS,
+        EI_CANDIDATES,
+        GAMMA,
+        GAMMA_CAP,
         OptionSpec {
             name: "rules",
             kind: OptionKind::Word(&["mixed", "own", "optuna"]),
@@ -73,12 +91,12 @@ pub struct Tpe {
 impl Tpe {
     /// From checked options.
     pub fn new(spec: &PolicySpec) -> Self {
-        let count = |key, default| usize::try_from(spec.count(key, default)).unwrap_or(usize::MAX);
+        let count = |option: OptionSpec| usize::try_from(option.count(spec)).unwrap_or(usize::MAX);
         Tpe {
-            startup_trials: spec.count("n_startup_trials", 10),
-            candidates: count("n_ei_candidates", 24),
-            good_share: spec.float("gamma", 0.1),
-            good_most: count("gamma_cap", 25),
+            startup_trials: STARTUP_TRIALS.count(spec),
+            candidates: count(EI_CANDIDATES),
+            good_share: GAMMA.float(spec),
+            good_most: count(GAMMA_CAP),
             rules: match spec.word("rules", "mixed") {
                 "own" => &[Rules::OWN],
                 "optuna" => &[Rules::OPTUNA],
@@ -99,7 +117,10 @@ impl Tpe {
         let mut ranked = past.ranked();
         let trials = ranked.len();
         let mut good: Vec<usize> = ranked.by_ref().take(self.good(past.informed())).collect();
-        let threshold = ranked.next().and_then(|best| ask.history.final_score(&ask.history.trials()[best])).map(crate::metric::Score::loss);
+        let threshold = ranked
+            .next()
+            .and_then(|best| ask.history.final_score(&ask.history.trials()[best]))
+            .map(crate::study::metric::Score::loss);
         good.sort_unstable();
         let mut left = good.iter().copied().peekable();
         let bad = (0..trials).filter(|trial| left.next_if_eq(trial).is_none()).collect();
@@ -107,7 +128,12 @@ impl Tpe {
     }
 
     /// How many of `informed` trials count as good.
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a number of trials")]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a number of trials"
+    )]
     fn good(&self, informed: usize) -> usize {
         ((informed as f64 * self.good_share).ceil() as usize).min(self.good_most).min(informed)
     }
@@ -117,7 +143,11 @@ impl Tpe {
         if rules.good == GoodWeights::Uniform {
             return by_age;
         }
-        let loss = |trial: &usize| ask.history.final_score(&ask.history.trials()[*trial]).map_or(f64::NAN, |score| score.loss());
+        let loss = |trial: &usize| {
+            ask.history
+                .final_score(&ask.history.trials()[*trial])
+                .map_or(f64::NAN, |score| score.loss())
+        };
         let losses: Vec<f64> = split.good.iter().map(loss).collect();
         improvements(&losses, split.threshold).unwrap_or(by_age)
     }
@@ -125,11 +155,13 @@ impl Tpe {
     fn learned(&self, past: &mut Past, ask: &Ask<'_>, rng: &mut StreamRng) -> Params {
         let split = self.split(past, ask);
         let rules = self.rules(ask.number);
-        let extras = Extras::new(&past.cube, ask, self.good_share, split.good.len() + split.bad.len());
+        let extras =
+            Extras::new(&past.cube, ask, self.good_share, split.good.len() + split.bad.len());
         let slots = split.slots(past, ask);
         let past = &*past;
         let cube = &past.cube;
-        let densities = Densities::new(past, &slots, Self::good_weights(rules, &split, ask), rules, &extras);
+        let densities =
+            Densities::new(past, &slots, Self::good_weights(rules, &split, ask), rules, &extras);
         let fixed = cube.fixed(ask.fixed);
         let mut terms = Vec::new();
         let mut best: Option<(f64, Point)> = None;
@@ -161,7 +193,10 @@ struct Split {
 
 impl Split {
     fn slots(&self, past: &mut Past, ask: &Ask<'_>) -> Slots {
-        Slots { good: past.locate(&self.good, ask.history), bad: past.locate(&self.bad, ask.history) }
+        Slots {
+            good: past.locate(&self.good, ask.history),
+            bad: past.locate(&self.bad, ask.history),
+        }
     }
 }
 
@@ -187,10 +222,19 @@ impl Extras {
     #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
     fn new(cube: &Cube, ask: &Ask<'_>, good_share: f64, trials: usize) -> Self {
         let encode = |is_good: bool| {
-            ask.earlier.iter().filter(|earlier| (earlier.rank < good_share) == is_good).map(|earlier| cube.encode(&earlier.params)).collect()
+            ask.earlier
+                .iter()
+                .filter(|earlier| (earlier.rank < good_share) == is_good)
+                .map(|earlier| cube.encode(&earlier.params))
+                .collect()
         };
         // Worth as much as the study's own at first, and a third of it after forty.
-        Extras { good: encode(true), bad: encode(false), weight: 20.0 / (20.0 + trials as f64), guess: Guess::new(cube, ask.space) }
+        Extras {
+            good: encode(true),
+            bad: encode(false),
+            weight: 20.0 / (20.0 + trials as f64),
+            guess: Guess::new(cube, ask.space),
+        }
     }
 }
 
@@ -201,17 +245,36 @@ struct Densities<'a> {
 }
 
 impl<'a> Densities<'a> {
-    fn new(past: &'a Past, slots: &Slots, good_weights: Vec<f64>, rules: &Rules, extras: &Extras) -> Self {
+    fn new(
+        past: &'a Past,
+        slots: &Slots,
+        good_weights: Vec<f64>,
+        rules: &Rules,
+        extras: &Extras,
+    ) -> Self {
         let kernel_of = past.kernel_of(&slots.bad);
-        let bad_weights = [weights_by_age(slots.bad.len()), vec![extras.weight; extras.bad.len()]].concat();
+        let bad_weights =
+            [weights_by_age(slots.bad.len()), vec![extras.weight; extras.bad.len()]].concat();
         let bad = slices(&extras.bad);
-        let bad = Mixture::new(&past.cube, |axis| past.many_kernels(axis, &slots.bad, &kernel_of, &bad), bad_weights, rules, false);
+        let bad = Mixture::new(
+            &past.cube,
+            |axis| past.many_kernels(axis, &slots.bad, &kernel_of, &bad),
+            bad_weights,
+            rules,
+            false,
+        );
 
         let mut good_weights = [good_weights, vec![extras.weight; extras.good.len()]].concat();
         let mut good = slices(&extras.good);
         good.extend(extras.guess.as_ref().map(|guess| guess.place.as_slice()));
         good_weights.extend(extras.guess.as_ref().map(|_| 1.0));
-        let good = Mixture::new(&past.cube, |axis| past.kernels(axis, &slots.good, &good), good_weights, rules, extras.guess.is_some());
+        let good = Mixture::new(
+            &past.cube,
+            |axis| past.kernels(axis, &slots.good, &good),
+            good_weights,
+            rules,
+            extras.guess.is_some(),
+        );
         Densities { good, bad }
     }
 
@@ -228,11 +291,16 @@ fn slices(points: &[Point]) -> Vec<&[f64]> {
 /// How far each loss lies below the threshold, 1 in the mean; nothing if that says nothing.
 #[expect(clippy::cast_precision_loss, reason = "numbers of trials")]
 fn improvements(losses: &[f64], threshold: Option<f64>) -> Option<Vec<f64>> {
-    let worst = losses.iter().copied().filter(|loss| loss.is_finite()).fold(f64::NEG_INFINITY, f64::max);
+    let worst =
+        losses.iter().copied().filter(|loss| loss.is_finite()).fold(f64::NEG_INFINITY, f64::max);
     let threshold = threshold.filter(|threshold| threshold.is_finite()).unwrap_or(worst);
-    let gains: Vec<f64> = losses.iter().map(|loss| if loss.is_finite() { (threshold - loss).max(0.0) } else { 0.0 }).collect();
+    let gains: Vec<f64> = losses
+        .iter()
+        .map(|loss| if loss.is_finite() { (threshold - loss).max(0.0) } else { 0.0 })
+        .collect();
     let total: f64 = gains.iter().sum();
-    (total.is_finite() && total > 0.0).then(|| gains.iter().map(|gain| gain * gains.len() as f64 / total).collect())
+    (total.is_finite() && total > 0.0)
+        .then(|| gains.iter().map(|gain| gain * gains.len() as f64 / total).collect())
 }
 
 /// The newest of `trials` (oldest first), and an even selection of the others.
@@ -253,7 +321,11 @@ impl Sampler for Tpe {
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let mut past = Past::after(self.past.take(), ask.space, ask.history);
         let is_informed = past.informed() as u64 >= start::trials(ask, self.startup_trials).max(1);
-        let point = if is_informed { self.learned(&mut past, ask, rng) } else { start::point(ask, self.startup_trials, rng) };
+        let point = if is_informed {
+            self.learned(&mut past, ask, rng)
+        } else {
+            start::point(ask, self.startup_trials, rng)
+        };
         self.past.replace(Some(past));
         Ok(Some(point))
     }

@@ -3,12 +3,12 @@
 use rand::RngExt as _;
 
 use super::ranking::Ranking;
+use super::tpe::{EI_CANDIDATES, GAMMA, GAMMA_CAP, STARTUP_TRIALS};
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError, start};
-use crate::params::{Params, Value};
-use crate::policy::{OptionKind, OptionSpec};
-use crate::seed::StreamRng;
-use crate::space::{Dimension, Distribution};
-use crate::study::PolicySpec;
+use crate::study::params::{Params, Value};
+use crate::study::seed::StreamRng;
+use crate::study::space::{Dimension, Distribution};
+use crate::study::spec::PolicySpec;
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "tpe-independent",
@@ -16,22 +16,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     summary: "learns where good values of each parameter lie, one parameter at a time (TPE)",
     // 2: trials that a pruner paused count with what they reported.
     version: 2,
-    options: &[
-        OptionSpec {
-            name: "n_startup_trials",
-            kind: OptionKind::Int { min: 0, max: 10_000 },
-            default: "10",
-            summary: "trials drawn at random (one in each of so many equal parts of every axis) before the estimators take over",
-        },
-        OptionSpec {
-            name: "n_ei_candidates",
-            kind: OptionKind::Int { min: 1, max: 10_000 },
-            default: "24",
-            summary: "draws from the good trials' density of which the most promising is taken",
-        },
-        OptionSpec { name: "gamma", kind: OptionKind::Float { min: 0.0, max: 1.0 }, default: "0.1", summary: "share of trials that count as good" },
-        OptionSpec { name: "gamma_cap", kind: OptionKind::Int { min: 1, max: 1_000_000 }, default: "25", summary: "most trials that count as good" },
-    ],
+    options: &[STARTUP_TRIALS, EI_CANDIDATES, GAMMA, GAMMA_CAP],
     build: |spec, _| Ok(Box::new(TpeIndependent::new(spec))),
 };
 
@@ -53,14 +38,19 @@ impl TpeIndependent {
     /// From checked options.
     pub fn new(spec: &PolicySpec) -> Self {
         TpeIndependent {
-            startup_trials: spec.count("n_startup_trials", 10),
-            candidates: usize::try_from(spec.count("n_ei_candidates", 24)).unwrap_or(24),
-            good_share: spec.float("gamma", 0.1),
-            good_most: spec.count("gamma_cap", 25),
+            startup_trials: STARTUP_TRIALS.count(spec),
+            candidates: usize::try_from(EI_CANDIDATES.count(spec)).unwrap_or(usize::MAX),
+            good_share: GAMMA.float(spec),
+            good_most: GAMMA_CAP.count(spec),
         }
     }
 
-    fn learned(&self, dimension: &Dimension, ranking: &Ranking<'_>, rng: &mut StreamRng) -> Result<Value, SamplerError> {
+    fn learned(
+        &self,
+        dimension: &Dimension,
+        ranking: &Ranking<'_>,
+        rng: &mut StreamRng,
+    ) -> Result<Value, SamplerError> {
         let axis = Axis::new(&dimension.distribution);
         let mut optimizer = axis.optimizer(self, ranking, dimension)?;
         let draw = optimizer.ask(rng).map_err(internal)?;
@@ -68,7 +58,12 @@ impl TpeIndependent {
     }
 
     /// How many of `informed` trials count as good.
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a number of trials")]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a number of trials"
+    )]
     fn good(&self, informed: u64) -> u64 {
         ((informed as f64 * self.good_share).ceil() as u64).min(self.good_most)
     }
@@ -88,7 +83,11 @@ impl Sampler for TpeIndependent {
                 return Ok(only);
             }
             if starting {
-                let unit = if stratified { start::unit(dimension, ask, self.startup_trials, rng) } else { rng.random() };
+                let unit = if stratified {
+                    start::unit(dimension, ask, self.startup_trials, rng)
+                } else {
+                    rng.random()
+                };
                 return Ok(dimension.distribution.from_unit(unit));
             }
             self.learned(dimension, &ranking, rng)
@@ -123,28 +122,47 @@ impl<'a> Axis<'a> {
 
     fn position(&self, value: &Value) -> Option<f64> {
         match self {
-            Axis::Number(distribution) => distribution.to_unit(value).map(|unit| unit.clamp(0.0, 1.0f64.next_down())),
+            Axis::Number(distribution) => {
+                distribution.to_unit(value).map(|unit| unit.clamp(0.0, 1.0f64.next_down()))
+            }
             #[expect(clippy::cast_precision_loss, reason = "an index of a list")]
-            Axis::Choice(choices) => choices.iter().position(|choice| choice.same(value)).map(|index| index as f64),
+            Axis::Choice(choices) => {
+                choices.iter().position(|choice| choice.same(value)).map(|index| index as f64)
+            }
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index of a list, clamped")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an index of a list, clamped"
+    )]
     fn value(&self, position: f64) -> Value {
         match self {
             Axis::Number(distribution) => distribution.from_unit(position),
-            Axis::Choice(choices) => choices[(position.max(0.0) as usize).min(choices.len() - 1)].clone(),
+            Axis::Choice(choices) => {
+                choices[(position.max(0.0) as usize).min(choices.len() - 1)].clone()
+            }
         }
     }
 
     /// An optimiser that was told the trials in which `dimension` was active, by their rank.
     #[expect(clippy::cast_precision_loss, reason = "ranks of trials")]
-    fn optimizer(&self, sampler: &TpeIndependent, ranking: &Ranking<'_>, dimension: &Dimension) -> Result<tpe::TpeOptimizer, SamplerError> {
+    fn optimizer(
+        &self,
+        sampler: &TpeIndependent,
+        ranking: &Ranking<'_>,
+        dimension: &Dimension,
+    ) -> Result<tpe::TpeOptimizer, SamplerError> {
         let mut values = Vec::with_capacity(ranking.trials.len());
         let (mut informed, mut answered) = (0, 0);
         for (rank, trial) in (0u64..).zip(&ranking.trials) {
             // A value outside the range (the study's space has changed since) says nothing that the estimator can hold.
-            if let Some(value) = trial.params.get(&dimension.name).filter(|value| dimension.distribution.contains(value)) {
+            if let Some(value) = trial
+                .params
+                .get(&dimension.name)
+                .filter(|value| dimension.distribution.contains(value))
+            {
                 values.push(value);
                 informed += u64::from(rank < ranking.informed);
                 answered += usize::from(rank < ranking.answered);
@@ -152,15 +170,22 @@ impl<'a> Axis<'a> {
         }
         let good = sampler.good(informed);
         thin(&mut values, usize::try_from(good).unwrap_or(answered)..answered);
-        let positions: Vec<f64> = values.into_iter().filter_map(|value| self.position(value)).collect();
+        let positions: Vec<f64> =
+            values.into_iter().filter_map(|value| self.position(value)).collect();
         // The crate takes the best ceil(gamma n); half a trial less makes that exact in spite of rounding.
         let gamma = if good == 0 { 0.0 } else { (good as f64 - 0.5) / positions.len() as f64 };
         let (estimator, range) = match self {
             Axis::Number(_) => (tpe::parzen_estimator(), tpe::range(0.0, 1.0)),
-            Axis::Choice(choices) => (tpe::histogram_estimator(), tpe::categorical_range(choices.len())),
+            Axis::Choice(choices) => {
+                (tpe::histogram_estimator(), tpe::categorical_range(choices.len()))
+            }
         };
         let mut builder = tpe::TpeOptimizerBuilder::new();
-        let mut optimizer = builder.gamma(gamma).candidates(sampler.candidates).build(estimator, range.map_err(internal)?).map_err(internal)?;
+        let mut optimizer = builder
+            .gamma(gamma)
+            .candidates(sampler.candidates)
+            .build(estimator, range.map_err(internal)?)
+            .map_err(internal)?;
         for (rank, position) in positions.into_iter().enumerate() {
             optimizer.tell(position, rank as f64).map_err(internal)?;
         }
@@ -177,20 +202,21 @@ fn thin<T: Copy>(values: &mut Vec<T>, bad: std::ops::Range<usize>) {
     if bad.len() <= MOST_BAD {
         return;
     }
-    let selection: Vec<T> = (0..MOST_BAD).map(|index| values[bad.start + index * bad.len() / MOST_BAD]).collect();
+    let selection: Vec<T> =
+        (0..MOST_BAD).map(|index| values[bad.start + index * bad.len() / MOST_BAD]).collect();
     values.splice(bad, selection);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::History;
-    use crate::metric::Direction;
     use crate::samplers::conformance::{dimension, trial_of};
     use crate::samplers::random::Random;
-    use crate::seed::SeedTree;
-    use crate::space::{Scale, Space};
-    use crate::trial::{Trial, TrialNumber, TrialState};
+    use crate::study::history::History;
+    use crate::study::metric::Direction;
+    use crate::study::seed::SeedTree;
+    use crate::study::space::{Scale, Space};
+    use crate::study::trial::{Trial, TrialNumber, TrialState};
 
     fn defaults() -> TpeIndependent {
         TpeIndependent::new(&ENTRY.defaults())
@@ -209,7 +235,10 @@ mod tests {
             budget: None,
             seeds: SeedTree::new(seed),
         };
-        sampler.suggest(&ask, &mut SeedTree::new(seed).stream(&format!("sampler/{number}"))).unwrap().unwrap()
+        sampler
+            .suggest(&ask, &mut SeedTree::new(seed).stream(&format!("sampler/{number}")))
+            .unwrap()
+            .unwrap()
     }
 
     fn problem() -> Space {
@@ -217,7 +246,17 @@ mod tests {
             dimension("rate", Distribution::float(1e-6, 1.0, Scale::Log, None).unwrap(), &[]),
             dimension("x", Distribution::float(-5.0, 5.0, Scale::Linear, None).unwrap(), &[]),
             dimension("layers", Distribution::int(1, 12, Scale::Linear, 1).unwrap(), &[]),
-            dimension("optim", Distribution::choice(vec!["sgd".into(), "adamw".into(), "lion".into(), "adagrad".into()]).unwrap(), &[]),
+            dimension(
+                "optim",
+                Distribution::choice(vec![
+                    "sgd".into(),
+                    "adamw".into(),
+                    "lion".into(),
+                    "adagrad".into(),
+                ])
+                .unwrap(),
+                &[],
+            ),
         ])
         .unwrap()
     }
@@ -247,7 +286,9 @@ mod tests {
 
     #[test]
     fn beats_random_search_within_sixty_trials_on_nearly_every_seed() {
-        let results: Vec<(f64, f64)> = (0..10).map(|seed| (best_of(&defaults(), 60, seed), best_of(&Random, 60, seed))).collect();
+        let results: Vec<(f64, f64)> = (0..10)
+            .map(|seed| (best_of(&defaults(), 60, seed), best_of(&Random, 60, seed)))
+            .collect();
         let wins = results.iter().filter(|(tpe, random)| tpe < random).count();
         assert!(wins >= 8, "{wins} of 10: {results:?}");
     }
@@ -282,7 +323,10 @@ mod tests {
                 let point = ask(&defaults(), &space, &trials, seed);
                 trials.push(trial_of(number, point, TrialState::Running, None));
             }
-            let mut parts: Vec<u64> = trials.iter().map(|trial| ((number(&trial.params, "x") + 5.0) / 10.0 * 10.0) as u64).collect();
+            let mut parts: Vec<u64> = trials
+                .iter()
+                .map(|trial| ((number(&trial.params, "x") + 5.0) / 10.0 * 10.0) as u64)
+                .collect();
             parts.sort_unstable();
             assert_eq!(parts, (0..10).collect::<Vec<_>>());
         }
@@ -314,7 +358,10 @@ mod tests {
 
     #[test]
     fn the_good_are_a_tenth_and_at_most_twenty_five() {
-        let good: Vec<u64> = [0, 1, 10, 11, 100, 250, 251, 1000].into_iter().map(|informed| defaults().good(informed)).collect();
+        let good: Vec<u64> = [0, 1, 10, 11, 100, 250, 251, 1000]
+            .into_iter()
+            .map(|informed| defaults().good(informed))
+            .collect();
         assert_eq!(good, [0, 1, 1, 2, 10, 25, 25, 25]);
     }
 
@@ -322,7 +369,10 @@ mod tests {
     fn a_parameter_with_one_value_takes_no_draw() {
         let alone = problem();
         let mut with_constant = alone.dimensions().to_vec();
-        with_constant.insert(0, dimension("constant", Distribution::int(3, 3, Scale::Linear, 1).unwrap(), &[]));
+        with_constant.insert(
+            0,
+            dimension("constant", Distribution::int(3, 3, Scale::Linear, 1).unwrap(), &[]),
+        );
         let with_constant = Space::new(with_constant).unwrap();
         let mut point = ask(&defaults(), &with_constant, &[], 0);
         assert_eq!(point.remove("constant"), Some(Value::Int(3)));

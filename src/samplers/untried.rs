@@ -4,8 +4,8 @@ use rand::RngExt as _;
 
 use super::Ask;
 use super::lattice::Lattice;
-use crate::params::Params;
-use crate::seed::StreamRng;
+use crate::study::params::Params;
+use crate::study::seed::StreamRng;
 
 /// Cells looked at by chance, and one after the other.
 const BY_CHANCE: u64 = 1_000;
@@ -13,7 +13,11 @@ const IN_A_ROW: u64 = 200_000;
 
 /// A point of a finite space that `is_new` and keeps the constraints: by chance where many are left, else the next one from a
 /// place drawn by chance. `None`: none was found, in a space of up to 200,000 points because there is none.
-pub fn untried(ask: &Ask<'_>, is_new: impl Fn(&Params) -> bool, rng: &mut StreamRng) -> Option<Params> {
+pub fn untried(
+    ask: &Ask<'_>,
+    is_new: impl Fn(&Params) -> bool,
+    rng: &mut StreamRng,
+) -> Option<Params> {
     ask.space.cardinality()?;
     let lattice = Lattice::new(ask.space, ask.fixed, 1)?;
     let cells = lattice.cells();

@@ -16,7 +16,8 @@ pub type Opener = Box<dyn FnMut() -> Box<dyn Storage>>;
 
 type Case = fn(&mut Opener) -> Result<(), StorageError>;
 
-const SUITES: &[&[(&str, Case)]] = &[leases::CASES, records::CASES, listing::CASES, queries::CASES, folding::CASES];
+const SUITES: &[&[(&str, Case)]] =
+    &[leases::CASES, records::CASES, listing::CASES, queries::CASES, folding::CASES];
 
 /// Runs every case, each on a fresh, empty store from `fresh`.
 ///

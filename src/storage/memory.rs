@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{
-    Attempt, Curve, HeldLease, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredRequest, StoredRunner, StoredStudy,
-    StudyId, StudySummary, Takeover, check_creations,
+    Attempt, Curve, HeldLease, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError,
+    StorageReader, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary, Takeover,
+    check_creations,
 };
-use crate::checkpoint::Checkpoint;
-use crate::event::{Answer, Event, Request, Seq};
-use crate::forecast::Used;
-use crate::query::{Filter, Place, TrialQuery};
-use crate::study::StudySpec;
-use crate::time::Timestamp;
-use crate::trial::{Trial, TrialNumber};
-use crate::view::StudyView;
+use crate::study::checkpoint::Checkpoint;
+use crate::study::event::{Answer, Event, Request, Seq};
+use crate::study::query::{Filter, Place, TrialQuery};
+use crate::study::spec::StudySpec;
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Trial, TrialNumber};
+use crate::study::usage::Used;
 
 /// A handle on a store in memory: clones of it see and change the same data.
 #[derive(Clone, Debug, Default)]
@@ -105,7 +106,9 @@ impl Data {
 
     fn serve(&mut self, study: StudyId, id: i64, answer: &Answer) {
         let request = index_of(StudyId(id)).and_then(|index| self.requests.get_mut(index));
-        if let Some(request) = request.filter(|request| request.study == study && request.answer.is_none()) {
+        if let Some(request) =
+            request.filter(|request| request.study == study && request.answer.is_none())
+        {
             request.answer = Some(answer.clone());
         }
     }
@@ -116,7 +119,9 @@ fn index_of(id: StudyId) -> Option<usize> {
 }
 
 fn id_of(index: usize) -> StudyId {
-    StudyId(i64::try_from(index).expect("a vector in memory has fewer entries than an i64 counts") + 1)
+    StudyId(
+        i64::try_from(index).expect("a vector in memory has fewer entries than an i64 counts") + 1,
+    )
 }
 
 impl StudyData {
@@ -125,7 +130,7 @@ impl StudyData {
             id,
             spec: self.spec.clone(),
             counts: self.view.counts,
-            best: self.view.best().and_then(|trial| Some((trial.number, self.view.best_value()?))),
+            best: self.view.leader(),
             race: self.view.race.clone(),
             race_counts: self.view.race_counts,
             finished: self.view.finished.clone(),
@@ -156,7 +161,8 @@ impl StudyData {
 
     fn numbers(&self, query: &TrialQuery) -> Vec<TrialNumber> {
         let passing = self.view.trials.iter().filter(|trial| query.filter.matches(trial));
-        let mut places: Vec<Place> = passing.map(|trial| query.sort.place(self.view.direction(), trial)).collect();
+        let mut places: Vec<Place> =
+            passing.map(|trial| query.sort.place(self.view.direction(), trial)).collect();
         places.sort_by(|mine, theirs| mine.compare(theirs, query.reverse));
         let offset = usize::try_from(query.offset).unwrap_or(usize::MAX);
         let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
@@ -173,7 +179,9 @@ pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber
             Event::RunnerStarted { .. } => runner = Some(*seq),
             Event::TrialCreated { .. } => trials += 1,
             // As in the fold, nothing happens to a trial before it is created.
-            _ if event.trial().is_some_and(|number| number.0 < trials) => apply_to_attempts(&mut attempts, *at, runner, event),
+            _ if event.trial().is_some_and(|number| number.0 < trials) => {
+                apply_to_attempts(&mut attempts, *at, runner, event)
+            }
             _ => {}
         }
     }
@@ -197,8 +205,12 @@ pub fn runners_of(journal: &[(Seq, Timestamp, Event)]) -> Vec<StoredRunner> {
                 lineage: None,
             }),
             (Event::SlotsChanged { slots }, Some(runner)) => runner.slots.clone_from(slots),
-            (Event::RunnerDescribed { lineage }, Some(runner)) => runner.lineage = Some(lineage.as_ref().clone()),
-            (Event::RunnerStopped { reason, ran_micros, .. }, Some(runner)) if runner.stopped.is_none() => {
+            (Event::RunnerDescribed { lineage }, Some(runner)) => {
+                runner.lineage = Some(lineage.as_ref().clone())
+            }
+            (Event::RunnerStopped { reason, ran_micros, .. }, Some(runner))
+                if runner.stopped.is_none() =>
+            {
                 runner.stopped = Some(*at);
                 runner.ran_micros = Some(*ran_micros);
                 runner.reason = Some(reason.clone());
@@ -225,12 +237,29 @@ fn outcome(trial: &Trial) -> Outcome {
     }
 }
 
-fn apply_to_attempts(attempts: &mut BTreeMap<(TrialNumber, u32), Attempt>, at: Timestamp, runner: Option<Seq>, event: &Event) {
+fn apply_to_attempts(
+    attempts: &mut BTreeMap<(TrialNumber, u32), Attempt>,
+    at: Timestamp,
+    runner: Option<Seq>,
+    event: &Event,
+) {
     match event {
         Event::AttemptStarted { trial, attempt, slot, resume, until, .. } => {
             let (trial, attempt, slot) = (*trial, *attempt, slot.clone());
             let (resume, until) = (resume.clone(), *until);
-            let begun = Attempt { trial, attempt, slot, resume, until, process: None, started: at, ended: None, end: None, reason: None, runner };
+            let begun = Attempt {
+                trial,
+                attempt,
+                slot,
+                resume,
+                until,
+                process: None,
+                started: at,
+                ended: None,
+                end: None,
+                reason: None,
+                runner,
+            };
             attempts.insert((trial, attempt.0), begun);
         }
         Event::AttemptLaunched { trial, attempt, pid, pid_started } => {
@@ -252,7 +281,12 @@ fn apply_to_attempts(attempts: &mut BTreeMap<(TrialNumber, u32), Attempt>, at: T
 impl StorageReader for MemoryStore {
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
         let data = self.data();
-        let mut summaries: Vec<_> = data.studies.iter().enumerate().map(|(index, study)| study.summary(id_of(index))).collect();
+        let mut summaries: Vec<_> = data
+            .studies
+            .iter()
+            .enumerate()
+            .map(|(index, study)| study.summary(id_of(index)))
+            .collect();
         summaries.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
         Ok(summaries)
     }
@@ -280,31 +314,62 @@ impl StorageReader for MemoryStore {
     fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {
         let data = self.data();
         let study = data.study(study)?;
-        Ok(study.numbers(query).into_iter().filter_map(|number| study.view.trial(number)).cloned().collect())
+        Ok(study
+            .numbers(query)
+            .into_iter()
+            .filter_map(|number| study.view.trial(number))
+            .cloned()
+            .collect())
     }
 
-    fn numbers(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<TrialNumber>, StorageError> {
+    fn numbers(
+        &self,
+        study: StudyId,
+        query: &TrialQuery,
+    ) -> Result<Vec<TrialNumber>, StorageError> {
         Ok(self.data().study(study)?.numbers(query))
     }
 
     fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
         let data = self.data();
-        Ok(data.study(study)?.view.trials.iter().filter(|trial| filter.matches(trial)).count() as u64)
+        Ok(data.study(study)?.view.trials.iter().filter(|trial| filter.matches(trial)).count()
+            as u64)
     }
 
-    fn outcomes(&self, study: StudyId, after: OutcomeCursor) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
+    fn outcomes(
+        &self,
+        study: StudyId,
+        after: OutcomeCursor,
+    ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
         let data = self.data();
         let study = data.study(study)?;
-        let cursor = OutcomeCursor { seq: study.journal.last().map_or(Seq(0), |(seq, _, _)| *seq), revision: study.revision };
+        let cursor = OutcomeCursor {
+            seq: study.journal.last().map_or(Seq(0), |(seq, _, _)| *seq),
+            revision: study.revision,
+        };
         let known = if after.revision == study.revision { after.seq } else { Seq(0) };
         let first = study.journal.partition_point(|(seq, _, _)| *seq <= known);
-        let changed: BTreeSet<TrialNumber> = study.journal[first..].iter().filter_map(|(_, _, event)| event.trial()).collect();
-        Ok((changed.into_iter().filter_map(|number| study.view.trial(number)).map(outcome).collect(), cursor))
+        let changed: BTreeSet<TrialNumber> =
+            study.journal[first..].iter().filter_map(|(_, _, event)| event.trial()).collect();
+        Ok((
+            changed
+                .into_iter()
+                .filter_map(|number| study.view.trial(number))
+                .map(outcome)
+                .collect(),
+            cursor,
+        ))
     }
 
-    fn curves(&self, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, StorageError> {
+    fn curves(
+        &self,
+        study: StudyId,
+        metric: &str,
+        trials: &[TrialNumber],
+    ) -> Result<Vec<Curve>, StorageError> {
         let data = self.data();
-        let mut curves: BTreeMap<TrialNumber, BTreeMap<u64, f64>> = trials.iter().map(|number| (*number, BTreeMap::new())).collect();
+        let mut curves: BTreeMap<TrialNumber, BTreeMap<u64, f64>> =
+            trials.iter().map(|number| (*number, BTreeMap::new())).collect();
         for (_, number, event) in data.study(study)?.trial_events() {
             if let Event::Reported { step, metrics, .. } = event
                 && let (Some(value), Some(curve)) = (metrics.get(metric), curves.get_mut(&number))
@@ -312,12 +377,23 @@ impl StorageReader for MemoryStore {
                 curve.insert(*step, value);
             }
         }
-        Ok(trials.iter().map(|number| (*number, curves[number].iter().map(|(step, value)| (*step, *value)).collect())).collect())
+        Ok(trials
+            .iter()
+            .map(|number| {
+                (*number, curves[number].iter().map(|(step, value)| (*step, *value)).collect())
+            })
+            .collect())
     }
 
     fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
         let data = self.data();
-        let names: BTreeSet<&str> = data.study(study)?.view.trials.iter().flat_map(|trial| trial.params.iter().map(|(name, _)| name)).collect();
+        let names: BTreeSet<&str> = data
+            .study(study)?
+            .view
+            .trials
+            .iter()
+            .flat_map(|trial| trial.params.iter().map(|(name, _)| name))
+            .collect();
         Ok(names.into_iter().map(str::to_owned).collect())
     }
 
@@ -336,30 +412,58 @@ impl StorageReader for MemoryStore {
         Ok(self.data().study(study)?.view.trial(number).cloned())
     }
 
-    fn attempts(&self, study: StudyId, trial: Option<TrialNumber>) -> Result<Vec<Attempt>, StorageError> {
+    fn attempts(
+        &self,
+        study: StudyId,
+        trial: Option<TrialNumber>,
+    ) -> Result<Vec<Attempt>, StorageError> {
         let attempts = attempts_of(&self.data().study(study)?.journal);
-        Ok(attempts.into_values().filter(|attempt| trial.is_none_or(|number| attempt.trial == number)).collect())
+        Ok(attempts
+            .into_values()
+            .filter(|attempt| trial.is_none_or(|number| attempt.trial == number))
+            .collect())
     }
 
-    fn reports(&self, study: StudyId, trial: TrialNumber) -> Result<Vec<(String, u64, f64)>, StorageError> {
+    fn reports(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+    ) -> Result<Vec<(String, u64, f64)>, StorageError> {
         let data = self.data();
         let mut reports = BTreeMap::new();
-        for (_, _, event) in data.study(study)?.trial_events().filter(|(_, number, _)| *number == trial) {
+        for (_, _, event) in
+            data.study(study)?.trial_events().filter(|(_, number, _)| *number == trial)
+        {
             if let Event::Reported { step, metrics, .. } = event {
-                reports.extend(metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value)));
+                reports
+                    .extend(metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value)));
             }
         }
         Ok(reports.into_iter().map(|((name, step), value)| (name, step, value)).collect())
     }
 
-    fn events_after(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+    fn events_after(
+        &self,
+        study: StudyId,
+        seq: Seq,
+        limit: u64,
+    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
         let data = self.data();
         let journal = &data.study(study)?.journal;
         let first = journal.partition_point(|(at, _, _)| *at <= seq);
-        Ok(journal[first..].iter().take(usize::try_from(limit).unwrap_or(usize::MAX)).cloned().collect())
+        Ok(journal[first..]
+            .iter()
+            .take(usize::try_from(limit).unwrap_or(usize::MAX))
+            .cloned()
+            .collect())
     }
 
-    fn events_before(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+    fn events_before(
+        &self,
+        study: StudyId,
+        seq: Seq,
+        limit: u64,
+    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
         let data = self.data();
         let journal = &data.study(study)?.journal;
         let end = journal.partition_point(|(at, _, _)| *at < seq);
@@ -382,7 +486,12 @@ impl StorageReader for MemoryStore {
     fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {
         let data = self.data();
         let trials = &data.study(study)?.view.trials;
-        Ok(trials.iter().flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.clone()))).collect())
+        Ok(trials
+            .iter()
+            .flat_map(|trial| {
+                trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.clone()))
+            })
+            .collect())
     }
 
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
@@ -423,21 +532,41 @@ impl Storage for MemoryStore {
         let id = id_of(data.studies.len());
         let view = StudyView::new(spec);
         let revisions = vec![(Seq(0), spec.clone())];
-        data.studies.push(StudyData { spec: spec.clone(), revision: 0, revisions, created: now, epoch: 0, held: None, journal: Vec::new(), view });
+        data.studies.push(StudyData {
+            spec: spec.clone(),
+            revision: 0,
+            revisions,
+            created: now,
+            epoch: 0,
+            held: None,
+            journal: Vec::new(),
+            view,
+        });
         data.commits += 1;
         Ok(id)
     }
 
-    fn update_spec(&mut self, lease: &Lease, _now: Timestamp, spec: &StudySpec) -> Result<(), StorageError> {
+    fn update_spec(
+        &mut self,
+        lease: &Lease,
+        _now: Timestamp,
+        spec: &StudySpec,
+    ) -> Result<(), StorageError> {
         let mut data = self.data();
-        let taken = data.studies.iter().enumerate().any(|(index, study)| study.spec.name == spec.name && id_of(index) != lease.study);
+        let taken = data
+            .studies
+            .iter()
+            .enumerate()
+            .any(|(index, study)| study.spec.name == spec.name && id_of(index) != lease.study);
         let study = data.fenced(lease)?;
         if taken {
             return Err(StorageError::Exists { name: spec.name.clone() });
         }
         study.spec = spec.clone();
         study.revision += 1;
-        study.revisions.push((study.journal.last().map_or(Seq(0), |(seq, _, _)| *seq), spec.clone()));
+        study
+            .revisions
+            .push((study.journal.last().map_or(Seq(0), |(seq, _, _)| *seq), spec.clone()));
         study.view = StudyView::new(spec);
         for (_, at, event) in &study.journal {
             study.view.apply(*at, event);
@@ -446,13 +575,23 @@ impl Storage for MemoryStore {
         Ok(())
     }
 
-    fn acquire(&mut self, study: StudyId, holder: &Holder, now: Timestamp, takeover: Takeover) -> Result<Lease, StorageError> {
+    fn acquire(
+        &mut self,
+        study: StudyId,
+        holder: &Holder,
+        now: Timestamp,
+        takeover: Takeover,
+    ) -> Result<Lease, StorageError> {
         let mut data = self.data();
         let stored = data.study_mut(study)?;
         if let Some((holder, since)) = &stored.held
             && takeover != Takeover::From(stored.epoch)
         {
-            return Err(StorageError::Busy { study: stored.spec.name.clone(), holder: holder.clone(), since: *since });
+            return Err(StorageError::Busy {
+                study: stored.spec.name.clone(),
+                holder: holder.clone(),
+                since: *since,
+            });
         }
         stored.epoch += 1;
         stored.held = Some((holder.clone(), now));
@@ -485,11 +624,18 @@ impl Storage for MemoryStore {
     fn answer(&self, study: StudyId, id: i64) -> Result<Option<Answer>, StorageError> {
         let data = self.data();
         data.study(study)?;
-        let request = index_of(StudyId(id)).and_then(|index| data.requests.get(index)).filter(|request| request.study == study);
+        let request = index_of(StudyId(id))
+            .and_then(|index| data.requests.get(index))
+            .filter(|request| request.study == study);
         Ok(request.and_then(|request| request.answer.clone()))
     }
 
-    fn append(&mut self, lease: &Lease, now: Timestamp, events: &[Event]) -> Result<Seq, StorageError> {
+    fn append(
+        &mut self,
+        lease: &Lease,
+        now: Timestamp,
+        events: &[Event],
+    ) -> Result<Seq, StorageError> {
         let mut data = self.data();
         let study = data.fenced(lease)?;
         check_creations(study.view.trials.len() as u64, events)?;
@@ -505,7 +651,12 @@ impl Storage for MemoryStore {
         Ok(())
     }
 
-    fn request(&mut self, study: StudyId, now: Timestamp, request: &Request) -> Result<i64, StorageError> {
+    fn request(
+        &mut self,
+        study: StudyId,
+        now: Timestamp,
+        request: &Request,
+    ) -> Result<i64, StorageError> {
         let mut data = self.data();
         let view = &data.study(study)?.view;
         let entry = request.entry();
@@ -524,8 +675,17 @@ impl Storage for MemoryStore {
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError> {
         let data = self.data();
         data.study(study)?;
-        let pending = data.requests.iter().enumerate().filter(|(_, request)| request.study == study && request.answer.is_none());
-        Ok(pending.map(|(index, request)| StoredRequest { id: id_of(index).0, request: request.request.clone() }).collect())
+        let pending = data
+            .requests
+            .iter()
+            .enumerate()
+            .filter(|(_, request)| request.study == study && request.answer.is_none());
+        Ok(pending
+            .map(|(index, request)| StoredRequest {
+                id: id_of(index).0,
+                request: request.request.clone(),
+            })
+            .collect())
     }
 }
 

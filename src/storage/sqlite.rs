@@ -1,15 +1,20 @@
 //! The store in one SQLite file: any number of processes read while one writes.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a store is a file that other processes use at the same time"
+)]
+
 mod append;
 mod at;
 mod backup;
+mod column;
 mod fault;
 mod files;
 mod filesystem;
 mod located;
 mod log;
 mod migrate;
-mod number;
 mod optuna;
 mod outcomes;
 mod pages;
@@ -43,17 +48,18 @@ use self::log::Log;
 use self::migrate::MIGRATIONS;
 use self::wal::{Checkpoints, leave_log_alone, rescue};
 use super::{
-    Attempt, BUSY_TIMEOUT, Curve, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredRequest, StoredRunner,
-    StoredStudy, StudyId, StudySummary, Takeover,
+    Attempt, BUSY_TIMEOUT, Curve, Holder, Lease, Outcome, OutcomeCursor, Remarked, Storage,
+    StorageError, StorageReader, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary,
+    Takeover,
 };
-use crate::checkpoint::Checkpoint;
-use crate::event::{Answer, Event, Request, Seq};
-use crate::forecast::Used;
-use crate::query::{Filter, TrialQuery};
-use crate::study::StudySpec;
-use crate::time::Timestamp;
-use crate::trial::{Trial, TrialNumber};
-use crate::view::StudyView;
+use crate::study::checkpoint::Checkpoint;
+use crate::study::event::{Answer, Event, Request, Seq};
+use crate::study::query::{Filter, TrialQuery};
+use crate::study::spec::StudySpec;
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Trial, TrialNumber};
+use crate::study::usage::Used;
 
 /// A store opened for reading only, for those who watch.
 #[derive(Debug)]
@@ -102,7 +108,9 @@ impl SqliteStore {
         refuse_network(path, &directory)?;
         std::fs::create_dir_all(&directory).map_err(|source| io_error(&directory, source))?;
         let open = || {
-            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+                | OpenFlags::SQLITE_OPEN_CREATE
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let mut connection = Connection::open_with_flags(&file, flags)?;
             connection.busy_timeout(BUSY_TIMEOUT)?;
             // Before anything is changed: the file may belong to someone else.
@@ -122,12 +130,20 @@ impl SqliteStore {
             }
             let held_values = secrets::are_left(&connection);
             secrets::finish(&connection)?;
-            let migrated = copied.map(|from| Migrated { from, copy: backup::place(path, from), held_values });
+            let migrated =
+                copied.map(|from| Migrated { from, copy: backup::place(path, from), held_values });
             Ok((connection, migrated))
         };
         let (connection, migrated) = open().map_err(|fault: Fault| fault.at(path, "opening it"))?;
         let reader = SqliteReader { migrated, ..SqliteReader::new(connection, path)? };
-        Ok(SqliteStore { reader, cache: Cache::default(), wrote: false, checkpoints: Checkpoints::default(), log: Log::default(), lost: None })
+        Ok(SqliteStore {
+            reader,
+            cache: Cache::default(),
+            wrote: false,
+            checkpoints: Checkpoints::default(),
+            log: Log::default(),
+            lost: None,
+        })
     }
 
     /// The store for those who only read.
@@ -136,11 +152,16 @@ impl SqliteStore {
     }
 
     /// Runs `work` in one transaction; if it fails, nothing of it is written.
-    fn write<T>(&mut self, doing: &'static str, work: impl FnOnce(&Transaction<'_>, &mut Cache) -> Result<T, Fault>) -> Result<T, StorageError> {
+    fn write<T>(
+        &mut self,
+        doing: &'static str,
+        work: impl FnOnce(&Transaction<'_>, &mut Cache) -> Result<T, Fault>,
+    ) -> Result<T, StorageError> {
         self.check_files()?;
         let SqliteStore { reader: SqliteReader { connection, path, .. }, cache, .. } = self;
         let run = || {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = work(&transaction, cache)?;
             transaction.commit()?;
             Ok(done)
@@ -175,7 +196,12 @@ impl SqliteStore {
     /// The same, and the log is written back if it is time to.
     fn tend(&mut self) -> Result<(), StorageError> {
         let frames = self.check_files()?;
-        let tended = self.checkpoints.tend(&self.reader.connection, &self.reader.files, &mut self.log, frames);
+        let tended = self.checkpoints.tend(
+            &self.reader.connection,
+            &self.reader.files,
+            &mut self.log,
+            frames,
+        );
         self.or_lost(tended)
     }
 
@@ -185,12 +211,18 @@ impl SqliteStore {
     }
 
     fn or_lost<T>(&mut self, looked: Result<T, Exchanged>) -> Result<T, StorageError> {
-        let error = |store: &Self, (exchanged, rescued)| Err(exchanged_error(&store.reader.files, &store.reader.path, exchanged, rescued));
+        let error = |store: &Self, (exchanged, rescued)| {
+            Err(exchanged_error(&store.reader.files, &store.reader.path, exchanged, rescued))
+        };
         match (self.lost, looked) {
             (Some(lost), _) => error(self, lost),
             (None, Ok(found)) => Ok(found),
             (None, Err(exchanged)) => {
-                let rescued = if exchanged.ending.is_empty() { Rescue::Refused } else { self.save(exchanged) };
+                let rescued = if exchanged.ending.is_empty() {
+                    Rescue::Refused
+                } else {
+                    self.save(exchanged)
+                };
                 self.lost = Some((exchanged, rescued));
                 error(self, (exchanged, rescued))
             }
@@ -271,10 +303,20 @@ impl SqliteReader {
         // A plan that depends on what is bound is made anew for every range of trials.
         let _slower_without = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
         match Files::of(&as_file(path)?) {
-            Ok(files) => Ok(SqliteReader { connection, path: path.to_owned(), files, seen: None, migrated: None }),
+            Ok(files) => Ok(SqliteReader {
+                connection,
+                path: path.to_owned(),
+                files,
+                seen: None,
+                migrated: None,
+            }),
             Err(exchanged) => {
                 let endings = |ending: &str| format!("{}{ending}", path.display());
-                Err(StorageError::Exchanged { path: endings(exchanged.ending), what: exchanged.what, rescue: Rescue::Reader })
+                Err(StorageError::Exchanged {
+                    path: endings(exchanged.ending),
+                    what: exchanged.what,
+                    rescue: Rescue::Reader,
+                })
             }
         }
     }
@@ -286,25 +328,39 @@ impl SqliteReader {
 
     /// Random words of this store, for digests of what nobody shall guess.
     pub fn salt(&self) -> Result<String, StorageError> {
-        self.read("reading its salt", |connection| Ok(connection.query_row("SELECT salt FROM store", [], |row| row.get(0))?))
+        self.read("reading its salt", |connection| {
+            Ok(connection.query_row("SELECT salt FROM store", [], |row| row.get(0))?)
+        })
     }
 
     /// A study's objectives as table `objective` has them.
     pub fn objectives(&self, study: StudyId) -> Result<Vec<(String, String)>, StorageError> {
         self.read("reading objectives", |connection| {
-            let mut statement = connection.prepare_cached("SELECT metric, direction FROM objective WHERE study_id = ?1 ORDER BY idx")?;
-            Ok(statement.query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
+            let mut statement = connection.prepare_cached(
+                "SELECT metric, direction FROM objective WHERE study_id = ?1 ORDER BY idx",
+            )?;
+            Ok(statement
+                .query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<Result<_, _>>()?)
         })
     }
 
     /// Checkpoints with paths as they lead somewhere.
-    fn locate<'a>(&self, study: StudyId, checkpoints: impl Iterator<Item = (TrialNumber, &'a mut Checkpoint)>) -> Result<(), StorageError> {
+    fn locate<'a>(
+        &self,
+        study: StudyId,
+        checkpoints: impl Iterator<Item = (TrialNumber, &'a mut Checkpoint)>,
+    ) -> Result<(), StorageError> {
         let mut checkpoints = checkpoints.peekable();
         if checkpoints.peek().is_none() {
             return Ok(());
         }
-        let roots = self.read("reading where files lie", |connection| Roots::of(connection, study, &self.path))?;
-        checkpoints.for_each(|(trial, checkpoint)| checkpoint.path = roots.found(Some(trial), &checkpoint.path));
+        let roots = self.read("reading where files lie", |connection| {
+            Roots::of(connection, study, &self.path)
+        })?;
+        checkpoints.for_each(|(trial, checkpoint)| {
+            checkpoint.path = roots.found(Some(trial), &checkpoint.path)
+        });
         Ok(())
     }
 
@@ -316,11 +372,17 @@ impl SqliteReader {
         self.locate(study, checkpoints)
     }
 
-    fn locate_events(&self, study: StudyId, events: &mut [(Seq, Timestamp, Event)]) -> Result<(), StorageError> {
+    fn locate_events(
+        &self,
+        study: StudyId,
+        events: &mut [(Seq, Timestamp, Event)],
+    ) -> Result<(), StorageError> {
         if !events.iter().any(|(_, _, event)| has_path(event)) {
             return Ok(());
         }
-        let roots = self.read("reading where files lie", |connection| Roots::of(connection, study, &self.path))?;
+        let roots = self.read("reading where files lie", |connection| {
+            Roots::of(connection, study, &self.path)
+        })?;
         for (_, _, event) in events {
             if let Some(located) = roots.found_event(event) {
                 *event = located;
@@ -336,7 +398,11 @@ impl SqliteReader {
     }
 
     /// Runs `work` on one committed state.
-    fn read<T>(&self, doing: &'static str, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StorageError> {
+    fn read<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, StorageError> {
         let run = || {
             let transaction = self.connection.unchecked_transaction()?;
             work(&transaction)
@@ -348,7 +414,8 @@ impl SqliteReader {
 /// The path as that of a file: absolute, so that SQLite takes no name for something special (`:memory:`, `file:..`), and so
 /// that it leads to the same file from another directory.
 fn as_file(path: &Path) -> Result<PathBuf, StorageError> {
-    let wrong = |why: &str| io_error(path, std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
+    let wrong =
+        |why: &str| io_error(path, std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
     if path.as_os_str().is_empty() {
         return Err(wrong("it names no file"));
     }
@@ -360,7 +427,9 @@ fn as_file(path: &Path) -> Result<PathBuf, StorageError> {
 
 /// An error that says what there is instead of a file, if there is anything.
 fn refuse_what_is_no_file(path: &Path, file: &Path) -> Result<(), StorageError> {
-    let Ok(kind) = std::fs::metadata(file).map(|metadata| metadata.file_type()) else { return Ok(()) };
+    let Ok(kind) = std::fs::metadata(file).map(|metadata| metadata.file_type()) else {
+        return Ok(());
+    };
     let what = match kind {
         kind if kind.is_file() => return Ok(()),
         kind if kind.is_dir() => "a directory",
@@ -373,18 +442,32 @@ fn refuse_what_is_no_file(path: &Path, file: &Path) -> Result<(), StorageError> 
 }
 
 /// The error about a file that was exchanged.
-fn exchanged_error(files: &Files, path: &Path, exchanged: Exchanged, rescue: Rescue) -> StorageError {
+fn exchanged_error(
+    files: &Files,
+    path: &Path,
+    exchanged: Exchanged,
+    rescue: Rescue,
+) -> StorageError {
     let Exchanged { ending, what } = exchanged;
     match ending {
         "" => StorageError::Moved { path: path.display().to_string(), what },
-        _ => StorageError::Exchanged { path: files.beside(ending).display().to_string(), what, rescue },
+        _ => StorageError::Exchanged {
+            path: files.beside(ending).display().to_string(),
+            what,
+            rescue,
+        },
     }
 }
 
 /// A connection for reading and the schema's version, from a directory that is read-only, too.
 fn open_anywhere(path: &Path, file: &Path) -> Result<(Connection, i64), StorageError> {
     let opened = match open_to_read(path, file) {
-        Err(Fault::Sql(error)) if matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)) && !has_log(file) => {
+        Err(Fault::Sql(error))
+            if matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+            ) && !has_log(file) =>
+        {
             open_archived(path, file)
         }
         other => other,
@@ -394,7 +477,10 @@ fn open_anywhere(path: &Path, file: &Path) -> Result<(Connection, i64), StorageE
 
 /// A connection and the schema's version.
 fn open_to_read(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
-    let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let connection = Connection::open_with_flags(
+        file,
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     let version = migrate::version(&connection, path, MIGRATIONS)?;
     Ok((connection, version))
@@ -403,9 +489,16 @@ fn open_to_read(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
 /// The same where SQLite cannot put its shared memory beside the file: in a directory that is read-only. Nobody can be
 /// writing there, or the file would have a log.
 fn open_archived(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
-    let text = file.to_str().ok_or_else(|| Fault::unstorable(format!("the path `{}` is not UTF-8", path.display())))?;
-    let uri = format!("file:{}?immutable=1", text.replace('%', "%25").replace('?', "%3f").replace('#', "%23"));
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let text = file
+        .to_str()
+        .ok_or_else(|| Fault::unstorable(format!("the path `{}` is not UTF-8", path.display())))?;
+    let uri = format!(
+        "file:{}?immutable=1",
+        text.replace('%', "%25").replace('?', "%3f").replace('#', "%23")
+    );
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
     let connection = Connection::open_with_flags(uri, flags)?;
     let version = migrate::version(&connection, path, MIGRATIONS)?;
     Ok((connection, version))
@@ -435,9 +528,13 @@ fn directory_of(path: &Path) -> PathBuf {
 }
 
 fn refuse_network(path: &Path, directory: &Path) -> Result<(), StorageError> {
-    let existing = directory.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));
+    let existing =
+        directory.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));
     match filesystem::network_file_system(existing) {
-        Some(kind) => Err(StorageError::NetworkFileSystem { path: path.display().to_string(), kind: kind.to_owned() }),
+        Some(kind) => Err(StorageError::NetworkFileSystem {
+            path: path.display().to_string(),
+            kind: kind.to_owned(),
+        }),
         None => Ok(()),
     }
 }
@@ -453,7 +550,9 @@ fn enable_wal(connection: &Connection) -> Result<(), Fault> {
     let mut patience = BUSY_TIMEOUT.as_millis() / PAUSE.as_millis();
     loop {
         match connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && patience > 0 => {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && patience > 0 =>
+            {
                 patience -= 1;
                 std::thread::sleep(PAUSE);
             }
@@ -481,7 +580,9 @@ impl StorageReader for SqliteReader {
     }
 
     fn identity(&self) -> Result<Option<String>, StorageError> {
-        self.read("reading its name", |connection| Ok(Some(connection.query_row("SELECT id FROM store", [], |row| row.get(0))?)))
+        self.read("reading its name", |connection| {
+            Ok(Some(connection.query_row("SELECT id FROM store", [], |row| row.get(0))?))
+        })
     }
 
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
@@ -495,7 +596,8 @@ impl StorageReader for SqliteReader {
     }
 
     fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError> {
-        let mut summary = self.read("reading a study", |connection| read::summary(connection, study))?;
+        let mut summary =
+            self.read("reading a study", |connection| read::summary(connection, study))?;
         self.name_lock_file(&mut summary);
         Ok(summary)
     }
@@ -515,7 +617,11 @@ impl StorageReader for SqliteReader {
         Ok(trials)
     }
 
-    fn numbers(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<TrialNumber>, StorageError> {
+    fn numbers(
+        &self,
+        study: StudyId,
+        query: &TrialQuery,
+    ) -> Result<Vec<TrialNumber>, StorageError> {
         self.read("reading trials", |connection| {
             read::require(connection, study)?;
             pages::numbers(connection, study, query)
@@ -529,11 +635,20 @@ impl StorageReader for SqliteReader {
         })
     }
 
-    fn outcomes(&self, study: StudyId, after: OutcomeCursor) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
+    fn outcomes(
+        &self,
+        study: StudyId,
+        after: OutcomeCursor,
+    ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
         self.read("reading outcomes", |connection| outcomes::outcomes(connection, study, after))
     }
 
-    fn curves(&self, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, StorageError> {
+    fn curves(
+        &self,
+        study: StudyId,
+        metric: &str,
+        trials: &[TrialNumber],
+    ) -> Result<Vec<Curve>, StorageError> {
         self.read("reading reports", |connection| read::curves(connection, study, metric, trials))
     }
 
@@ -554,10 +669,17 @@ impl StorageReader for SqliteReader {
         Ok(trial)
     }
 
-    fn attempts(&self, study: StudyId, trial: Option<TrialNumber>) -> Result<Vec<Attempt>, StorageError> {
-        let mut attempts = self.read("reading attempts", |connection| read::attempts(connection, study, trial))?;
+    fn attempts(
+        &self,
+        study: StudyId,
+        trial: Option<TrialNumber>,
+    ) -> Result<Vec<Attempt>, StorageError> {
+        let mut attempts =
+            self.read("reading attempts", |connection| read::attempts(connection, study, trial))?;
         if attempts.iter().any(|attempt| attempt.resume.is_some()) {
-            let roots = self.read("reading where files lie", |connection| Roots::of(connection, study, &self.path))?;
+            let roots = self.read("reading where files lie", |connection| {
+                Roots::of(connection, study, &self.path)
+            })?;
             for attempt in &mut attempts {
                 if let Some((_, path)) = &mut attempt.resume {
                     *path = roots.found(Some(attempt.trial), path);
@@ -567,20 +689,49 @@ impl StorageReader for SqliteReader {
         Ok(attempts)
     }
 
-    fn reports(&self, study: StudyId, trial: TrialNumber) -> Result<Vec<(String, u64, f64)>, StorageError> {
+    fn reports(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+    ) -> Result<Vec<(String, u64, f64)>, StorageError> {
         self.read("reading reports", |connection| read::reports(connection, study, trial))
     }
 
-    fn events_after(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        let mut events = self.read("reading the journal", |connection| read::events_after(connection, study, seq, limit))?;
+    fn events_after(
+        &self,
+        study: StudyId,
+        seq: Seq,
+        limit: u64,
+    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+        let mut events = self.read("reading the journal", |connection| {
+            read::events_after(connection, study, seq, limit)
+        })?;
         self.locate_events(study, &mut events)?;
         Ok(events)
     }
 
-    fn events_before(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        let mut events = self.read("reading the journal", |connection| read::events_before(connection, study, seq, limit))?;
+    fn events_before(
+        &self,
+        study: StudyId,
+        seq: Seq,
+        limit: u64,
+    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+        let mut events = self.read("reading the journal", |connection| {
+            read::events_before(connection, study, seq, limit)
+        })?;
         self.locate_events(study, &mut events)?;
         Ok(events)
+    }
+
+    fn remarks(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+        after: Seq,
+    ) -> Result<(Vec<Remarked>, Seq), StorageError> {
+        let (events, last) = self
+            .read("reading remarks", |connection| read::remarks(connection, study, trial, after))?;
+        Ok((events.into_iter().filter_map(Remarked::of).collect(), last))
     }
 
     fn used(&self, study: StudyId) -> Result<Used, StorageError> {
@@ -588,7 +739,8 @@ impl StorageReader for SqliteReader {
     }
 
     fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {
-        let mut checkpoints = self.read("reading checkpoints", |connection| used::checkpoints(connection, study))?;
+        let mut checkpoints =
+            self.read("reading checkpoints", |connection| used::checkpoints(connection, study))?;
         self.locate(study, checkpoints.iter_mut().map(|(trial, checkpoint)| (*trial, checkpoint)))?;
         Ok(checkpoints)
     }
@@ -614,9 +766,12 @@ impl StorageReader for SqliteReader {
     }
 
     fn changed(&mut self) -> Result<bool, StorageError> {
-        self.files.check().map_err(|exchanged| exchanged_error(&self.files, &self.path, exchanged, Rescue::Reader))?;
+        self.files.check().map_err(|exchanged| {
+            exchanged_error(&self.files, &self.path, exchanged, Rescue::Reader)
+        })?;
         let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0));
-        let version = version.map_err(|error| Fault::from(error).at(&self.path, "looking for changes"))?;
+        let version =
+            version.map_err(|error| Fault::from(error).at(&self.path, "looking for changes"))?;
         self.files.learn();
         Ok(self.seen.replace(version) != Some(version))
     }
@@ -651,7 +806,11 @@ impl StorageReader for SqliteStore {
         self.reader.trials(study, query)
     }
 
-    fn numbers(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<TrialNumber>, StorageError> {
+    fn numbers(
+        &self,
+        study: StudyId,
+        query: &TrialQuery,
+    ) -> Result<Vec<TrialNumber>, StorageError> {
         self.reader.numbers(study, query)
     }
 
@@ -659,11 +818,20 @@ impl StorageReader for SqliteStore {
         self.reader.count(study, filter)
     }
 
-    fn outcomes(&self, study: StudyId, after: OutcomeCursor) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
+    fn outcomes(
+        &self,
+        study: StudyId,
+        after: OutcomeCursor,
+    ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
         self.reader.outcomes(study, after)
     }
 
-    fn curves(&self, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, StorageError> {
+    fn curves(
+        &self,
+        study: StudyId,
+        metric: &str,
+        trials: &[TrialNumber],
+    ) -> Result<Vec<Curve>, StorageError> {
         self.reader.curves(study, metric, trials)
     }
 
@@ -679,20 +847,47 @@ impl StorageReader for SqliteStore {
         self.reader.trial(study, number)
     }
 
-    fn attempts(&self, study: StudyId, trial: Option<TrialNumber>) -> Result<Vec<Attempt>, StorageError> {
+    fn attempts(
+        &self,
+        study: StudyId,
+        trial: Option<TrialNumber>,
+    ) -> Result<Vec<Attempt>, StorageError> {
         self.reader.attempts(study, trial)
     }
 
-    fn reports(&self, study: StudyId, trial: TrialNumber) -> Result<Vec<(String, u64, f64)>, StorageError> {
+    fn reports(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+    ) -> Result<Vec<(String, u64, f64)>, StorageError> {
         self.reader.reports(study, trial)
     }
 
-    fn events_after(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+    fn events_after(
+        &self,
+        study: StudyId,
+        seq: Seq,
+        limit: u64,
+    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
         self.reader.events_after(study, seq, limit)
     }
 
-    fn events_before(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+    fn events_before(
+        &self,
+        study: StudyId,
+        seq: Seq,
+        limit: u64,
+    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
         self.reader.events_before(study, seq, limit)
+    }
+
+    fn remarks(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+        after: Seq,
+    ) -> Result<(Vec<Remarked>, Seq), StorageError> {
+        self.reader.remarks(study, trial, after)
     }
 
     fn used(&self, study: StudyId) -> Result<Used, StorageError> {
@@ -733,7 +928,9 @@ impl StorageReader for SqliteStore {
 
 impl Storage for SqliteStore {
     fn take_directory(&mut self, study: StudyId, name: &str) -> Result<(), StorageError> {
-        self.write("taking a directory", |transaction, _| write::take_directory(transaction, study, name))
+        self.write("taking a directory", |transaction, _| {
+            write::take_directory(transaction, study, name)
+        })
     }
 
     fn renew_identity(&mut self) -> Result<Option<String>, StorageError> {
@@ -745,12 +942,27 @@ impl Storage for SqliteStore {
         self.write("creating a study", |transaction, _| write::create_study(transaction, now, spec))
     }
 
-    fn update_spec(&mut self, lease: &Lease, now: Timestamp, spec: &StudySpec) -> Result<(), StorageError> {
-        self.write("changing a study", |transaction, _| write::update_spec(transaction, lease, now, spec))
+    fn update_spec(
+        &mut self,
+        lease: &Lease,
+        now: Timestamp,
+        spec: &StudySpec,
+    ) -> Result<(), StorageError> {
+        self.write("changing a study", |transaction, _| {
+            write::update_spec(transaction, lease, now, spec)
+        })
     }
 
-    fn acquire(&mut self, study: StudyId, holder: &Holder, now: Timestamp, takeover: Takeover) -> Result<Lease, StorageError> {
-        self.write("taking a study", |transaction, _| write::acquire(transaction, study, holder, now, takeover))
+    fn acquire(
+        &mut self,
+        study: StudyId,
+        holder: &Holder,
+        now: Timestamp,
+        takeover: Takeover,
+    ) -> Result<Lease, StorageError> {
+        self.write("taking a study", |transaction, _| {
+            write::acquire(transaction, study, holder, now, takeover)
+        })
     }
 
     fn renew(&mut self, lease: &Lease, holder: &Holder) -> Result<(), StorageError> {
@@ -761,18 +973,34 @@ impl Storage for SqliteStore {
         self.write("giving a study back", |transaction, _| write::release(transaction, lease))
     }
 
-    fn append(&mut self, lease: &Lease, now: Timestamp, events: &[Event]) -> Result<Seq, StorageError> {
+    fn append(
+        &mut self,
+        lease: &Lease,
+        now: Timestamp,
+        events: &[Event],
+    ) -> Result<Seq, StorageError> {
         let store = self.reader.path.clone();
-        self.write("writing events", |transaction, cache| write::append(transaction, cache, &store, lease, now, events))
+        self.write("writing events", |transaction, cache| {
+            write::append(transaction, cache, &store, lease, now, events)
+        })
     }
 
     fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError> {
-        self.write("keeping a document", |transaction, _| write::keep_document(transaction, digest, body))
+        self.write("keeping a document", |transaction, _| {
+            write::keep_document(transaction, digest, body)
+        })
     }
 
-    fn request(&mut self, study: StudyId, now: Timestamp, request: &Request) -> Result<i64, StorageError> {
+    fn request(
+        &mut self,
+        study: StudyId,
+        now: Timestamp,
+        request: &Request,
+    ) -> Result<i64, StorageError> {
         let store = self.reader.path.clone();
-        self.write("writing a request", |transaction, cache| write::request(transaction, cache, &store, study, now, request))
+        self.write("writing a request", |transaction, cache| {
+            write::request(transaction, cache, &store, study, now, request)
+        })
     }
 
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError> {

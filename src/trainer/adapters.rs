@@ -1,131 +1,174 @@
-//! Low-rank adapters beside frozen linear maps: `y = x W + b + s dropout(x) A B` (Hu et al. 2021, "LoRA"), with peft's names and meanings.
+//! LoRA, low-rank adapters of frozen linear layers: `y = x W + b + s dropout(x) A B` (Hu et al. 2021), with peft's names and meanings.
 
 use std::collections::BTreeMap;
 
 use burn::tensor::Device;
 
 use super::TrainerError;
-use super::parameters::{Parameter, Parameters, Part, Role, Slot, Values};
-use super::tuning::is_map;
+use super::parameters::{ModelPart, Parameter, ParameterId, Parameters, Role, Values};
 use crate::arguments::TrainerArguments;
 
-/// The adapters of a model, whose values stand behind the model's own in the list.
+/// The adapters of a model, whose parameters follow the model's own in the list.
 #[derive(Debug, Clone)]
-pub(super) struct Adapters {
-    /// By the place of the map that each stands beside: its first and its second map.
-    beside: BTreeMap<usize, [Slot; 2]>,
-    /// Parameters that are the model's own.
-    own: usize,
-    /// What they add is multiplied with this.
+pub(super) struct LoraAdapters {
+    /// A and B of each linear layer with an adapter, by the index of its weight.
+    by_linear: BTreeMap<usize, [ParameterId; 2]>,
+    /// Number of the model's own parameters.
+    base_parameters: usize,
+    /// The factor of what adapters add.
     pub(super) scale: f64,
-    /// Share of their inputs dropped in training.
+    /// Dropout of their inputs.
     pub(super) dropout: f64,
 }
 
-/// Last words of the names of maps for queries and values, peft's default.
-const QUERIES_AND_VALUES: [&str; 7] = ["query", "value", "q_lin", "v_lin", "c_attn", "q_proj", "v_proj"];
+/// The modules that get adapters by default, peft's: queries and values.
+const QUERIES_AND_VALUES: [&str; 7] =
+    ["query", "value", "q_lin", "v_lin", "c_attn", "q_proj", "v_proj"];
 
-impl Adapters {
-    /// Freezes the body, and puts an adapter beside each map that the arguments name and that was not frozen before.
-    pub(super) fn attach(parameters: &mut Parameters, arguments: &TrainerArguments) -> Result<Self, TrainerError> {
+impl LoraAdapters {
+    /// Freezes the body, and adds an adapter for each trainable linear layer that the arguments name.
+    pub(super) fn attach(
+        parameters: &mut Parameters,
+        arguments: &TrainerArguments,
+    ) -> Result<Self, TrainerError> {
         let wrong = |message: String| TrainerError::Arguments { message };
-        let own = parameters.iter().len();
+        let base_parameters = parameters.iter().len();
         let targets = &arguments.lora_target_modules;
         for target in targets.iter().filter(|target| *target != "all-linear") {
-            if !parameters.iter().any(|parameter| is_map(parameter) && module(parameter).is_some_and(|module| ends(module, target))) {
-                let mut known: Vec<&str> = parameters.iter().filter(|map| is_map(map)).filter_map(module).filter_map(last).collect();
-                known.sort_unstable();
-                known.dedup();
+            if !parameters.iter().filter_map(linear_name).any(|name| ends_with_name(name, target)) {
+                let mut names: Vec<&str> =
+                    parameters.iter().filter_map(linear_name).filter_map(last_component).collect();
+                names.sort_unstable();
+                names.dedup();
                 return Err(wrong(format!(
-                    "`lora_target_modules` names `{target}`, which no linear map is called; there are {}, or all-linear",
-                    known.join(", ")
+                    "`lora_target_modules` names `{target}`, but no linear layer has that name; there are {}, or all-linear",
+                    names.join(", ")
                 )));
             }
         }
-        let wanted = |module: &str| match &targets[..] {
-            [] => last(module).is_some_and(|word| QUERIES_AND_VALUES.contains(&word)),
-            targets => targets.iter().any(|target| target == "all-linear" || ends(module, target)),
+        let wanted = |name: &str| match &targets[..] {
+            [] => last_component(name).is_some_and(|word| QUERIES_AND_VALUES.contains(&word)),
+            targets => {
+                targets.iter().any(|target| target == "all-linear" || ends_with_name(name, target))
+            }
         };
-        let chosen: Vec<(usize, Parameter)> =
-            parameters.iter().cloned().enumerate().filter(|(_, map)| map.rate.is_some() && is_map(map) && module(map).is_some_and(wanted)).collect();
-        if chosen.is_empty() {
-            return Err(wrong("`lora_r` asks for adapters, and no linear map is left for them: see `freeze` and `lora_target_modules`".to_owned()));
+        let is_adapted = |parameter: &Parameter| {
+            parameter.rate.is_some() && linear_name(parameter).is_some_and(wanted)
+        };
+        let adapted: Vec<(usize, Parameter)> = parameters
+            .iter()
+            .cloned()
+            .enumerate()
+            .filter(|(_, parameter)| is_adapted(parameter))
+            .collect();
+        if adapted.is_empty() {
+            return Err(wrong(
+                "`lora_r` asks for adapters, but no trainable linear layer is left for them: see `freeze` and `lora_target_modules`".to_owned(),
+            ));
         }
-        for parameter in parameters.iter_mut().filter(|parameter| parameter.part == Part::Body || parameter.role == Role::Table) {
+        for parameter in parameters.iter_mut().filter(|parameter| {
+            parameter.part == ModelPart::Body || parameter.role == Role::Embedding
+        }) {
             parameter.rate = None;
         }
-        let mut beside = BTreeMap::new();
-        for (place, map) in chosen {
-            let (name, [input, output]) = (module(&map).unwrap_or_default(), map.shape);
+        let mut by_linear = BTreeMap::new();
+        for (index, linear) in adapted {
+            let (name, [input, output]) = (linear_name(&linear).unwrap_or_default(), linear.shape);
             let mut add = |part: &str, shape: [usize; 2], role: Role| {
-                parameters.append(Parameter { name: format!("{name}.lora_{part}.weight"), shape, role, ..map.clone() })
+                parameters.append(Parameter {
+                    name: format!("{name}.lora_{part}.weight"),
+                    shape,
+                    role,
+                    ..linear.clone()
+                })
             };
-            let down = add("A", [input, arguments.lora_r], Role::Down);
-            let up = add("B", [arguments.lora_r, output], Role::Up);
-            beside.insert(place, [down, up]);
+            let a = add("A", [input, arguments.lora_r], Role::LoraA);
+            let b = add("B", [arguments.lora_r, output], Role::LoraB);
+            by_linear.insert(index, [a, b]);
         }
         #[expect(clippy::cast_precision_loss, reason = "a rank")]
         let rank = arguments.lora_r as f64;
         let scale = arguments.lora_alpha / if arguments.use_rslora { rank.sqrt() } else { rank };
-        Ok(Self { beside, own, scale, dropout: arguments.lora_dropout })
+        Ok(Self { by_linear, base_parameters, scale, dropout: arguments.lora_dropout })
     }
 
-    /// The two maps beside the map at a place of the list.
-    pub(super) fn beside(&self, map: Slot) -> Option<[Slot; 2]> {
-        self.beside.get(&map.place()).copied()
+    /// The adapter's A and B of a linear layer.
+    pub(super) fn of(&self, linear: ParameterId) -> Option<[ParameterId; 2]> {
+        self.by_linear.get(&linear.index()).copied()
     }
 
-    /// The parameters that adapters need besides the merged model's: themselves, and the maps that they stand beside as they were.
-    pub(super) fn apart(&self, parameters: &Parameters) -> Parameters {
-        parameters.filtered(|place, _| self.is_apart(place))
+    /// The parameters that a checkpoint needs besides the merged model: adapters, and the frozen weights that they adapt.
+    pub(super) fn adapter_parameters(&self, parameters: &Parameters) -> Parameters {
+        parameters.filtered(|index, _| self.is_adapter_parameter(index))
     }
 
-    /// The values of [`apart`](Self::apart)'s parameters.
-    pub(super) fn values_apart(&self, values: &Values) -> Values {
-        Values(values.0.iter().enumerate().filter(|(place, _)| self.is_apart(*place)).map(|(_, value)| value.clone()).collect())
+    /// The values of [`adapter_parameters`](Self::adapter_parameters).
+    pub(super) fn adapter_values(&self, values: &Values) -> Values {
+        Values(
+            values
+                .0
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| self.is_adapter_parameter(*index))
+                .map(|(_, value)| value.clone())
+                .collect(),
+        )
     }
 
-    /// All values again, of the merged model's and of those apart.
+    /// All values, from those of the merged model and of [`adapter_parameters`](Self::adapter_parameters).
     pub(super) fn joined(&self, merged: Values, apart: Values) -> Values {
         let mut apart = apart.0.into_iter();
-        let mut all: Vec<_> = merged.0.into_iter().take(self.own).collect();
-        for (place, value) in all.iter_mut().enumerate().filter(|(place, _)| self.beside.contains_key(place)) {
-            *value = apart.next().unwrap_or_else(|| unreachable!("no value for the map at {place}: as many were read as are apart"));
+        let mut all: Vec<_> = merged.0.into_iter().take(self.base_parameters).collect();
+        for (index, value) in
+            all.iter_mut().enumerate().filter(|(index, _)| self.by_linear.contains_key(index))
+        {
+            *value = apart.next().unwrap_or_else(|| {
+                unreachable!("no value for the weight {index}: as many are read as are written")
+            });
         }
         all.extend(apart);
         Values(all)
     }
 
-    /// The values of an ordinary model that does the same: each map with what its adapter adds.
+    /// The values of an equivalent model without adapters.
     pub(super) fn merged(&self, values: &Values) -> Values {
-        let mut merged: Vec<_> = values.0[..self.own].to_vec();
-        for (place, [down, up]) in &self.beside {
-            merged[*place] = merged[*place].clone() + values.get(*down).matmul(values.get(*up)) * self.scale;
+        let mut merged: Vec<_> = values.0[..self.base_parameters].to_vec();
+        for (index, [a, b]) in &self.by_linear {
+            merged[*index] =
+                merged[*index].clone() + values.get(*a).matmul(values.get(*b)) * self.scale;
         }
         Values(merged)
     }
 
-    /// The model's own values with adapters that add nothing yet.
-    pub(super) fn begin(&self, parameters: &Parameters, own: Values, seed: u64, device: &Device) -> Values {
-        let fresh = parameters.filtered(|place, _| place >= self.own).fresh(seed, device);
-        Values(own.0.into_iter().take(self.own).chain(fresh.0).collect())
+    /// The model's own values with those of initial adapters, which add nothing yet.
+    pub(super) fn begin(
+        &self,
+        parameters: &Parameters,
+        base: Values,
+        seed: u64,
+        device: &Device,
+    ) -> Values {
+        let initial = parameters
+            .filtered(|index, _| index >= self.base_parameters)
+            .initial_values(seed, device);
+        Values(base.0.into_iter().take(self.base_parameters).chain(initial.0).collect())
     }
 
-    fn is_apart(&self, place: usize) -> bool {
-        place >= self.own || self.beside.contains_key(&place)
+    fn is_adapter_parameter(&self, index: usize) -> bool {
+        index >= self.base_parameters || self.by_linear.contains_key(&index)
     }
 }
 
-/// The name of a map: that of its weight without the last word.
-fn module(parameter: &Parameter) -> Option<&str> {
-    parameter.name.strip_suffix(".weight")
+/// The name of a linear layer of the body: its weight's without `.weight`.
+fn linear_name(parameter: &Parameter) -> Option<&str> {
+    parameter.name.strip_suffix(".weight").filter(|_| parameter.is_linear())
 }
 
-fn last(module: &str) -> Option<&str> {
-    module.rsplit('.').next()
+fn last_component(module_name: &str) -> Option<&str> {
+    module_name.rsplit('.').next()
 }
 
-/// Whether a map's name is this, or ends with it after a point.
-fn ends(module: &str, name: &str) -> bool {
-    module.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+/// Whether a module is called `name`, or `..` and then `.name`.
+fn ends_with_name(module_name: &str, name: &str) -> bool {
+    module_name.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }

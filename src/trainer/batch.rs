@@ -1,70 +1,68 @@
-//! Some texts' token ids one after another, and where each lies when attention sets them side by side.
+//! Batches of token ids without padding, and the layout that pads them for attention by tensor operations.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-use super::layers::{Angles, angles};
 use super::parameters::tensor;
-use super::prepared::TokenRows;
+use super::rotary::{RotaryAngles, rotary_angles};
 
-/// Texts side by side are padded to a multiple of this, so that a GPU meets few different shapes.
-const LENGTH_STEP: usize = 4;
+/// Padded texts have a multiple of this length, so that a GPU meets few different shapes.
+const LENGTH_MULTIPLE: usize = 4;
 
-/// Added to attention scores at padding: its exponential is exactly 0.
-const MASKED: f32 = -1e9;
+/// Added to masked attention scores: its exponential is exactly 0.
+pub(super) const MASKED_SCORE: f32 = -1e9;
 
-/// Texts as token ids without padding: only attention needs texts side by side, and short texts would be mostly padding elsewhere.
+/// Texts as token ids, one after another: only attention by tensor operations needs padding, and short texts would be mostly padding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Batch {
     ids: Vec<u32>,
     /// Tokens of each text, at least one.
     lengths: Vec<usize>,
-    /// Tokens per text side by side.
+    /// Tokens per text when padded.
     length: usize,
 }
 
-/// How tokens one after another (`[tokens, width]`) become texts side by side (`[texts * length, width]`) and back.
+/// How tokens one after another (`[tokens, width]`) and padded texts (`[texts * length, width]`) correspond.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(super) struct SequenceLayout {
     /// Tokens of each text.
     pub(super) lengths: Arc<[usize]>,
-    /// Tokens per text side by side, padding included.
+    /// Tokens per text when padded.
     pub(super) length: usize,
-    /// Made when a device first asks for it: where texts lie one after another, nobody does.
+    /// Computed on first use: the fused attention does without.
     padding: OnceCell<Option<Padding>>,
-    /// Made when a layer first asks for it: layers of one kind turn heads alike.
-    angles: OnceCell<[Angles; 2]>,
+    /// Computed on first use, and shared by all layers.
+    angles: OnceCell<[RotaryAngles; 2]>,
 }
 
-/// Where tokens go and what is masked.
+/// Index tensors between both layouts, and the mask of the padding.
 #[derive(Debug, Clone)]
 pub(super) struct Padding {
-    /// The token at each place side by side, `[texts * length]`; the first token at padding.
-    pub(super) spread: Tensor<1, Int>,
-    /// The place of each token, `[tokens]`.
-    pub(super) gather: Tensor<1, Int>,
-    /// Added to attention scores, `[texts, 1, 1, length]`: 0 at tokens, very negative at padding.
+    /// The token at each padded position, `[texts * length]`; the first token at padding.
+    pub(super) to_padded: Tensor<1, Int>,
+    /// The padded position of each token, `[tokens]`.
+    pub(super) from_padded: Tensor<1, Int>,
+    /// Added to attention scores, `[texts, 1, 1, length]`: 0 at tokens, [`MASKED_SCORE`] at padding.
     pub(super) mask: Tensor<4>,
 }
 
 impl Batch {
-    /// The rows numbered `chosen`, each cut to `max_length` tokens, its last one kept.
-    pub(super) fn of(rows: &TokenRows, chosen: &[usize], max_length: usize) -> Self {
-        Self::new(chosen.iter().map(|row| cut(rows.ids(*row).collect(), max_length)).collect())
+    /// From texts that are truncated to `max_length` tokens, their last ones kept.
+    pub(super) fn truncated(texts: impl Iterator<Item = Vec<u32>>, max_length: usize) -> Self {
+        Self::new(texts.map(|text| truncate(text, max_length)).collect())
     }
 
-    /// `texts` of at least one token each.
+    /// From texts of at least one token each.
     pub(super) fn new(texts: Vec<Vec<u32>>) -> Self {
         let lengths: Vec<usize> = texts.iter().map(Vec::len).collect();
         let longest = lengths.iter().copied().max().unwrap_or(1);
-        let even = lengths.iter().all(|length| *length == longest);
-        let length = if even { longest } else { longest.next_multiple_of(LENGTH_STEP) };
+        let uniform = lengths.iter().all(|length| *length == longest);
+        let length = if uniform { longest } else { longest.next_multiple_of(LENGTH_MULTIPLE) };
         Self { ids: texts.concat(), lengths, length }
     }
 
-    /// The token ids.
     pub(super) fn ids(&self) -> Arc<[u32]> {
         self.ids.clone().into()
     }
@@ -74,33 +72,40 @@ impl Batch {
         self.lengths.clone().into()
     }
 
-    /// Each token's place in its text, counted from `first`.
-    pub(super) fn places(&self, first: usize) -> Arc<[u32]> {
-        self.lengths.iter().flat_map(|length| (first..first + *length).map(|place| small(place).cast_unsigned())).collect()
+    /// Position ids, starting with `first` in each text.
+    pub(super) fn position_ids(&self, first: usize) -> Arc<[u32]> {
+        self.lengths
+            .iter()
+            .flat_map(|length| (first..first + *length).map(|index| to_i32(index).cast_unsigned()))
+            .collect()
     }
 
-    /// Each text's first token, `[texts]`.
-    pub(super) fn firsts(&self, device: &Device) -> Tensor<1, Int> {
-        integers(self.starts().map(small).collect(), [self.lengths.len()], device)
+    /// The index of each text's first token, `[texts]`.
+    pub(super) fn first_token_indices(&self, device: &Device) -> Tensor<1, Int> {
+        int_tensor(self.starts().map(to_i32).collect(), [self.lengths.len()], device)
     }
 
-    /// What tokens are weighted with for each text's mean, `[texts, tokens]`.
-    pub(super) fn shares(&self, device: &Device) -> Tensor<2> {
+    /// The matrix whose product with token vectors gives each text's mean, `[texts, tokens]`.
+    pub(super) fn mean_pooling_weights(&self, device: &Device) -> Tensor<2> {
         let (texts, tokens) = (self.lengths.len(), self.ids.len());
-        let mut shares = vec![0.0; texts * tokens];
+        let mut weights = vec![0.0; texts * tokens];
         for ((text, start), length) in self.starts().enumerate().zip(&self.lengths) {
             #[expect(clippy::cast_precision_loss, reason = "a row's length")]
-            shares[text * tokens + start..][..*length].fill(1.0 / *length as f32);
+            weights[text * tokens + start..][..*length].fill(1.0 / *length as f32);
         }
-        tensor(shares, [texts, tokens], device)
+        tensor(weights, [texts, tokens], device)
     }
 
-    /// How the texts lie side by side.
-    pub(super) fn layout(&self) -> Layout {
-        Layout { lengths: self.lengths.clone().into(), length: self.length, padding: OnceCell::new(), angles: OnceCell::new() }
+    pub(super) fn layout(&self) -> SequenceLayout {
+        SequenceLayout {
+            lengths: self.lengths.clone().into(),
+            length: self.length,
+            padding: OnceCell::new(),
+            angles: OnceCell::new(),
+        }
     }
 
-    /// The number of the first token of each text.
+    /// The index of each text's first token.
     fn starts(&self) -> impl Iterator<Item = usize> {
         self.lengths.iter().scan(0, |end, length| {
             *end += length;
@@ -109,41 +114,57 @@ impl Batch {
     }
 }
 
-impl Layout {
-    /// Of texts of one length.
-    pub(super) fn even(texts: usize, length: usize) -> Self {
-        Self { lengths: vec![length; texts].into(), length, padding: OnceCell::new(), angles: OnceCell::new() }
+impl SequenceLayout {
+    /// Of `texts` texts of one length.
+    pub(super) fn uniform(texts: usize, length: usize) -> Self {
+        Self {
+            lengths: vec![length; texts].into(),
+            length,
+            padding: OnceCell::new(),
+            angles: OnceCell::new(),
+        }
     }
 
-    /// How far heads are turned at each token by two rules of how fast their pairs turn; always the same two.
-    pub(super) fn angles(&self, speeds: &[Vec<f64>; 2]) -> &[Angles; 2] {
-        self.angles.get_or_init(|| speeds.each_ref().map(|speeds| angles(speeds, self.lengths.iter().flat_map(|length| 0..*length))))
+    /// The rotary angles of all tokens for two sets of inverse frequencies, always the same two.
+    pub(super) fn angles(&self, inverse_frequencies: &[Vec<f64>; 2]) -> &[RotaryAngles; 2] {
+        self.angles.get_or_init(|| {
+            inverse_frequencies.each_ref().map(|inverse_frequencies| {
+                rotary_angles(
+                    inverse_frequencies,
+                    self.lengths.iter().flat_map(|length| 0..*length),
+                )
+            })
+        })
     }
 
-    /// What differs from one after another; `None` when all texts are equally long.
+    /// `None` where all texts have one length.
     pub(super) fn padding(&self, device: &Device) -> Option<&Padding> {
         self.padding.get_or_init(|| self.make_padding(device)).as_ref()
     }
 
     fn make_padding(&self, device: &Device) -> Option<Padding> {
-        let (texts, length, tokens) = (self.lengths.len(), self.length, self.lengths.iter().sum::<usize>());
-        let places = || self.lengths.iter().flat_map(|tokens| (0..length).map(move |place| place < *tokens));
+        let (texts, length, tokens) =
+            (self.lengths.len(), self.length, self.lengths.iter().sum::<usize>());
+        let is_token =
+            || self.lengths.iter().flat_map(|tokens| (0..length).map(move |index| index < *tokens));
         (tokens < texts * length).then(|| {
             let mut next = 0..;
-            let spread = places().map(|token| if token { next.next().unwrap_or(0) } else { 0 }).collect();
-            let gather = (0..).zip(places()).filter(|(_, token)| *token).map(|(place, _)| place).collect();
-            let mask = places().map(|token| if token { 0.0 } else { MASKED }).collect();
+            let to_padded =
+                is_token().map(|token| if token { next.next().unwrap_or(0) } else { 0 }).collect();
+            let from_padded =
+                (0..).zip(is_token()).filter(|(_, token)| *token).map(|(index, _)| index).collect();
+            let mask = is_token().map(|token| if token { 0.0 } else { MASKED_SCORE }).collect();
             Padding {
-                spread: integers(spread, [texts * length], device),
-                gather: integers(gather, [tokens], device),
+                to_padded: int_tensor(to_padded, [texts * length], device),
+                from_padded: int_tensor(from_padded, [tokens], device),
                 mask: tensor(mask, [texts, 1, 1, length], device),
             }
         })
     }
 }
 
-/// `ids` cut to `max_length`, the last one (`[SEP]`) kept.
-pub(super) fn cut(mut ids: Vec<u32>, max_length: usize) -> Vec<u32> {
+/// `ids` truncated to `max_length`, the last one (`[SEP]`) kept.
+pub(super) fn truncate(mut ids: Vec<u32>, max_length: usize) -> Vec<u32> {
     if ids.len() > max_length && max_length > 0 {
         let last = ids[ids.len() - 1];
         ids.truncate(max_length);
@@ -152,10 +173,14 @@ pub(super) fn cut(mut ids: Vec<u32>, max_length: usize) -> Vec<u32> {
     ids
 }
 
-fn integers<const D: usize>(numbers: Vec<i32>, shape: [usize; D], device: &Device) -> Tensor<D, Int> {
+fn int_tensor<const D: usize>(
+    numbers: Vec<i32>,
+    shape: [usize; D],
+    device: &Device,
+) -> Tensor<D, Int> {
     Tensor::from_data(TensorData::new(numbers, shape), device)
 }
 
-fn small(number: usize) -> i32 {
+fn to_i32(number: usize) -> i32 {
     i32::try_from(number).expect("a batch has fewer than 2^31 tokens")
 }

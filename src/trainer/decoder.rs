@@ -1,132 +1,180 @@
 //! The language model: a causal pre-norm transformer of any family.
 
-mod architecture;
+mod config;
 
 use burn::tensor::Tensor;
 
-use super::batch::Layout;
-use super::families::decoders::{Build, HEAD};
+use super::batch::SequenceLayout;
+use super::families::decoders::{DecoderStyle, LM_HEAD};
 use super::layers::{
-    Angles, Attention, Cache, Embedding, GatedFeed, Inputs, LayerNorm, Linear, Pass, RmsNorm, Rows, Sight, angles, embed, feed_forward,
-    table_cross_entropy,
+    Attention, AttentionMask, Embedding, FeedForward, ForwardContext, HiddenStates, KvCache,
+    Linear, Norm, NormOrder, Projections, QkvProjection, TransformerBlock, embed,
+    linear_cross_entropy,
 };
-use super::parameters::{Depth, Parameters, Part, Role, Slot};
-use crate::arguments::Activation;
+use super::parameters::{Depth, ModelPart, ParameterId, Parameters, Role};
+use super::rotary::{RotaryAngles, rotary_angles};
 
-pub(super) use architecture::Architecture;
+pub(super) use config::DecoderConfig;
 
 /// The decoder laid out over a parameter list.
 pub(super) struct Decoder {
-    words: Embedding,
+    token_embedding: Embedding,
     /// Where positions are learnt.
-    positions: Option<Embedding>,
-    layers: Vec<Layer>,
-    norm: Norm,
-    /// The output's own table, where it does not share the words'.
-    head: Option<Slot>,
-    dropout: f64,
-    /// How fast each pair of a head turns, where positions are rotated.
-    speeds: Option<Vec<f64>>,
-}
-
-struct Layer {
-    attention_norm: Norm,
-    attention: Attention,
-    feed_forward_norm: Norm,
-    feed: Feed,
-    dropout: f64,
-}
-
-enum Norm {
-    Layer(LayerNorm),
-    Rms(RmsNorm),
-}
-
-/// The feed-forward part.
-enum Feed {
-    Plain { inner: Linear, outer: Linear, activation: Activation },
-    Gated(GatedFeed),
+    position_embedding: Option<Embedding>,
+    layers: Vec<TransformerBlock>,
+    final_norm: Norm,
+    /// The output embedding, where it is not tied to the token embedding.
+    lm_head: Option<ParameterId>,
+    embedding_dropout: f64,
+    /// Where positions are rotary.
+    inverse_frequencies: Option<Vec<f64>>,
 }
 
 impl Decoder {
     /// The model and the list of its parameters.
-    pub(super) fn new(architecture: &Architecture) -> (Self, Parameters) {
-        let (shape, family) = (&architecture.shape, architecture.family);
-        let mut parameters = Parameters::new(shape.deviation);
+    pub(super) fn new(config: &DecoderConfig) -> (Self, Parameters) {
+        let (shape, family) = (&config.shape, config.family);
+        let mut parameters = Parameters::new(shape.initializer_range);
         let list = &mut parameters;
         let name = |name: &str| format!("{}{name}", family.prefix);
-        let learnt = family.build == Build::Gpt;
+        let learnt_positions = family.style == DecoderStyle::Gpt;
         let decoder = Self {
-            words: Embedding::new(list, &name(family.names.words), shape.vocabulary, shape.width),
-            positions: learnt.then(|| Embedding::new(list, &name(family.names.positions), shape.positions, shape.width)),
+            token_embedding: Embedding::new(
+                list,
+                &name(family.names.token_embedding),
+                shape.vocabulary,
+                shape.width,
+            ),
+            position_embedding: learnt_positions.then(|| {
+                Embedding::new(
+                    list,
+                    &name(family.names.position_embedding),
+                    shape.positions,
+                    shape.width,
+                )
+            }),
             layers: (0..shape.layers)
                 .map(|number| {
-                    list.stand(Depth::Layer(number));
-                    Layer::new(list, &name(&format!("{}.{number}", family.names.layer)), architecture)
+                    list.set_depth(Depth::Layer(number));
+                    block(list, &name(&format!("{}.{number}", family.names.layer)), config)
                 })
                 .collect(),
-            norm: {
-                list.stand(Depth::Top);
-                Norm::new(list, &name(family.names.last_norm), architecture)
+            final_norm: {
+                list.set_depth(Depth::Top);
+                norm(list, &name(family.names.final_norm), config)
             },
-            head: (!shape.tied).then(|| {
-                list.begin(Part::Labels);
-                list.add(HEAD.to_owned(), [shape.vocabulary, shape.width], Role::Table)
+            lm_head: (!shape.tied).then(|| {
+                list.set_part(ModelPart::Labels);
+                list.add(LM_HEAD.to_owned(), [shape.vocabulary, shape.width], Role::Embedding)
             }),
-            dropout: shape.embedding_dropout,
-            speeds: (!learnt).then(|| shape.rope.speeds(shape.size / 2)),
+            embedding_dropout: shape.embedding_dropout,
+            inverse_frequencies: (!learnt_positions)
+                .then(|| shape.rope.inverse_frequencies(shape.head_dim / 2)),
         };
         (decoder, parameters)
     }
 
     /// The logits of the token after each of `tokens`, which are texts of `length` tokens one after another: `[tokens, vocabulary]`.
-    pub(super) fn forward(&self, pass: &Pass, tokens: &[u32], length: usize) -> Tensor<2> {
-        self.read(pass, tokens, length).matmul(self.table(pass).transpose())
+    pub(super) fn forward(
+        &self,
+        context: &ForwardContext,
+        tokens: &[u32],
+        length: usize,
+    ) -> Tensor<2> {
+        self.hidden_states(context, tokens, length)
+            .matmul(self.output_embedding(context).transpose())
     }
 
-    /// The cross-entropy of the tokens `told` after each of `tokens`, summed and times `share`: `[1]`.
+    /// The cross-entropy of `targets`, the tokens after each of `tokens`, summed and times `scale`: `[1]`.
     #[cfg(test)]
-    pub(super) fn loss(&self, pass: &Pass, tokens: &[u32], told: Vec<u32>, length: usize, smoothing: f64, share: f64) -> Tensor<1> {
-        table_cross_entropy(pass, self.read(pass, tokens, length), self.table(pass), told.into(), smoothing, share)
+    pub(super) fn loss(
+        &self,
+        context: &ForwardContext,
+        tokens: &[u32],
+        targets: Vec<u32>,
+        length: usize,
+        smoothing: f64,
+        scale: f64,
+    ) -> Tensor<1> {
+        linear_cross_entropy(
+            context,
+            self.hidden_states(context, tokens, length),
+            self.output_embedding(context),
+            targets.into(),
+            smoothing,
+            scale,
+        )
     }
 
-    /// The same from what the last layer made.
-    pub(super) fn finish(&self, pass: &Pass, x: Rows, told: Vec<u32>, smoothing: f64, share: f64) -> Tensor<1> {
-        pass.enter(Depth::Top);
-        table_cross_entropy(pass, self.norm.forward(pass, x), self.table(pass), told.into(), smoothing, share)
+    /// The same from the last layer's output.
+    pub(super) fn finish(
+        &self,
+        context: &ForwardContext,
+        x: HiddenStates,
+        targets: Vec<u32>,
+        smoothing: f64,
+        scale: f64,
+    ) -> Tensor<1> {
+        context.enter(Depth::Top);
+        linear_cross_entropy(
+            context,
+            self.final_norm.forward(context, x),
+            self.output_embedding(context),
+            targets.into(),
+            smoothing,
+            scale,
+        )
     }
 
-    /// What the tokens say of those after them, `[tokens, width]`.
-    fn read(&self, pass: &Pass, tokens: &[u32], length: usize) -> Rows {
+    /// The final hidden states, `[tokens, width]`.
+    fn hidden_states(
+        &self,
+        context: &ForwardContext,
+        tokens: &[u32],
+        length: usize,
+    ) -> HiddenStates {
         let (layout, angles) = self.places(tokens.len(), length);
-        let mut x = self.begin(pass, tokens, length);
+        let mut x = self.begin(context, tokens, length);
         for number in 0..self.layers.len() {
-            x = self.layer(pass, number, x, &layout, angles.as_ref());
+            x = self.layer(context, number, x, &layout, angles.as_ref());
         }
-        pass.enter(Depth::Top);
-        self.norm.forward(pass, x)
+        context.enter(Depth::Top);
+        self.final_norm.forward(context, x)
     }
 
-    /// How texts of `length` tokens lie, and how far heads are turned at each token.
-    pub(super) fn places(&self, tokens: usize, length: usize) -> (Layout, Option<Angles>) {
-        let places: Vec<usize> = (0..tokens).map(|token| token % length).collect();
-        (Layout::even(tokens / length, length), self.angles(&places))
+    /// The layout of `tokens` tokens in texts of `length`, and their rotary angles.
+    pub(super) fn places(
+        &self,
+        tokens: usize,
+        length: usize,
+    ) -> (SequenceLayout, Option<RotaryAngles>) {
+        let positions: Vec<usize> = (0..tokens).map(|token| token % length).collect();
+        (SequenceLayout::uniform(tokens / length, length), self.angles(&positions))
     }
 
-    /// What the layers read, `[tokens, width]`.
-    pub(super) fn begin(&self, pass: &Pass, tokens: &[u32], length: usize) -> Rows {
-        pass.enter(Depth::Embeddings);
-        let places: Vec<usize> = (0..tokens.len()).map(|token| token % length).collect();
-        pass.dropout(self.embed(pass, tokens, &places), self.dropout)
+    /// The first layer's input, `[tokens, width]`.
+    pub(super) fn begin(
+        &self,
+        context: &ForwardContext,
+        tokens: &[u32],
+        length: usize,
+    ) -> HiddenStates {
+        context.enter(Depth::Embeddings);
+        let positions: Vec<usize> = (0..tokens.len()).map(|token| token % length).collect();
+        context.dropout(self.embed(context, tokens, &positions), self.embedding_dropout)
     }
 
-    /// What a layer makes of it.
-    pub(super) fn layer(&self, pass: &Pass, number: usize, x: Rows, layout: &Layout, angles: Option<&Angles>) -> Rows {
-        pass.enter(Depth::Layer(number));
-        let layer = &self.layers[number];
-        let read = layer.attention_norm.forward(pass, x.clone());
-        let attended = layer.attention.residual(pass, x, &read, layout, angles, layer.dropout);
-        layer.finish(pass, attended)
+    /// The output of layer `number` for the input `x`.
+    pub(super) fn layer(
+        &self,
+        context: &ForwardContext,
+        number: usize,
+        x: HiddenStates,
+        layout: &SequenceLayout,
+        angles: Option<&RotaryAngles>,
+    ) -> HiddenStates {
+        context.enter(Depth::Layer(number));
+        self.layers[number].forward(context, x, layout, angles)
     }
 
     /// How many layers there are.
@@ -134,112 +182,133 @@ impl Decoder {
         self.layers.len()
     }
 
-    /// The logits of the token after the last of `tokens`, which follow those that `cache` remembers in one text: `[1, vocabulary]`.
-    pub(super) fn extend(&self, pass: &Pass, tokens: &[u32], cache: &mut Cache) -> Tensor<2> {
-        let seen = cache.seen();
-        let places: Vec<usize> = (seen..seen + tokens.len()).collect();
-        let angles = self.angles(&places);
-        let mut x = self.embed(pass, tokens, &places);
+    /// The logits of the token after the last of `tokens`, which continue the text in `cache`: `[1, vocabulary]`.
+    pub(super) fn extend(
+        &self,
+        context: &ForwardContext,
+        tokens: &[u32],
+        cache: &mut KvCache,
+    ) -> Tensor<2> {
+        let cached = cache.tokens();
+        let positions: Vec<usize> = (cached..cached + tokens.len()).collect();
+        let angles = self.angles(&positions);
+        let mut x = self.embed(context, tokens, &positions);
         for (number, layer) in self.layers.iter().enumerate() {
-            let read = layer.attention_norm.forward(pass, x.clone());
-            x = layer.finish(pass, layer.attention.extend(pass, x, &read, angles.as_ref(), cache, number));
+            x = layer.extend(context, x, angles.as_ref(), cache, number);
         }
         let last = x.dims()[0] - 1;
-        self.norm.forward(pass, x.narrow(0, last, 1)).matmul(self.table(pass).transpose())
+        self.final_norm
+            .forward(context, x.narrow(0, last, 1))
+            .matmul(self.output_embedding(context).transpose())
     }
 
-    /// Token vectors, with those of positions where they are learnt, `[tokens, width]`.
-    fn embed(&self, pass: &Pass, tokens: &[u32], places: &[usize]) -> Rows {
-        match &self.positions {
-            Some(positions) => {
-                let places: Vec<u32> = places.iter().filter_map(|place| u32::try_from(*place).ok()).collect();
-                embed(pass, [(&self.words, tokens.into()), (positions, places.into())])
+    /// Token embeddings, plus position embeddings where positions are learnt, `[tokens, width]`.
+    fn embed(&self, context: &ForwardContext, tokens: &[u32], positions: &[usize]) -> HiddenStates {
+        match &self.position_embedding {
+            Some(embedding) => {
+                let positions: Vec<u32> =
+                    positions.iter().filter_map(|position| u32::try_from(*position).ok()).collect();
+                embed(
+                    context,
+                    [(&self.token_embedding, tokens.into()), (embedding, positions.into())],
+                )
             }
-            None => embed(pass, [(&self.words, tokens.into())]),
+            None => embed(context, [(&self.token_embedding, tokens.into())]),
         }
     }
 
-    /// How far heads at these places are turned, where they are.
-    fn angles(&self, places: &[usize]) -> Option<Angles> {
-        self.speeds.as_ref().map(|speeds| angles(speeds, places.iter().copied()))
+    fn angles(&self, positions: &[usize]) -> Option<RotaryAngles> {
+        self.inverse_frequencies
+            .as_ref()
+            .map(|frequencies| rotary_angles(frequencies, positions.iter().copied()))
     }
 
-    /// The vectors that tokens are told by, `[vocabulary, width]`.
-    fn table(&self, pass: &Pass) -> Tensor<2> {
-        self.head.map_or_else(|| self.words.table(pass), |head| pass.values.get(head))
+    /// `[vocabulary, width]`.
+    fn output_embedding(&self, context: &ForwardContext) -> Tensor<2> {
+        self.lm_head
+            .map_or_else(|| self.token_embedding.table(context), |head| context.values.get(head))
     }
 }
 
-impl Norm {
-    fn new(list: &mut Parameters, name: &str, architecture: &Architecture) -> Self {
-        let shape = &architecture.shape;
-        match architecture.family.build {
-            Build::Gpt => Self::Layer(LayerNorm::new(list, name, shape.width, shape.epsilon)),
-            Build::Llama { .. } => Self::Rms(RmsNorm::new(list, name, shape.width, shape.epsilon)),
-        }
-    }
-
-    fn forward(&self, pass: &Pass, x: Rows) -> Rows {
-        match self {
-            Self::Layer(norm) => norm.forward(pass, x),
-            Self::Rms(norm) => norm.forward(pass, x),
-        }
+fn norm(list: &mut Parameters, name: &str, config: &DecoderConfig) -> Norm {
+    let shape = &config.shape;
+    match config.family.style {
+        DecoderStyle::Gpt => Norm::layer(list, name, shape.width, shape.epsilon, true),
+        DecoderStyle::Llama { .. } => Norm::rms(list, name, shape.width, shape.epsilon),
     }
 }
 
-impl Layer {
-    fn new(list: &mut Parameters, name: &str, architecture: &Architecture) -> Self {
-        let (shape, names, build) = (&architecture.shape, &architecture.family.names, architecture.family.build);
-        let name = |part: &str| format!("{name}.{part}");
-        // GPT-2: what is added to the residual stream starts smaller by the root of how often that happens.
-        let (inward, outward) = match build {
-            Build::Gpt => (Role::Kernel { additions: 1 }, Role::Kernel { additions: 2 * shape.layers }),
-            Build::Llama { .. } => (Role::Weight, Role::Weight),
-        };
-        let [input_bias, output_bias, feed_bias] = shape.biases;
-        let (queries, keys) = (shape.heads * shape.size, shape.groups * shape.size);
-        let mut input = |part: &str, width: usize| Linear::biased(list, &name(part), [shape.width, width], inward, input_bias);
-        let inputs = match names.inputs {
-            [query, key, value] => Inputs::Apart([input(query, queries), input(key, keys), input(value, keys)]),
-            joint => Inputs::Joint(input(joint[0], queries + 2 * keys)),
-        };
-        let norms = names.head_norms.map(|norms| norms.map(|norm| RmsNorm::new(list, &name(norm), shape.size, shape.epsilon)));
-        Self {
-            attention_norm: Norm::new(list, &name(names.attention_norm), architecture),
-            attention: Attention {
-                inputs,
-                output: Linear::biased(list, &name(names.output), [queries, shape.width], outward, output_bias),
-                heads: shape.heads,
-                groups: shape.groups,
-                size: shape.size,
-                sight: Sight::Back,
-                norms,
-                dropout: shape.attention_dropout,
-            },
-            feed_forward_norm: Norm::new(list, &name(names.feed_forward_norm), architecture),
-            feed: match names.inner {
-                [gate, beside] => Feed::Gated(GatedFeed {
-                    gate: Linear::biased(list, &name(gate), [shape.width, shape.inner], inward, feed_bias),
-                    beside: Linear::biased(list, &name(beside), [shape.width, shape.inner], inward, feed_bias),
-                    outer: Linear::biased(list, &name(names.outer), [shape.inner, shape.width], outward, feed_bias),
-                    activation: shape.activation,
-                }),
-                inner => Feed::Plain {
-                    inner: Linear::biased(list, &name(inner[0]), [shape.width, shape.inner], inward, feed_bias),
-                    outer: Linear::biased(list, &name(names.outer), [shape.inner, shape.width], outward, feed_bias),
-                    activation: shape.activation,
-                },
-            },
+/// A layer whose parameters' names begin with `name`.
+fn block(list: &mut Parameters, name: &str, config: &DecoderConfig) -> TransformerBlock {
+    let (shape, names) = (&config.shape, &config.family.names);
+    let name = |part: &str| format!("{name}.{part}");
+    // GPT-2: weights that write to the residual stream start smaller by the square root of how many of them there are.
+    let (inward, outward) = match config.family.style {
+        DecoderStyle::Gpt => {
+            (Role::Conv1d { additions: 1 }, Role::Conv1d { additions: 2 * shape.layers })
+        }
+        DecoderStyle::Llama { .. } => (Role::Linear, Role::Linear),
+    };
+    let biases = &shape.biases;
+    let (queries, keys) = (shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);
+    let mut input = |part: &str, width: usize| {
+        Linear::new(list, &name(part), [shape.width, width], inward, biases.qkv)
+    };
+    let qkv = match names.qkv {
+        [query, key, value] => {
+            QkvProjection::Separate([input(query, queries), input(key, keys), input(value, keys)])
+        }
+        packed => QkvProjection::Packed(input(packed[0], queries + 2 * keys)),
+    };
+    let qk_norms = names
+        .qk_norms
+        .map(|norms| norms.map(|norm| Norm::rms(list, &name(norm), shape.head_dim, shape.epsilon)));
+    let attention_norm = Some(norm(list, &name(names.attention_norm), config));
+    let attention = Attention {
+        qkv,
+        output: Linear::new(
+            list,
+            &name(names.attention_output),
+            [queries, shape.width],
+            outward,
+            biases.attention_output,
+        ),
+        heads: shape.heads,
+        kv_heads: shape.kv_heads,
+        head_dim: shape.head_dim,
+        attention_mask: AttentionMask::Causal,
+        qk_norms,
+        dropout: shape.attention_dropout,
+    };
+    let feed_forward_norm = norm(list, &name(names.feed_forward_norm), config);
+    let mut linear = |part: &str| {
+        Linear::new(list, &name(part), [shape.width, shape.inner], inward, biases.feed_forward)
+    };
+    let ups = match names.up {
+        [gate, up] => (Some(linear(gate)), linear(up)),
+        plain => (None, linear(plain[0])),
+    };
+    let down = Linear::new(
+        list,
+        &name(names.down),
+        [shape.inner, shape.width],
+        outward,
+        biases.feed_forward,
+    );
+    let projections = match ups {
+        (Some(gate), up) => Projections::Gated { gate, up, down },
+        (None, up) => Projections::Plain { up, down },
+    };
+    TransformerBlock {
+        norm_order: NormOrder::Pre,
+        attention_norm,
+        attention,
+        attention_output_dropout: shape.dropout,
+        feed_forward_norm,
+        feed_forward: FeedForward {
+            projections,
+            activation: shape.activation,
             dropout: shape.dropout,
-        }
-    }
-
-    /// The second part of a layer; each part adds to what it reads after a norm.
-    fn finish(&self, pass: &Pass, x: Rows) -> Rows {
-        let read = self.feed_forward_norm.forward(pass, x.clone());
-        match &self.feed {
-            Feed::Plain { inner, outer, activation } => feed_forward(pass, [inner, outer], x, read, *activation, self.dropout),
-            Feed::Gated(feed) => feed.residual(pass, x, read, self.dropout),
-        }
+        },
     }
 }

@@ -1,121 +1,133 @@
-//! The text classifier: a transformer encoder of any family, a text's vector, and a head.
+//! The text classifier: a transformer encoder of any family, pooling, and a head.
 
-mod architecture;
+mod config;
 
-use burn::tensor::{Tensor, activation};
+use burn::tensor::Tensor;
 
-use super::batch::{Batch, Layout};
-use super::families::encoders::{Bend, Build};
-use super::fused;
-use super::layers::{Angles, Attention, Embedding, Inputs, JointFeed, LayerNorm, Linear, Pass, Rows, Sight, embed, feed_forward, gelu, tanh};
-use super::parameters::{Depth, Parameters, Part, Role};
-use crate::arguments::{Activation, Pooling};
+use super::batch::{Batch, SequenceLayout};
+use super::families::encoders::EncoderStyle;
+use super::fused::{self, ActivationFn};
+use super::layers::{
+    Attention, AttentionMask, Embedding, FeedForward, ForwardContext, HiddenStates, Linear, Norm,
+    NormOrder, Projections, QkvProjection, TransformerBlock, activate, embed,
+};
+use super::parameters::{Depth, ModelPart, Parameters, Role};
+use super::rotary::Rope;
+use crate::arguments::Pooling;
 
-pub(super) use architecture::Architecture;
+pub(super) use config::EncoderConfig;
 
 /// The classifier laid out over a parameter list.
 pub(super) struct Encoder {
-    words: Embedding,
+    token_embedding: Embedding,
     /// Where positions are learnt.
-    positions: Option<Embedding>,
-    types: Option<Embedding>,
-    /// Of embeddings, where they are normalised.
-    embedding_norm: Option<LayerNorm>,
-    layers: Vec<Layer>,
-    /// After the layers, where norms precede their parts.
-    norm: Option<LayerNorm>,
-    head: Head,
-    dropout: f64,
+    position_embedding: Option<Embedding>,
+    segment_embedding: Option<Embedding>,
+    embedding_norm: Option<Norm>,
+    layers: Vec<TransformerBlock>,
+    /// After pre-norm layers.
+    final_norm: Option<Norm>,
+    head: ClassificationHead,
+    embedding_dropout: f64,
     first_position: usize,
     pooling: Pooling,
-    /// Where positions are rotated: how fast each pair of a head turns in layers that see whole texts, and in those that see what is near.
-    speeds: Option<[Vec<f64>; 2]>,
-}
-
-struct Layer {
-    build: Build,
-    /// Absent in a first layer that reads embeddings as they are.
-    attention_norm: Option<LayerNorm>,
-    attention: Attention,
-    feed_forward_norm: LayerNorm,
-    feed: Feed,
-    attended_dropout: f64,
-}
-
-/// The feed-forward part.
-enum Feed {
-    Plain { inner: Linear, outer: Linear, activation: Activation, dropout: f64 },
-    Gated(JointFeed),
+    /// Where positions are rotary: the inverse frequencies of layers with full attention, and of those with a sliding window.
+    inverse_frequencies: Option<[Vec<f64>; 2]>,
 }
 
 /// From a text's vector to its logits.
-struct Head {
+struct ClassificationHead {
     dense: Option<Dense>,
     out: Linear,
     dropout: f64,
 }
 
-/// What stands between a text's vector and the last map.
+/// A hidden layer of the head.
 struct Dense {
-    map: Linear,
-    bend: Bend,
-    norm: Option<LayerNorm>,
+    linear: Linear,
+    activation: ActivationFn,
+    norm: Option<Norm>,
+    /// Of its input.
     dropout: f64,
 }
 
 impl Encoder {
     /// The model and the list of its parameters.
-    pub(super) fn new(architecture: &Architecture) -> (Self, Parameters) {
-        let (shape, names, prefix, build) = (&architecture.shape, &architecture.family.names, architecture.family.prefix, architecture.family.build);
-        let mut parameters = Parameters::new(shape.deviation);
+    pub(super) fn new(config: &EncoderConfig) -> (Self, Parameters) {
+        let (shape, names, style) = (&config.shape, &config.family.names, config.family.style);
+        let mut parameters = Parameters::new(shape.initializer_range);
         let list = &mut parameters;
-        let name = |name: &str| format!("{prefix}{name}");
+        let name = |name: &str| format!("{}{name}", config.family.prefix);
         let encoder = Self {
-            words: Embedding::new(list, &name(names.words), shape.vocabulary, shape.width),
-            positions: (build != Build::Modern).then(|| Embedding::new(list, &name(names.positions), shape.positions, shape.width)),
-            types: (shape.types > 0).then(|| Embedding::new(list, &name(names.types), shape.types, shape.width)),
-            embedding_norm: (build != Build::Pre).then(|| norm(list, &name(names.embedding_norm), architecture)),
+            token_embedding: Embedding::new(
+                list,
+                &name(names.token_embedding),
+                shape.vocabulary,
+                shape.width,
+            ),
+            position_embedding: (style != EncoderStyle::ModernBert).then(|| {
+                Embedding::new(list, &name(names.position_embedding), shape.positions, shape.width)
+            }),
+            segment_embedding: (shape.segments > 0).then(|| {
+                Embedding::new(list, &name(names.segment_embedding), shape.segments, shape.width)
+            }),
+            embedding_norm: (style != EncoderStyle::PreNorm)
+                .then(|| norm(list, &name(names.embedding_norm), config)),
             layers: (0..shape.layers)
                 .map(|number| {
-                    list.stand(Depth::Layer(number));
-                    Layer::new(list, &name(names.layer), number, architecture)
+                    list.set_depth(Depth::Layer(number));
+                    block(list, &name(&format!("{}.{number}", names.layer)), number, config)
                 })
                 .collect(),
-            norm: {
-                list.stand(Depth::Top);
-                (build != Build::Post).then(|| norm(list, &name(names.last_norm), architecture))
+            final_norm: {
+                list.set_depth(Depth::Top);
+                (style != EncoderStyle::PostNorm)
+                    .then(|| norm(list, &name(names.final_norm), config))
             },
-            head: Head::new(list, architecture),
-            dropout: shape.embedding_dropout,
+            head: ClassificationHead::new(list, config),
+            embedding_dropout: shape.embedding_dropout,
             first_position: shape.first_position,
             pooling: shape.pooling,
-            speeds: shape.modern.as_ref().map(|modern| modern.thetas.map(|theta| speeds(theta, shape.width / shape.heads / 2))),
+            inverse_frequencies: shape.modern.as_ref().map(|modern| {
+                modern.thetas.map(|theta| {
+                    Rope { theta, scaling: None }.inverse_frequencies(shape.width / shape.heads / 2)
+                })
+            }),
         };
         (encoder, parameters)
     }
 
     /// The logits of a batch, `[batch, labels]`.
-    pub(super) fn forward(&self, pass: &Pass, batch: &Batch) -> Tensor<2> {
-        let (layout, mut x) = (batch.layout(), self.begin(pass, batch));
+    pub(super) fn forward(&self, context: &ForwardContext, batch: &Batch) -> Tensor<2> {
+        let (layout, mut x) = (batch.layout(), self.begin(context, batch));
         for number in 0..self.layers.len() {
-            x = self.layer(pass, number, x, &layout);
+            x = self.layer(context, number, x, &layout);
         }
-        self.finish(pass, x, batch)
+        self.finish(context, x, batch)
     }
 
-    /// What the layers read, `[tokens, width]`.
-    pub(super) fn begin(&self, pass: &Pass, batch: &Batch) -> Rows {
-        pass.enter(Depth::Embeddings);
-        pass.dropout(self.embed(pass, batch), self.dropout)
+    /// The first layer's input, `[tokens, width]`.
+    pub(super) fn begin(&self, context: &ForwardContext, batch: &Batch) -> HiddenStates {
+        context.enter(Depth::Embeddings);
+        context.dropout(self.embed(context, batch), self.embedding_dropout)
     }
 
-    /// What a layer makes of it.
-    pub(super) fn layer(&self, pass: &Pass, number: usize, x: Rows, layout: &Layout) -> Rows {
-        pass.enter(Depth::Layer(number));
+    /// The output of layer `number` for the input `x`.
+    pub(super) fn layer(
+        &self,
+        context: &ForwardContext,
+        number: usize,
+        x: HiddenStates,
+        layout: &SequenceLayout,
+    ) -> HiddenStates {
+        context.enter(Depth::Layer(number));
         let layer = &self.layers[number];
-        let angles = self.speeds.as_ref().map(|speeds| layout.angles(speeds));
-        let angles = angles.map(|[whole, near]| if layer.attention.sight == Sight::Whole { whole } else { near });
-        layer.forward(pass, x, layout, angles)
+        let angles =
+            self.inverse_frequencies.as_ref().map(|frequencies| layout.angles(frequencies));
+        let angles = angles.map(|[full, window]| {
+            if layer.attention.attention_mask == AttentionMask::Full { full } else { window }
+        });
+        layer.forward(context, x, layout, angles)
     }
 
     /// How many layers there are.
@@ -123,164 +135,163 @@ impl Encoder {
         self.layers.len()
     }
 
-    /// The logits from what the last layer made.
-    pub(super) fn finish(&self, pass: &Pass, x: Rows, batch: &Batch) -> Tensor<2> {
-        pass.enter(Depth::Top);
-        let x = match &self.norm {
-            Some(norm) => norm.forward(pass, x),
-            None => x,
-        };
-        self.head.forward(pass, self.pool(pass, batch, x))
+    /// The logits from the last layer's output.
+    pub(super) fn finish(
+        &self,
+        context: &ForwardContext,
+        x: HiddenStates,
+        batch: &Batch,
+    ) -> Tensor<2> {
+        context.enter(Depth::Top);
+        self.head.forward(
+            context,
+            self.pool(context, batch, normalised(self.final_norm.as_ref(), context, x)),
+        )
     }
 
-    /// Token, position and segment vectors summed, as far as there are any, `[tokens, width]`.
-    fn embed(&self, pass: &Pass, batch: &Batch) -> Rows {
-        let (ids, places) = (batch.ids(), || batch.places(self.first_position));
-        let sum = match (&self.positions, &self.types) {
+    /// The sum of token, position and segment embeddings, as far as there are any, `[tokens, width]`.
+    fn embed(&self, context: &ForwardContext, batch: &Batch) -> HiddenStates {
+        let (tokens, ids, positions) =
+            (&self.token_embedding, batch.ids(), || batch.position_ids(self.first_position));
+        let sum = match (&self.position_embedding, &self.segment_embedding) {
             // Every text is of the first segment.
-            (Some(positions), Some(types)) => embed(pass, [(&self.words, ids.clone()), (positions, places()), (types, vec![0; ids.len()].into())]),
-            (Some(positions), None) => embed(pass, [(&self.words, ids), (positions, places())]),
-            (None, _) => embed(pass, [(&self.words, ids)]),
+            (Some(position), Some(segment)) => embed(
+                context,
+                [
+                    (tokens, ids.clone()),
+                    (position, positions()),
+                    (segment, vec![0; ids.len()].into()),
+                ],
+            ),
+            (Some(position), None) => embed(context, [(tokens, ids), (position, positions())]),
+            (None, _) => embed(context, [(tokens, ids)]),
         };
-        match &self.embedding_norm {
-            Some(norm) => norm.forward(pass, sum),
-            None => sum,
-        }
+        normalised(self.embedding_norm.as_ref(), context, sum)
     }
 
     /// One vector per text, `[texts, width]`.
-    fn pool(&self, pass: &Pass, batch: &Batch, x: Rows) -> Rows {
+    fn pool(&self, context: &ForwardContext, batch: &Batch, x: HiddenStates) -> HiddenStates {
         let ([_, width], lengths) = (x.dims(), batch.lengths());
         let shape = [lengths.len(), width];
-        fused::apply(fused::Pool { lengths, width, pooling: self.pooling }, [&x], shape).unwrap_or_else(|| match self.pooling {
-            Pooling::Cls => x.select(0, batch.firsts(pass.device)),
-            Pooling::Mean => batch.shares(pass.device).matmul(x),
-        })
+        fused::apply(fused::Pool { lengths, width, pooling: self.pooling }, [&x], shape)
+            .unwrap_or_else(|| match self.pooling {
+                Pooling::Cls => x.select(0, batch.first_token_indices(context.device)),
+                Pooling::Mean => batch.mean_pooling_weights(context.device).matmul(x),
+            })
     }
 }
 
-/// How far each of the `count` pairs of a head turns from one position to the next (Su et al. 2021).
-fn speeds(theta: f64, count: usize) -> Vec<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "a width")]
-    (0..count).map(|pair| theta.powf(-(pair as f64) / count as f64)).collect()
+fn normalised(norm: Option<&Norm>, context: &ForwardContext, x: HiddenStates) -> HiddenStates {
+    match norm {
+        Some(norm) => norm.forward(context, x),
+        None => x,
+    }
 }
 
-fn norm(list: &mut Parameters, name: &str, architecture: &Architecture) -> LayerNorm {
-    let shape = &architecture.shape;
-    LayerNorm::biased(list, name, shape.width, shape.epsilon, shape.modern.as_ref().is_none_or(|modern| modern.biases[0]))
+fn norm(list: &mut Parameters, name: &str, config: &EncoderConfig) -> Norm {
+    let shape = &config.shape;
+    Norm::layer(
+        list,
+        name,
+        shape.width,
+        shape.epsilon,
+        shape.modern.as_ref().is_none_or(|modern| modern.biases.norm),
+    )
 }
 
-impl Layer {
-    fn new(list: &mut Parameters, layers: &str, number: usize, architecture: &Architecture) -> Self {
-        let (shape, names, build) = (&architecture.shape, &architecture.family.names, architecture.family.build);
-        let name = |part: &str| format!("{layers}.{number}.{part}");
-        let (width, modern) = (shape.width, shape.modern.as_ref());
-        let mut attention_norm = None;
-        if build != Build::Modern || number > 0 {
-            attention_norm = Some(norm(list, &name(names.attention_norm), architecture));
-        }
-        let [attention_bias, feed_bias] = modern.map_or([true; 2], |modern| [modern.biases[1], modern.biases[2]]);
-        let mut map = |part: &str, sizes: [usize; 2], has_bias: bool| Linear::biased(list, &name(part), sizes, Role::Weight, has_bias);
-        let inputs = match names.inputs {
-            [query, key, value] => Inputs::Apart([query, key, value].map(|part| map(part, [width; 2], attention_bias))),
-            joint => Inputs::Joint(map(joint[0], [width, 3 * width], attention_bias)),
-        };
-        let attention = Attention {
-            inputs,
-            output: map(names.output, [width; 2], attention_bias),
-            heads: shape.heads,
-            groups: shape.heads,
-            size: width / shape.heads,
-            sight: modern.filter(|modern| modern.near[number]).map_or(Sight::Whole, |modern| Sight::Near(modern.reach)),
-            norms: None,
-            dropout: shape.attention_dropout,
-        };
-        let feed_forward_norm = norm(list, &name(names.outer_norm), architecture);
-        let mut map = |part: &str, sizes: [usize; 2]| Linear::biased(list, &name(part), sizes, Role::Weight, feed_bias);
-        let (activation, dropout) = (shape.activation, shape.dropout);
-        let feed = match build {
-            Build::Modern => Feed::Gated(JointFeed {
-                both: map(names.inner, [width, 2 * shape.inner]),
-                outer: map(names.outer, [shape.inner, width]),
-                activation,
-                dropout,
-            }),
-            Build::Pre | Build::Post => {
-                Feed::Plain { inner: map(names.inner, [width, shape.inner]), outer: map(names.outer, [shape.inner, width]), activation, dropout }
-            }
-        };
-        let attended_dropout = match build {
-            Build::Modern => shape.attention_dropout,
-            _ if architecture.family.keys.attended_dropout => shape.dropout,
+/// The layer `number`, whose parameters' names begin with `name`.
+fn block(
+    list: &mut Parameters,
+    name: &str,
+    number: usize,
+    config: &EncoderConfig,
+) -> TransformerBlock {
+    let (shape, names, style) = (&config.shape, &config.family.names, config.family.style);
+    let name = |part: &str| format!("{name}.{part}");
+    let (width, inner, modern) = (shape.width, shape.inner, shape.modern.as_ref());
+    let reads_normalised = style == EncoderStyle::ModernBert && number == 0;
+    let attention_norm =
+        (!reads_normalised).then(|| norm(list, &name(names.attention_norm), config));
+    let [attention_bias, feed_forward_bias] =
+        modern.map_or([true; 2], |modern| [modern.biases.attention, modern.biases.feed_forward]);
+    let mut linear = |part: &str, sizes: [usize; 2], has_bias: bool| {
+        Linear::new(list, &name(part), sizes, Role::Linear, has_bias)
+    };
+    let qkv = match names.qkv {
+        [query, key, value] => QkvProjection::Separate(
+            [query, key, value].map(|part| linear(part, [width; 2], attention_bias)),
+        ),
+        packed => QkvProjection::Packed(linear(packed[0], [width, 3 * width], attention_bias)),
+    };
+    let attention = Attention {
+        qkv,
+        output: linear(names.attention_output, [width; 2], attention_bias),
+        heads: shape.heads,
+        kv_heads: shape.heads,
+        head_dim: width / shape.heads,
+        attention_mask: modern
+            .filter(|modern| modern.sliding[number])
+            .map_or(AttentionMask::Full, |modern| AttentionMask::SlidingWindow(modern.window)),
+        qk_norms: None,
+        dropout: shape.attention_dropout,
+    };
+    let feed_forward_norm = norm(list, &name(names.feed_forward_norm), config);
+    let mut linear = |part: &str, sizes: [usize; 2]| {
+        Linear::new(list, &name(part), sizes, Role::Linear, feed_forward_bias)
+    };
+    let projections = match style {
+        EncoderStyle::ModernBert => Projections::PackedGated {
+            gate_up: linear(names.up[0], [width, 2 * inner]),
+            down: linear(names.down, [inner, width]),
+        },
+        EncoderStyle::PreNorm | EncoderStyle::PostNorm => Projections::Plain {
+            up: linear(names.up[0], [width, inner]),
+            down: linear(names.down, [inner, width]),
+        },
+    };
+    TransformerBlock {
+        norm_order: if style == EncoderStyle::PostNorm { NormOrder::Post } else { NormOrder::Pre },
+        attention_norm,
+        attention,
+        attention_output_dropout: match style {
+            EncoderStyle::ModernBert => shape.attention_dropout,
+            _ if config.family.keys.attention_output_dropout => shape.dropout,
             _ => 0.0,
-        };
-        Self { build, attention_norm, attention, feed_forward_norm, feed, attended_dropout }
-    }
-
-    /// Each part adds to what it reads. With norms first, training from nothing needs no long warm-up.
-    fn forward(&self, pass: &Pass, x: Rows, layout: &Layout, angles: Option<&Angles>) -> Rows {
-        let normalised = |x: Rows| match &self.attention_norm {
-            Some(norm) => norm.forward(pass, x),
-            None => x,
-        };
-        match self.build {
-            Build::Pre | Build::Modern => {
-                let read = normalised(x.clone());
-                let x = self.attention.residual(pass, x, &read, layout, angles, self.attended_dropout);
-                let read = self.feed_forward_norm.forward(pass, x.clone());
-                self.feed(pass, x, read)
-            }
-            Build::Post => {
-                let attended = self.attention.residual(pass, x.clone(), &x, layout, angles, self.attended_dropout);
-                let x = normalised(attended);
-                self.feed_forward_norm.forward(pass, self.feed(pass, x.clone(), x))
-            }
-        }
-    }
-
-    /// `x` plus what the feed-forward part makes of `read`.
-    fn feed(&self, pass: &Pass, x: Rows, read: Rows) -> Rows {
-        match &self.feed {
-            Feed::Plain { inner, outer, activation, dropout } => feed_forward(pass, [inner, outer], x, read, *activation, *dropout),
-            Feed::Gated(feed) => feed.residual(pass, x, read),
-        }
+        },
+        feed_forward_norm,
+        feed_forward: FeedForward {
+            projections,
+            activation: shape.activation,
+            dropout: shape.dropout,
+        },
     }
 }
 
-impl Head {
-    fn new(list: &mut Parameters, architecture: &Architecture) -> Self {
-        let (shape, head) = (&architecture.shape, &architecture.family.head);
-        list.begin(Part::Head);
+impl ClassificationHead {
+    fn new(list: &mut Parameters, config: &EncoderConfig) -> Self {
+        let (shape, head) = (&config.shape, &config.family.names.head);
+        list.set_part(ModelPart::Head);
+        let has_bias = shape.modern.as_ref().is_none_or(|modern| modern.biases.head);
         let dense = head.dense.map(|dense| Dense {
-            map: Linear::biased(list, dense.name, [shape.width; 2], Role::Weight, shape.modern.as_ref().is_none_or(|modern| modern.biases[3])),
-            bend: dense.bend,
-            norm: dense.norm.map(|name| norm(list, name, architecture)),
-            dropout: if dense.dropped { shape.head_dropout } else { 0.0 },
+            linear: Linear::new(list, dense.name, [shape.width; 2], Role::Linear, has_bias),
+            activation: dense.activation,
+            norm: dense.norm.map(|name| norm(list, name, config)),
+            dropout: if dense.has_dropout { shape.head_dropout } else { 0.0 },
         });
-        list.begin(Part::Labels);
-        Self { dense, out: Linear::new(list, head.out, shape.width, shape.labels.len()), dropout: shape.head_dropout }
+        list.set_part(ModelPart::Labels);
+        let out =
+            Linear::new(list, head.out, [shape.width, shape.labels.len()], Role::Linear, true);
+        Self { dense, out, dropout: shape.head_dropout }
     }
 
-    fn forward(&self, pass: &Pass, x: Rows) -> Rows {
+    fn forward(&self, context: &ForwardContext, x: HiddenStates) -> HiddenStates {
         let x = match &self.dense {
             None => x,
-            Some(dense) => dense.forward(pass, x),
+            Some(dense) => {
+                let x = dense.linear.forward(context, context.dropout(x, dense.dropout));
+                normalised(dense.norm.as_ref(), context, activate(dense.activation, x))
+            }
         };
-        self.out.forward(pass, pass.dropout(x, self.dropout))
-    }
-}
-
-impl Dense {
-    fn forward(&self, pass: &Pass, x: Rows) -> Rows {
-        let x = self.map.forward(pass, pass.dropout(x, self.dropout));
-        let x = match self.bend {
-            Bend::Tanh => tanh(x),
-            Bend::Relu => activation::relu(x),
-            Bend::Gelu => gelu(x),
-        };
-        match &self.norm {
-            Some(norm) => norm.forward(pass, x),
-            None => x,
-        }
+        self.out.forward(context, context.dropout(x, self.dropout))
     }
 }

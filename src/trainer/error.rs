@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::HostError;
+use super::{DataProblem, HostError};
 
 /// Anything that ends a training, preparation, evaluation or prediction with an error.
 #[derive(Debug, thiserror::Error)]
@@ -78,10 +78,17 @@ impl TrainerError {
         // ENFILE and EMFILE, which have no kind of their own.
         const NO_MORE_FILES: [i32; 2] = [23, 24];
         let Self::Io { action, source, .. } = self else { return false };
-        let is_full =
-            matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge | ErrorKind::ReadOnlyFilesystem);
+        let is_full = matches!(
+            source.kind(),
+            ErrorKind::StorageFull
+                | ErrorKind::QuotaExceeded
+                | ErrorKind::FileTooLarge
+                | ErrorKind::ReadOnlyFilesystem
+        );
         let is_locked = source.kind() == ErrorKind::PermissionDenied && *action != "read";
-        is_full || is_locked || source.raw_os_error().is_some_and(|code| NO_MORE_FILES.contains(&code))
+        is_full
+            || is_locked
+            || source.raw_os_error().is_some_and(|code| NO_MORE_FILES.contains(&code))
     }
 
     pub(super) fn checkpoint(directory: &Path, message: impl Into<String>) -> Self {
@@ -97,55 +104,18 @@ impl TrainerError {
     }
 }
 
-/// Something in a data file that keeps it from being used, with its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DataProblem {
-    /// The file.
-    pub file: PathBuf,
-    /// The line, counted from 1, where there is one to point at.
-    pub line: Option<u64>,
-    /// What is wrong.
-    pub message: String,
-    /// What to do about it.
-    pub help: String,
-}
-
-/// A problem that does not say yet what to do about it: [`with_help`](DataComplaint::with_help) makes it a [`DataProblem`].
-#[must_use]
-pub(super) struct DataComplaint(DataProblem);
-
-impl DataProblem {
-    #[expect(clippy::new_ret_no_self, reason = "a problem is one only with its way out")]
-    pub(super) fn new(file: &Path, line: Option<u64>, message: impl Into<String>) -> DataComplaint {
-        DataComplaint(Self { file: file.to_owned(), line, message: message.into(), help: String::new() })
-    }
-}
-
-impl DataComplaint {
-    pub(super) fn with_help(self, help: impl Into<String>) -> DataProblem {
-        DataProblem { help: help.into(), ..self.0 }
-    }
-}
-
-impl std::error::Error for DataProblem {}
-
-impl fmt::Display for DataProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.file.display())?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
-        }
-        write!(f, ": {} ({})", self.message, self.help)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_and_too_many_open_files_are_refusals_of_the_machine_and_a_missing_file_is_none() {
-        let of = |action, code| TrainerError::io(action, Path::new("checkpoint-3"))(std::io::Error::from_raw_os_error(code));
+    fn a_full_disk_and_too_many_open_files_are_refusals_of_the_machine_and_a_missing_file_is_none()
+    {
+        let of = |action, code| {
+            TrainerError::io(action, Path::new("checkpoint-3"))(std::io::Error::from_raw_os_error(
+                code,
+            ))
+        };
         let (missing, denied, too_many, too_large, full, read_only) = (2, 13, 24, 27, 28, 30);
         for code in [too_many, too_large, full, read_only, denied] {
             assert!(of("write", code).is_refused_by_the_machine(), "{code}");

@@ -1,37 +1,129 @@
-//! The architectures whose files are read and written, as tables: keys of `config.json` and names of tensors. The layers are the trainer's own.
+//! The model families that are read and written, as tables: keys of `config.json` and names of tensors.
 
 pub(super) mod decoders;
 pub(super) mod encoders;
 
 use serde_json::{Map, Value};
 
+use super::fused::ActivationFn;
 use crate::arguments::Activation;
 
-/// Most layers that a `config.json` may ask for: beyond it is a damaged or hostile file, and each layer costs memory before a weight is read.
-const MOST_LAYERS: usize = 1_024;
+/// Most layers of a `config.json`: more come from a damaged or hostile file, and each layer costs memory before a weight is read.
+const MAX_LAYERS: usize = 1_024;
 
-/// What is said of a `model_type` that nobody knows, with those of a kind that are known.
-pub(super) fn unknown(name: &str, kind: &str, known: impl Iterator<Item = &'static str>) -> String {
-    let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
-    let has = if name.is_empty() { "has no `model_type`".to_owned() } else { format!("has `model_type` = \"{name}\"") };
-    format!("{has}; {kind} known here are {}", known.join(", "))
+/// A family of models: its keys of `config.json`, its names of tensors, and how its layers are built.
+#[derive(Debug, PartialEq)]
+pub(super) struct Family<Style: 'static, Keys: 'static> {
+    /// `model_type` in `config.json`.
+    pub(super) model_type: &'static str,
+    /// The class of transformers for sequence classification or causal language modelling.
+    pub(super) class: &'static str,
+    /// The prefix of all tensor names but the head's; files of headless models leave it out.
+    pub(super) prefix: &'static str,
+    pub(super) style: Style,
+    pub(super) keys: Keys,
+    pub(super) names: TensorNames,
 }
 
-/// Reads the keys of a `config.json`; everything that is wrong is said with the key's name.
-#[derive(Clone, Copy)]
-pub(super) struct Keys<'a>(pub(super) &'a Map<String, Value>);
+/// Tensor names without `.weight` and `.bias`; those of a layer follow `layer`, its number and a dot.
+#[derive(Debug, PartialEq)]
+pub(super) struct TensorNames {
+    pub(super) token_embedding: &'static str,
+    pub(super) position_embedding: &'static str,
+    pub(super) segment_embedding: &'static str,
+    pub(super) embedding_norm: &'static str,
+    pub(super) layer: &'static str,
+    /// Query, key and value; one name where they are packed.
+    pub(super) qkv: &'static [&'static str],
+    pub(super) attention_output: &'static str,
+    pub(super) attention_norm: &'static str,
+    /// Norms of each head of queries and of keys.
+    pub(super) qk_norms: Option<[&'static str; 2]>,
+    /// The first linear layer of the feed-forward network; gate and up where these are two.
+    pub(super) up: &'static [&'static str],
+    pub(super) down: &'static str,
+    pub(super) feed_forward_norm: &'static str,
+    pub(super) final_norm: &'static str,
+    /// The head of an encoder.
+    pub(super) head: HeadNames,
+}
 
-impl Keys<'_> {
-    /// What a key says; null counts as absent.
+impl TensorNames {
+    /// For the tensors that a family does not have.
+    const NONE: Self = Self {
+        token_embedding: "",
+        position_embedding: "",
+        segment_embedding: "",
+        embedding_norm: "",
+        layer: "",
+        qkv: &[],
+        attention_output: "",
+        attention_norm: "",
+        qk_norms: None,
+        up: &[],
+        down: "",
+        feed_forward_norm: "",
+        final_norm: "",
+        head: HeadNames { dense: None, out: "" },
+    };
+}
+
+/// Tensor names of a classification head, without prefix.
+#[derive(Debug, PartialEq)]
+pub(super) struct HeadNames {
+    pub(super) dense: Option<HeadDense>,
+    /// The output layer.
+    pub(super) out: &'static str,
+}
+
+/// A hidden layer of a classification head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HeadDense {
+    pub(super) name: &'static str,
+    pub(super) activation: ActivationFn,
+    /// A norm after it.
+    pub(super) norm: Option<&'static str>,
+    /// Whether there is dropout before it, too.
+    pub(super) has_dropout: bool,
+}
+
+/// Declares in a `config.json` that weights are f32, as they are written whatever dtype was read.
+pub(super) fn declare_f32(config: &mut Map<String, Value>) {
+    for key in ["torch_dtype", "dtype"] {
+        if config.contains_key(key) {
+            config.insert(key.to_owned(), "float32".into());
+        }
+    }
+}
+
+/// The end of a sentence about a `config.json` with an unknown `model_type`.
+pub(super) fn unknown(name: &str, kind: &str, known: impl Iterator<Item = &'static str>) -> String {
+    let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
+    let has = if name.is_empty() {
+        "has no `model_type`".to_owned()
+    } else {
+        format!("has `model_type` = \"{name}\"")
+    };
+    format!("{has}; supported {kind} are {}", known.join(", "))
+}
+
+/// Reads the keys of a `config.json`; an error is the end of a sentence about it.
+#[derive(Clone, Copy)]
+pub(super) struct ConfigReader<'a>(pub(super) &'a Map<String, Value>);
+
+impl ConfigReader<'_> {
+    /// The value of a key; null counts as absent.
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
         self.0.get(key).filter(|value| !value.is_null())
     }
 
-    /// A whole number from 1 that must be there.
+    /// A required positive integer.
     pub(super) fn size(&self, key: &str) -> Result<usize, String> {
         let value = self.get(key).ok_or_else(|| format!("has no `{key}`"))?;
-        let size = value.as_u64().and_then(|size| u32::try_from(size).ok()).filter(|size| *size > 0);
-        size.map(|size| size as usize).ok_or_else(|| format!("has `{key}` = {value}, which is no size"))
+        let size =
+            value.as_u64().and_then(|size| u32::try_from(size).ok()).filter(|size| *size > 0);
+        size.map(|size| size as usize)
+            .ok_or_else(|| format!("has `{key}` = {value}, which is not a positive integer"))
     }
 
     /// The same, or a default.
@@ -39,68 +131,91 @@ impl Keys<'_> {
         if self.get(key).is_none() { Ok(default) } else { self.size(key) }
     }
 
-    /// A number of layers.
+    /// A required number of layers.
     pub(super) fn layers(&self, key: &str) -> Result<usize, String> {
         match self.size(key)? {
-            layers @ 0..=MOST_LAYERS => Ok(layers),
-            layers => Err(format!("has `{key}` = {layers}; at most {MOST_LAYERS} can be trained")),
+            layers @ 0..=MAX_LAYERS => Ok(layers),
+            layers => Err(format!("has `{key}` = {layers}; at most {MAX_LAYERS} are supported")),
         }
     }
 
     /// A number, or a default.
     pub(super) fn number_or(&self, key: &str, default: f64) -> Result<f64, String> {
         let Some(value) = self.get(key) else { return Ok(default) };
-        value.as_f64().filter(|number| number.is_finite()).ok_or_else(|| format!("has `{key}` = {value}, which is no number"))
+        value
+            .as_f64()
+            .filter(|number| number.is_finite())
+            .ok_or_else(|| format!("has `{key}` = {value}, which is not a finite number"))
     }
 
     /// A number above 0, or a default.
     pub(super) fn positive_or(&self, key: &str, default: f64) -> Result<f64, String> {
         let number = self.number_or(key, default)?;
-        if number > 0.0 { Ok(number) } else { Err(format!("has `{key}` = {number}, which is not above 0")) }
+        if number > 0.0 {
+            Ok(number)
+        } else {
+            Err(format!("has `{key}` = {number}, which is not above 0"))
+        }
     }
 
-    /// What is added to variances, or a default.
+    /// The epsilon of a norm, or a default.
     pub(super) fn epsilon_or(&self, key: &str, default: f64) -> Result<f64, String> {
         let epsilon = self.number_or(key, default)?;
-        if (0.0..1.0).contains(&epsilon) { Ok(epsilon) } else { Err(format!("has `{key}` = {epsilon}, which is no small number from 0")) }
+        if (0.0..1.0).contains(&epsilon) {
+            Ok(epsilon)
+        } else {
+            Err(format!("has `{key}` = {epsilon}, which is not in [0, 1)"))
+        }
     }
 
-    /// A share in [0, 1), or a default.
-    pub(super) fn share_or(&self, key: &str, default: f64) -> Result<f64, String> {
-        let share = self.number_or(key, default)?;
-        if (0.0..1.0).contains(&share) { Ok(share) } else { Err(format!("has `{key}` = {share}, which is no share below 1")) }
+    /// A probability below 1, or a default.
+    pub(super) fn probability_or(&self, key: &str, default: f64) -> Result<f64, String> {
+        let probability = self.number_or(key, default)?;
+        if (0.0..1.0).contains(&probability) {
+            Ok(probability)
+        } else {
+            Err(format!("has `{key}` = {probability}, which is not in [0, 1)"))
+        }
     }
 
-    /// A truth value, or a default.
-    pub(super) fn flag_or(&self, key: &str, default: bool) -> Result<bool, String> {
+    /// A Boolean, or a default.
+    pub(super) fn bool_or(&self, key: &str, default: bool) -> Result<bool, String> {
         let Some(value) = self.get(key) else { return Ok(default) };
-        value.as_bool().ok_or_else(|| format!("has `{key}` = {value}, which is neither true nor false"))
+        value.as_bool().ok_or_else(|| format!("has `{key}` = {value}, which is not a Boolean"))
     }
 
-    /// The number of a token; the first where several are listed.
-    pub(super) fn token(&self, key: &str) -> Result<Option<u32>, String> {
+    /// A token id; the first where several are listed.
+    pub(super) fn token_id(&self, key: &str) -> Result<Option<u32>, String> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let one = value.as_array().map_or(value, |all| all.first().unwrap_or(&Value::Null));
         let token = one.as_u64().and_then(|token| u32::try_from(token).ok());
-        token.map(Some).ok_or_else(|| format!("has `{key}` = {value}, which is no token"))
+        token.map(Some).ok_or_else(|| format!("has `{key}` = {value}, which is not a token id"))
     }
 
-    /// A nonlinearity under one of the names that transformers has for it.
-    pub(super) fn activation_or(&self, key: &str, default: Activation) -> Result<Activation, String> {
+    /// An activation function under any of transformers' names.
+    pub(super) fn activation_or(
+        &self,
+        key: &str,
+        default: Activation,
+    ) -> Result<Activation, String> {
         let Some(value) = self.get(key) else { return Ok(default) };
         match value.as_str() {
             Some("gelu" | "gelu_python") => Ok(Activation::Gelu),
             Some("gelu_new" | "gelu_pytorch_tanh" | "gelu_fast") => Ok(Activation::GeluNew),
             Some("relu") => Ok(Activation::Relu),
             Some("silu" | "swish") => Ok(Activation::Silu),
-            _ => Err(format!("has `{key}` = {value}; known are gelu, gelu_new, gelu_pytorch_tanh, relu and silu")),
+            _ => Err(format!(
+                "has `{key}` = {value}; known are gelu, gelu_new, gelu_pytorch_tanh, relu and silu"
+            )),
         }
     }
 
-    /// Refuses a key with any value but those that mean what the trainer does.
+    /// Refuses every value of a key but those whose meaning is supported.
     pub(super) fn only(&self, key: &str, meant: &[Value]) -> Result<(), String> {
         match self.get(key) {
-            Some(value) if !meant.contains(value) => Err(format!("has `{key}` = {value}, which the trainer does not have")),
+            Some(value) if !meant.contains(value) => {
+                Err(format!("has `{key}` = {value}, which is not supported"))
+            }
             _ => Ok(()),
         }
     }

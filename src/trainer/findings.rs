@@ -1,4 +1,4 @@
-//! What preparing the data noticed, for `hpsearch check` and the log.
+//! Findings about the data and the model, for `hpsearch check` and the log.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Good to know.
+    /// For information.
     Note,
     /// Likely to spoil results.
     Warning,
 }
 
-/// One thing noticed while preparing the data.
+/// A finding about the data or the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// How much it matters.
     pub severity: Severity,
-    /// A word for programs: `rows`, `overlap`, `dropped_empty`, ...
+    /// A machine-readable code: `rows`, `overlap`, `dropped_empty`, ...
     pub code: String,
-    /// One sentence with its numbers.
+    /// One sentence, with numbers.
     pub message: String,
 }
 

@@ -1,154 +1,176 @@
-//! Lets a language model go on with a text, token by token.
+//! Text generation: continues a prompt token by token.
 
 use std::any::Any;
 use std::path::Path;
 
-use super::checkpoint::ModelFiles;
-use super::dice::{Dice, key};
+use super::checkpoint::SavedModel;
 use super::language_modeling::LanguageModel;
-use super::layers::{Cache, Pass};
+use super::layers::{ForwardContext, KvCache};
+use super::lm_tokenizer;
+use super::model_directory::check_tokens;
 use super::parameters::{Values, host};
-use super::pretrained::check_tokens;
-use super::spelling;
-use super::tokenizer_file::guarded;
+use super::rng::{Rng, key};
+use super::tokenizer_file::catch_panics;
 use super::{TrainerError, device, tokenizer_file};
 use burn::tensor::Device;
 
-/// How tokens are drawn.
+/// How tokens are sampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sampling {
-    /// Most tokens to add.
+pub struct GenerationConfig {
+    /// Most tokens to generate.
     pub max_new_tokens: usize,
-    /// What logits are divided by; 0: always the likeliest token.
+    /// Divisor of logits; 0: greedy decoding.
     pub temperature: f64,
-    /// Only so many of the likeliest tokens are drawn from; 0: all.
+    /// Sample from this many most likely tokens only; 0: from all.
     pub top_k: usize,
-    /// Only the likeliest tokens that together reach this probability are drawn from (Holtzman et al. 2020); 1: all.
+    /// Nucleus sampling: sample from the most likely tokens that together have this probability only (Holtzman et al. 2020); 1: from all.
     pub top_p: f64,
-    /// Seed of the draws.
+    /// Seed of the samples.
     pub seed: u64,
 }
 
-/// What was written.
+/// Counts of a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Generated {
-    /// Tokens that were added.
+pub struct GenerationSummary {
+    /// Generated tokens.
     pub tokens: usize,
-    /// Characters of the prompt that the model does not know.
+    /// Unknown tokens of the prompt.
     pub unknown: usize,
 }
 
-/// Goes on with `prompt` and gives what is added piece by piece to `hear`, until the text ends or there are enough tokens.
-/// An exported directory suffices: `model.safetensors`, `config.json` and `tokenizer.json`.
+/// Continues `prompt` and passes the text to `on_text` as it is generated, until the model ends it or there are enough tokens. `directory` is a
+/// checkpoint or an export: `model.safetensors`, `config.json` and `tokenizer.json`.
 ///
 /// # Errors
-/// A missing or damaged file, a model that writes no text, an unusable device.
-pub fn generate(directory: &Path, prompt: &str, sampling: &Sampling, device: &str, hear: &mut dyn FnMut(&str)) -> Result<Generated, TrainerError> {
+/// A missing or damaged file, a model that does not generate text, an unusable device.
+pub fn generate(
+    directory: &Path,
+    prompt: &str,
+    config: &GenerationConfig,
+    device: &str,
+    on_text: &mut dyn FnMut(&str),
+) -> Result<GenerationSummary, TrainerError> {
     let device = device::open(device)?;
-    let files = ModelFiles::load(directory, &device)?;
+    let files = SavedModel::load(directory, &device)?;
     let model: Box<dyn Any> = files.model;
     let Ok(model) = model.downcast::<LanguageModel>() else {
-        return Err(TrainerError::checkpoint(directory, "it is a classifier and writes no text: `hpsearch predict` uses it"));
+        return Err(TrainerError::checkpoint(
+            directory,
+            "it is a classifier and generates no text: use `hpsearch predict`",
+        ));
     };
-    let unusable = |error: tokenizers::Error| TrainerError::checkpoint(directory, format!("`tokenizer.json` cannot be used: {error}"));
+    let unusable = |error: tokenizers::Error| {
+        TrainerError::checkpoint(directory, format!("`tokenizer.json` cannot be used: {error}"))
+    };
     let mut tokenizer = tokenizer_file::read(&files.tokenizer).map_err(unusable)?;
     check_tokens(directory, &tokenizer, model.architecture.shape.vocabulary)?;
-    // A pretrained model's may cut and fill what it reads.
+    // The tokenizer of a pretrained model may pad and truncate.
     tokenizer.with_padding(None);
     tokenizer.with_truncation(None).map_err(unusable)?;
-    let prompt = guarded(|| Ok(tokenizer.encode_fast(prompt, true)?.get_ids().to_vec())).map_err(unusable)?;
-    let never = spelling::unknown(&tokenizer);
-    let mut generated = Generated { tokens: 0, unknown: prompt.iter().filter(|token| Some(**token) == never).count() };
-    let mut writer = Writer::new(&model, &files.values, &device, prompt);
+    let prompt = catch_panics(|| Ok(tokenizer.encode_fast(prompt, true)?.get_ids().to_vec()))
+        .map_err(unusable)?;
+    let unknown = lm_tokenizer::unknown_token_id(&tokenizer);
+    let mut summary = GenerationSummary {
+        tokens: 0,
+        unknown: prompt.iter().filter(|token| Some(**token) == unknown).count(),
+    };
+    let mut generator = TokenGenerator::new(&model, &files.values, &device, prompt);
     let mut pieces = tokenizer.decode_stream(true);
-    for number in 0..sampling.max_new_tokens {
-        let mut logits = writer.logits()?;
-        // What stands for unknown characters is no text.
-        if let Some(logit) = never.and_then(|never| logits.get_mut(never as usize)) {
+    for number in 0..config.max_new_tokens {
+        let mut logits = generator.logits()?;
+        // The unknown token is never generated.
+        if let Some(logit) = unknown.and_then(|unknown| logits.get_mut(unknown as usize)) {
             *logit = f32::NEG_INFINITY;
         }
-        let token = draw(&logits, sampling, number as u64);
-        if token == model.architecture.shape.end {
+        let token = sample_token(&logits, config, number as u64);
+        if token == model.architecture.shape.eos_token {
             break;
         }
-        generated.tokens += 1;
-        writer.push(token);
-        // Nothing yet where a character's bytes are still incomplete.
-        if let Some(piece) = guarded(|| pieces.step(token)).map_err(unusable)? {
-            hear(&piece);
+        summary.tokens += 1;
+        generator.push(token);
+        // `None` while a character's bytes are incomplete.
+        if let Some(piece) = catch_panics(|| pieces.step(token)).map_err(unusable)? {
+            on_text(&piece);
         }
     }
-    Ok(generated)
+    Ok(summary)
 }
 
-/// A text in progress: the window that the model sees, and what it remembers of it.
-pub(super) struct Writer<'a> {
+/// A generation in progress: the context window and its KV cache.
+pub(super) struct TokenGenerator<'a> {
     model: &'a LanguageModel,
     values: &'a Values,
     device: &'a Device,
-    /// The newest tokens, at most a window of them.
+    /// The latest tokens, up to the context length.
     window: Vec<u32>,
-    /// Keys and values of the window's first tokens.
-    cache: Cache,
+    /// The keys and values of the first tokens of the window.
+    cache: KvCache,
 }
 
-impl<'a> Writer<'a> {
-    /// Begins with `tokens`; where there are none, with the token that stands before texts.
-    pub(super) fn new(model: &'a LanguageModel, values: &'a Values, device: &'a Device, tokens: Vec<u32>) -> Self {
+impl<'a> TokenGenerator<'a> {
+    /// Starts with `tokens`, or with the start token if there are none.
+    pub(super) fn new(
+        model: &'a LanguageModel,
+        values: &'a Values,
+        device: &'a Device,
+        tokens: Vec<u32>,
+    ) -> Self {
         let mut tokens = tokens;
         if tokens.is_empty() {
-            tokens.push(model.architecture.shape.start);
+            tokens.push(model.architecture.shape.bos_token);
         }
-        let window = tokens.split_off(tokens.len().saturating_sub(model.architecture.shape.positions));
-        Self { model, values, device, window, cache: Cache::default() }
+        let window =
+            tokens.split_off(tokens.len().saturating_sub(model.architecture.shape.positions));
+        Self { model, values, device, window, cache: KvCache::default() }
     }
 
     /// The logits of the next token.
     pub(super) fn logits(&mut self) -> Result<Vec<f32>, TrainerError> {
-        let pass = Pass::inference(self.values, self.device);
-        let new = &self.window[self.cache.seen()..];
+        let pass = ForwardContext::evaluation(self.values, self.device);
+        let new = &self.window[self.cache.tokens()..];
         host(self.model.decoder.extend(&pass, new, &mut self.cache))
     }
 
-    /// Adds a token. A full window slides by an eighth: positions are learnt, so whatever stays is read again at its new place, and by
-    /// sliding further than needed that happens rarely.
+    /// Appends a token. A full window slides by an eighth: position embeddings are learnt, so the cache has to be recomputed, and sliding
+    /// further than necessary makes that rare.
     pub(super) fn push(&mut self, token: u32) {
-        let longest = self.model.architecture.shape.positions;
-        if self.window.len() >= longest {
-            self.window.drain(..longest.div_ceil(8));
-            self.cache = Cache::default();
+        let context_length = self.model.architecture.shape.positions;
+        if self.window.len() >= context_length {
+            self.window.drain(..context_length.div_ceil(8));
+            self.cache = KvCache::default();
         }
         self.window.push(token);
     }
 
-    /// What the model sees.
+    /// The context window.
     #[cfg(test)]
     pub(super) fn window(&self) -> &[u32] {
         &self.window
     }
 }
 
-/// The `number`th token, a function of the logits, the settings and their seed.
-fn draw(logits: &[f32], sampling: &Sampling, number: u64) -> u32 {
-    let mut tokens: Vec<(f64, u32)> = logits.iter().map(|logit| f64::from(*logit)).zip(0..).collect();
-    // The likeliest first; of equal ones the first.
+/// Samples token `number`: a function of logits, configuration and seed.
+fn sample_token(logits: &[f32], config: &GenerationConfig, number: u64) -> u32 {
+    let mut tokens: Vec<(f64, u32)> =
+        logits.iter().map(|logit| f64::from(*logit)).zip(0..).collect();
+    // By descending logit, then ascending id.
     tokens.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     let (top, first) = tokens[0];
-    if sampling.temperature == 0.0 {
+    if config.temperature == 0.0 {
         return first;
     }
-    if sampling.top_k > 0 {
-        tokens.truncate(sampling.top_k);
+    if config.top_k > 0 {
+        tokens.truncate(config.top_k);
     }
     let mut total = 0.0;
     for (weight, _) in &mut tokens {
-        *weight = ((*weight - top) / sampling.temperature).exp();
+        *weight = ((*weight - top) / config.temperature).exp();
         total += *weight;
     }
-    if sampling.top_p < 1.0 {
+    if config.top_p < 1.0 {
         let mut reached = 0.0;
         let needed = tokens.iter().take_while(|(weight, _)| {
-            let more = reached < sampling.top_p * total;
+            let more = reached < config.top_p * total;
             reached += weight;
             more
         });
@@ -156,14 +178,14 @@ fn draw(logits: &[f32], sampling: &Sampling, number: u64) -> u32 {
         tokens.truncate(needed);
         total = tokens.iter().map(|(weight, _)| weight).sum();
     }
-    let mut left = Dice::new(key(sampling.seed, "generate", &[number])).uniform() * total;
+    let mut left = Rng::new(key(config.seed, "generate", &[number])).uniform() * total;
     for (weight, token) in &tokens {
         left -= weight;
         if left <= 0.0 {
             return *token;
         }
     }
-    // Rounding may leave a crumb.
+    // Rounding may leave a remainder.
     tokens.iter().rev().find(|(weight, _)| *weight > 0.0).map_or(first, |(_, token)| *token)
 }
 
@@ -173,40 +195,54 @@ mod tests {
 
     const LOGITS: [f32; 5] = [1.0, 3.0, 2.0, f32::NEG_INFINITY, 0.0];
 
-    fn drawn(sampling: Sampling) -> Vec<usize> {
+    fn counts_of(config: GenerationConfig) -> Vec<usize> {
         let mut counts = vec![0; LOGITS.len()];
-        (0..4_000).for_each(|number| counts[draw(&LOGITS, &sampling, number) as usize] += 1);
+        (0..4_000).for_each(|number| counts[sample_token(&LOGITS, &config, number) as usize] += 1);
         counts
     }
 
-    const PLAIN: Sampling = Sampling { max_new_tokens: 0, temperature: 1.0, top_k: 0, top_p: 1.0, seed: 3 };
+    const PLAIN: GenerationConfig =
+        GenerationConfig { max_new_tokens: 0, temperature: 1.0, top_k: 0, top_p: 1.0, seed: 3 };
 
     #[test]
-    fn tokens_are_drawn_by_their_probabilities() {
+    fn tokens_are_sampled_by_their_probabilities() {
         let total: f64 = LOGITS.iter().map(|logit| f64::from(*logit).exp()).sum();
-        for (count, logit) in drawn(PLAIN).into_iter().zip(LOGITS) {
+        for (count, logit) in counts_of(PLAIN).into_iter().zip(LOGITS) {
             let expected = f64::from(logit).exp() / total;
             assert!((count as f64 / 4_000.0 - expected).abs() < 0.03, "{count} {expected}");
         }
-        assert_eq!(drawn(PLAIN), drawn(PLAIN));
-        assert_ne!(drawn(PLAIN), drawn(Sampling { seed: 4, ..PLAIN }));
+        assert_eq!(counts_of(PLAIN), counts_of(PLAIN));
+        assert_ne!(counts_of(PLAIN), counts_of(GenerationConfig { seed: 4, ..PLAIN }));
     }
 
     #[test]
-    fn no_temperature_takes_the_likeliest() {
-        assert_eq!(drawn(Sampling { temperature: 0.0, ..PLAIN }), [0, 4_000, 0, 0, 0]);
-        let cold = drawn(Sampling { temperature: 0.1, ..PLAIN });
+    fn temperature_0_is_greedy() {
+        assert_eq!(counts_of(GenerationConfig { temperature: 0.0, ..PLAIN }), [0, 4_000, 0, 0, 0]);
+        let cold = counts_of(GenerationConfig { temperature: 0.1, ..PLAIN });
         assert!(cold[1] > 3_990, "{cold:?}");
     }
 
     #[test]
-    fn top_k_and_top_p_leave_the_unlikely_out() {
-        let kept = |sampling| drawn(sampling).into_iter().map(|count| count > 0).collect::<Vec<_>>();
-        assert_eq!(kept(Sampling { top_k: 2, ..PLAIN }), [false, true, true, false, false]);
+    fn top_k_and_top_p_exclude_unlikely_tokens() {
+        let kept =
+            |config| counts_of(config).into_iter().map(|count| count > 0).collect::<Vec<_>>();
+        assert_eq!(kept(GenerationConfig { top_k: 2, ..PLAIN }), [false, true, true, false, false]);
         // Probabilities: .644 .237 .087 .032.
-        assert_eq!(kept(Sampling { top_p: 0.6, ..PLAIN }), [false, true, false, false, false]);
-        assert_eq!(kept(Sampling { top_p: 0.7, ..PLAIN }), [false, true, true, false, false]);
-        assert_eq!(kept(Sampling { top_p: 0.95, ..PLAIN }), [true, true, true, false, false]);
-        assert_eq!(kept(Sampling { top_k: 1, top_p: 0.95, ..PLAIN }), [false, true, false, false, false]);
+        assert_eq!(
+            kept(GenerationConfig { top_p: 0.6, ..PLAIN }),
+            [false, true, false, false, false]
+        );
+        assert_eq!(
+            kept(GenerationConfig { top_p: 0.7, ..PLAIN }),
+            [false, true, true, false, false]
+        );
+        assert_eq!(
+            kept(GenerationConfig { top_p: 0.95, ..PLAIN }),
+            [true, true, true, false, false]
+        );
+        assert_eq!(
+            kept(GenerationConfig { top_k: 1, top_p: 0.95, ..PLAIN }),
+            [false, true, false, false, false]
+        );
     }
 }

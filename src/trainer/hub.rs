@@ -1,7 +1,7 @@
-//! Models by their names on the Hugging Face Hub: found in the cache that huggingface_hub keeps, or downloaded into it.
+//! Models of the Hugging Face Hub: found in huggingface_hub's cache, or downloaded into it.
 //!
-//! A model that the cache has is not asked for again, so that a study keeps the one it began with; `name@revision` takes another. Everything
-//! is taken from one commit.
+//! A cached model is not looked up again, so that a study keeps its model; `name@revision` selects another revision. All files are of one
+//! commit.
 
 mod cache;
 mod client;
@@ -11,37 +11,54 @@ mod tests;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
-use super::pace::Ticker;
-use super::pretrained::TOKENIZER_EXTRAS;
+use super::progress::ProgressCallback;
+use super::tokenizer_file::TOKENIZER_EXTRAS;
+use super::weights::{INDEX, SINGLE, WeightIndex};
 use cache::Cache;
 use client::Client;
 
-/// Where models are looked for: what huggingface_hub's variables say.
+/// huggingface_hub's settings, from its environment variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Settings {
-    /// The directory of all repositories.
+pub(super) struct HubSettings {
+    /// The cache directory.
     cache: PathBuf,
-    /// The server, without a slash at its end.
+    /// The server, without a trailing slash.
     endpoint: String,
     token: Option<String>,
-    /// Whether the network is left alone.
+    /// Whether the network must not be used.
     offline: bool,
 }
 
-impl Settings {
+impl HubSettings {
     /// `HF_HUB_CACHE`, `HF_HOME`, `HF_ENDPOINT`, `HF_TOKEN`, `HF_TOKEN_PATH`, `HF_HUB_OFFLINE` and `TRANSFORMERS_OFFLINE`.
     pub(super) fn of(variable: &dyn Fn(&str) -> Option<String>) -> Self {
         let given = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
-        let user_cache = || given("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(given("HOME")?).join(".cache")));
-        let home = given("HF_HOME").map_or_else(|| user_cache().unwrap_or_else(|| ".cache".into()).join("huggingface"), PathBuf::from);
+        let user_cache = || {
+            given("XDG_CACHE_HOME")
+                .map(PathBuf::from)
+                .or_else(|| Some(PathBuf::from(given("HOME")?).join(".cache")))
+        };
+        let home = given("HF_HOME").map_or_else(
+            || user_cache().unwrap_or_else(|| ".cache".into()).join("huggingface"),
+            PathBuf::from,
+        );
         let token_file = given("HF_TOKEN_PATH").map_or_else(|| home.join("token"), PathBuf::from);
-        let token = given("HF_TOKEN").or_else(|| given("HUGGING_FACE_HUB_TOKEN")).or_else(|| std::fs::read_to_string(token_file).ok());
-        let is_set = |name: &str| given(name).is_some_and(|value| ["1", "ON", "YES", "TRUE"].contains(&value.trim().to_uppercase().as_str()));
+        let token = given("HF_TOKEN")
+            .or_else(|| given("HUGGING_FACE_HUB_TOKEN"))
+            .or_else(|| std::fs::read_to_string(token_file).ok());
+        let is_set = |name: &str| {
+            given(name).is_some_and(|value| {
+                ["1", "ON", "YES", "TRUE"].contains(&value.trim().to_uppercase().as_str())
+            })
+        };
         Self {
-            cache: given("HF_HUB_CACHE").or_else(|| given("HUGGINGFACE_HUB_CACHE")).map_or_else(|| home.join("hub"), PathBuf::from),
-            endpoint: given("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".to_owned()).trim_end_matches('/').to_owned(),
+            cache: given("HF_HUB_CACHE")
+                .or_else(|| given("HUGGINGFACE_HUB_CACHE"))
+                .map_or_else(|| home.join("hub"), PathBuf::from),
+            endpoint: given("HF_ENDPOINT")
+                .unwrap_or_else(|| "https://huggingface.co".to_owned())
+                .trim_end_matches('/')
+                .to_owned(),
             token: token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()),
             offline: is_set("HF_HUB_OFFLINE") || is_set("TRANSFORMERS_OFFLINE"),
         }
@@ -52,48 +69,52 @@ impl Settings {
     }
 }
 
-/// A model's name and its revision: a branch, a tag or a commit.
+/// A model's repository and revision: a branch, a tag or a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Wanted<'a> {
+struct ModelReference<'a> {
     repository: &'a str,
     revision: &'a str,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ModelReference<'a> {
     fn parse(name: &'a str) -> Self {
         let (repository, revision) = name.split_once('@').unwrap_or((name, "main"));
         Self { repository, revision }
     }
 }
 
-/// The directory of a model that the cache has whole.
+/// The directory of a model, if the cache has all of it.
 pub(super) fn cached(name: &str) -> Option<PathBuf> {
-    let (settings, wanted) = (Settings::of_this_process(), Wanted::parse(name));
-    whole(&Cache::of(&settings.cache, wanted.repository), wanted.revision)
+    let (settings, model) = (HubSettings::of_this_process(), ModelReference::parse(name));
+    complete_snapshot(&Cache::of(&settings.cache, model.repository), model.revision)
 }
 
-/// The directory of a model, downloaded if the cache lacks something of it; or a sentence about why there is none.
-pub(super) fn model(name: &str, ticker: Ticker<'_>) -> Result<PathBuf, String> {
-    model_by(&Settings::of_this_process(), name, ticker)
+/// The directory of a model, downloaded if necessary, or the end of a sentence about why that failed.
+pub(super) fn model(name: &str, on_progress: ProgressCallback<'_>) -> Result<PathBuf, String> {
+    download_or_find(&HubSettings::of_this_process(), name, on_progress)
 }
 
-fn model_by(settings: &Settings, name: &str, ticker: Ticker<'_>) -> Result<PathBuf, String> {
-    let wanted = Wanted::parse(name);
-    let cache = Cache::of(&settings.cache, wanted.repository);
-    if let Some(directory) = whole(&cache, wanted.revision) {
+fn download_or_find(
+    settings: &HubSettings,
+    name: &str,
+    on_progress: ProgressCallback<'_>,
+) -> Result<PathBuf, String> {
+    let model = ModelReference::parse(name);
+    let cache = Cache::of(&settings.cache, model.repository);
+    if let Some(directory) = complete_snapshot(&cache, model.revision) {
         return Ok(directory);
     }
     if settings.offline {
         return Err(format!(
-            "is not whole in the cache {}, and HF_HUB_OFFLINE keeps it from being downloaded: unset it, or give a directory",
+            "is not complete in the cache {}, and HF_HUB_OFFLINE forbids downloads: unset it, or give a directory",
             settings.cache.display()
         ));
     }
-    download(settings, &cache, &wanted, ticker)
+    download(settings, &cache, &model, on_progress)
 }
 
-/// The snapshot of a revision, if everything that the trainer reads is there.
-fn whole(cache: &Cache, revision: &str) -> Option<PathBuf> {
+/// The snapshot of a revision, if it has all files that the trainer reads.
+fn complete_snapshot(cache: &Cache, revision: &str) -> Option<PathBuf> {
     let directory = cache.snapshot(&cache.commit(revision)?);
     let has = |name: &str| directory.join(name).is_file();
     let weights = match shards(&directory) {
@@ -105,59 +126,63 @@ fn whole(cache: &Cache, revision: &str) -> Option<PathBuf> {
 
 const CONFIG: &str = "config.json";
 const TOKENIZER: &str = "tokenizer.json";
-const SINGLE: &str = "model.safetensors";
-const INDEX: &str = "model.safetensors.index.json";
-
-/// The files that an index of weights names.
+/// The files of sharded weights.
 fn shards(directory: &Path) -> Option<BTreeSet<String>> {
-    #[derive(Deserialize)]
-    struct Index {
-        weight_map: std::collections::BTreeMap<String, String>,
-    }
-    let index: Index = serde_json::from_slice(&std::fs::read(directory.join(INDEX)).ok()?).ok()?;
-    // A name from the network may point anywhere; a model's files lie side by side.
+    let index: WeightIndex =
+        serde_json::from_slice(&std::fs::read(directory.join(INDEX)).ok()?).ok()?;
+    // A name from the network must not lead out of the directory.
     Some(index.weight_map.into_values().filter(|name| !name.contains(['/', '\\'])).collect())
 }
 
-/// Takes everything that the trainer reads from one commit.
-fn download(settings: &Settings, cache: &Cache, wanted: &Wanted<'_>, ticker: Ticker<'_>) -> Result<PathBuf, String> {
-    let client = Client::new(settings, wanted.repository);
-    let first = client.look(wanted.revision, CONFIG)?.ok_or_else(|| lacks(CONFIG))?;
-    let commit = first.commit.clone().unwrap_or_else(|| wanted.revision.to_owned());
+/// Downloads all files that the trainer reads, of one commit.
+fn download(
+    settings: &HubSettings,
+    cache: &Cache,
+    model: &ModelReference<'_>,
+    on_progress: ProgressCallback<'_>,
+) -> Result<PathBuf, String> {
+    let client = Client::new(settings, model.repository);
+    let first = client.metadata(model.revision, CONFIG)?.ok_or_else(|| lacks(CONFIG))?;
+    let commit = first.commit.clone().unwrap_or_else(|| model.revision.to_owned());
     if !cache::is_name(&commit) {
-        return Err(format!("got the commit `{commit}`, which is none, from {}", settings.endpoint));
+        return Err(format!("got the invalid commit `{commit}` from {}", settings.endpoint));
     }
-    let take = |name: &str| -> Result<bool, String> {
+    let fetch = |name: &str| -> Result<bool, String> {
         if cache.has(&commit, name) {
             return Ok(true);
         }
-        let Some(found) = client.look(&commit, name)? else {
-            cache.note_missing(&commit, name);
+        let Some(file) = client.metadata(&commit, name)? else {
+            cache.mark_missing(&commit, name);
             return Ok(false);
         };
-        cache.store(&client, &found, &commit, name, ticker)?;
+        cache.store(&client, &file, &commit, name, on_progress)?;
         Ok(true)
     };
     for name in [CONFIG, TOKENIZER] {
-        if !take(name)? {
+        if !fetch(name)? {
             return Err(lacks(name));
         }
     }
     for name in TOKENIZER_EXTRAS {
-        take(name)?;
+        fetch(name)?;
     }
     let directory = cache.snapshot(&commit);
-    if !take(SINGLE)? {
-        if !take(INDEX)? {
-            return Err(format!("{}; weights must be safetensors: convert them, and give the directory", lacks(SINGLE)));
+    if !fetch(SINGLE)? {
+        if !fetch(INDEX)? {
+            return Err(format!(
+                "{}; weights must be safetensors: convert them, and give the directory",
+                lacks(SINGLE)
+            ));
         }
-        for name in shards(&directory).ok_or_else(|| format!("has a `{INDEX}` that cannot be understood"))? {
-            if !take(&name)? {
+        for name in shards(&directory)
+            .ok_or_else(|| format!("has a `{INDEX}` that cannot be understood"))?
+        {
+            if !fetch(&name)? {
                 return Err(lacks(&name));
             }
         }
     }
-    cache.point(wanted.revision, &commit)?;
+    cache.set_ref(model.revision, &commit)?;
     Ok(directory)
 }
 

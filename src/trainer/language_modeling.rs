@@ -1,25 +1,24 @@
-//! The task language-modeling: the next token of a text.
+//! The task language-modeling: predicting the next token of a text.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
 
 use burn::tensor::{Device, Tensor};
 use serde_json::{Map, Value};
 
+use super::atomic_directory::AtomicDirectory;
 use super::batch::Batch;
 use super::corpus;
-use super::decoder::{Architecture, Decoder};
-use super::dice::{Dice, key};
-use super::durable::Draft;
+use super::decoder::{Decoder, DecoderConfig};
 use super::families::decoders::DECODERS;
-use super::fused::row_losses;
-use super::layers::{Pass, Rows};
+use super::floats::real;
+use super::fused::cross_entropy_sum;
+use super::layers::{ForwardContext, HiddenStates};
+use super::metrics::Metrics;
 use super::parameters::{Parameters, Values, host};
-use super::preparation::Sources;
 use super::prepared::{Description, TokenRows};
-use super::pretrained::Naming;
-use super::task::{Extent, Model, Part, Reading, Task};
+use super::rng::{Rng, key};
+use super::sources::Sources;
+use super::task::{EvaluationSet, MicroBatch, Model, ModelInput, Task, TensorNames};
 use super::{PreparedData, Split, TrainerError};
 use crate::arguments::{ModelArguments, TaskKind};
 
@@ -31,75 +30,89 @@ impl Task for LanguageModeling {
         TaskKind::LanguageModeling
     }
 
-    fn prepare(&self, sources: &Sources<'_>, draft: &Draft) -> Result<Description, TrainerError> {
-        corpus::prepare(sources, draft)
+    fn prepare(
+        &self,
+        sources: &Sources<'_>,
+        staged: &AtomicDirectory,
+    ) -> Result<Description, TrainerError> {
+        corpus::prepare(sources, staged)
     }
 
-    fn model(&self, arguments: &ModelArguments, data: &PreparedData) -> Result<Box<dyn Model>, TrainerError> {
-        if let Some(directory) = &arguments.pretrained {
-            let wrong = |message: String| TrainerError::model(Path::new(directory), format!("`config.json` {message}"));
-            let mut architecture = Architecture::read(data.pretrained_config()?).map_err(wrong)?;
-            architecture.adapt(arguments, data.max_length());
-            return Ok(Box::new(LanguageModel::new(architecture)));
-        }
+    fn new_model(
+        &self,
+        arguments: &ModelArguments,
+        data: &PreparedData,
+    ) -> Result<Box<dyn Model>, String> {
         let (start, end) = data.stream().map_or((0, 0), |stream| (stream.start, stream.end));
-        let architecture = Architecture::new(arguments, data.vocab_size(), data.max_length(), start, end);
-        let wrong = |message: String| TrainerError::Arguments { message: format!("the model that the arguments ask for {message}") };
-        Ok(Box::new(LanguageModel::new(architecture.map_err(wrong)?)))
+        let architecture =
+            DecoderConfig::new(arguments, data.vocab_size(), data.max_length(), start, end)?;
+        Ok(Box::new(LanguageModel::new(architecture)))
+    }
+
+    fn pretrained_model(
+        &self,
+        config: Map<String, Value>,
+        arguments: &ModelArguments,
+        data: &PreparedData,
+    ) -> Result<Box<dyn Model>, String> {
+        let mut architecture = DecoderConfig::read(config)?;
+        architecture.adapt(arguments, data.max_length());
+        Ok(Box::new(LanguageModel::new(architecture)))
     }
 
     fn model_types(&self) -> Vec<&'static str> {
         DECODERS.iter().map(|family| family.model_type).collect()
     }
 
-    fn read(&self, config: Map<String, Value>) -> Result<Box<dyn Model>, String> {
-        Ok(Box::new(LanguageModel::new(Architecture::read(config)?)))
+    fn read_model(&self, config: Map<String, Value>) -> Result<Box<dyn Model>, String> {
+        Ok(Box::new(LanguageModel::new(DecoderConfig::read(config)?)))
     }
 }
 
-/// A decoder with its shape and its parameter list.
+/// A decoder with a language-modeling head.
 pub(super) struct LanguageModel {
-    pub(super) architecture: Architecture,
+    pub(super) architecture: DecoderConfig,
     pub(super) decoder: Decoder,
     parameters: Parameters,
 }
 
 impl LanguageModel {
-    pub(super) fn new(architecture: Architecture) -> Self {
+    pub(super) fn new(architecture: DecoderConfig) -> Self {
         let (decoder, parameters) = Decoder::new(&architecture);
         Self { architecture, decoder, parameters }
     }
 
-    /// The windows that an epoch's examples are: they lie end to end, from a place that is drawn anew for every epoch, so that over the
-    /// epochs each token is seen at each position.
+    /// The windows that are an epoch's examples: consecutive, from an offset that is drawn for every epoch, so that over the epochs each token
+    /// is seen at each position.
     fn windows(&self, rows: &TokenRows, seed: u64, epoch: u64) -> Windows {
         let layout = Windows::training(rows.tokens(), self.architecture.shape.window);
-        let first = Dice::new(key(seed, "window", &[epoch])).below(layout.slack + 1);
+        let first = Rng::new(key(seed, "window", &[epoch])).below(layout.slack + 1);
         Windows { first, ..layout }
     }
 
-    /// What examples of a step see, what they are to tell, and how long each is.
-    fn seen_and_told(&self, part: &Part<'_>) -> (Vec<u32>, Vec<u32>, usize) {
-        let rows = part.data.split(Split::Train);
-        let windows = self.windows(rows, part.seed, part.epoch);
-        let (seen, told) = batch(rows, part.chosen.iter().map(|number| windows.tokens(*number)));
-        (seen, told, windows.length)
+    /// Inputs and targets of a micro-batch, and the length of each window.
+    fn inputs_and_targets(&self, micro_batch: &MicroBatch<'_>) -> (Vec<u32>, Vec<u32>, usize) {
+        let rows = micro_batch.data.split(Split::Train);
+        let windows = self.windows(rows, micro_batch.seed, micro_batch.epoch);
+        let (inputs, targets) =
+            batch(rows, micro_batch.chosen.iter().map(|number| windows.tokens(*number)));
+        (inputs, targets, windows.length)
     }
 }
 
-/// Windows of one length over a stream of tokens: each sees `length` tokens and tells the one after each of them.
+/// Windows of one length over a stream of tokens: the input of each is `length` tokens, and its targets are the next token of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Windows {
-    /// Where the first begins.
+    /// Offset of the first.
     first: usize,
-    /// Tokens that the last leaves over: `first` may be as large.
+    /// Tokens after the last: the largest `first`.
     slack: usize,
     count: usize,
     length: usize,
 }
 
 impl Windows {
-    /// Of `tokens` (at least two), in windows of at most `length`; one window less than would fit leaves room for another beginning.
+    /// Windows of at most `length` over `tokens` (at least two); one window less than would fit leaves room for a random offset.
     fn training(tokens: usize, length: usize) -> Self {
         let length = length.min(tokens - 1);
         let count = ((tokens - 1) / length).saturating_sub(1).max(1);
@@ -112,15 +125,15 @@ impl Windows {
     }
 }
 
-/// Windows side by side: what is seen and what is to be told, text after text.
+/// Inputs and targets of windows, one after another.
 fn batch(rows: &TokenRows, windows: impl Iterator<Item = Range<usize>>) -> (Vec<u32>, Vec<u32>) {
-    let (mut seen, mut told) = (Vec::new(), Vec::new());
+    let (mut inputs, mut targets) = (Vec::new(), Vec::new());
     for window in windows {
         let ids: Vec<u32> = rows.window(window).collect();
-        seen.extend(&ids[..ids.len() - 1]);
-        told.extend(&ids[1..]);
+        inputs.extend(&ids[..ids.len() - 1]);
+        targets.extend(&ids[1..]);
     }
-    (seen, told)
+    (inputs, targets)
 }
 
 impl Model for LanguageModel {
@@ -145,70 +158,91 @@ impl Model for LanguageModel {
     }
 
     /// Windows begin elsewhere in every epoch.
-    fn repeats(&self) -> bool {
+    fn examples_are_fixed(&self) -> bool {
         false
     }
 
-    fn reading(&self, part: &Part<'_>) -> Reading {
-        let (seen, _, length) = self.seen_and_told(part);
-        let (layout, angles) = self.decoder.places(seen.len(), length);
-        Reading { batch: Batch::new(seen.chunks(length).map(<[u32]>::to_vec).collect()), layout, angles }
+    fn input(&self, micro_batch: &MicroBatch<'_>) -> ModelInput {
+        let (inputs, _, length) = self.inputs_and_targets(micro_batch);
+        let (layout, angles) = self.decoder.places(inputs.len(), length);
+        ModelInput {
+            batch: Batch::new(inputs.chunks(length).map(<[u32]>::to_vec).collect()),
+            layout,
+            angles,
+        }
     }
 
-    fn begin(&self, pass: &Pass, reading: &Reading) -> Rows {
-        self.decoder.begin(pass, &reading.batch.ids(), reading.layout.length)
+    fn embed(&self, pass: &ForwardContext, input: &ModelInput) -> HiddenStates {
+        self.decoder.begin(pass, &input.batch.ids(), input.layout.length)
     }
 
     fn layers(&self) -> usize {
         self.decoder.layers()
     }
 
-    fn layer(&self, pass: &Pass, number: usize, x: Rows, reading: &Reading) -> Rows {
-        self.decoder.layer(pass, number, x, &reading.layout, reading.angles.as_ref())
+    fn layer(
+        &self,
+        pass: &ForwardContext,
+        number: usize,
+        x: HiddenStates,
+        input: &ModelInput,
+    ) -> HiddenStates {
+        self.decoder.layer(pass, number, x, &input.layout, input.angles.as_ref())
     }
 
-    fn finish(&self, pass: &Pass, x: Rows, _: &Reading, part: &Part<'_>) -> Tensor<1> {
-        let (_, told, length) = self.seen_and_told(part);
-        #[expect(clippy::cast_precision_loss, reason = "tokens of a step")]
-        let share = 1.0 / (part.step_examples * length) as f64;
-        self.decoder.finish(pass, x, told, part.smoothing, share)
+    fn loss(
+        &self,
+        pass: &ForwardContext,
+        x: HiddenStates,
+        _: &ModelInput,
+        micro_batch: &MicroBatch<'_>,
+    ) -> Tensor<1> {
+        let (_, targets, length) = self.inputs_and_targets(micro_batch);
+        let share = 1.0 / real(micro_batch.step_examples * length);
+        self.decoder.finish(pass, x, targets, micro_batch.smoothing, share)
     }
 
-    /// The mean over every token of the split but the first, each told from those before it in its window; windows lie end to end.
+    /// The mean over every token of the split but the first, each predicted from those before it in its window; windows are consecutive.
     fn measure(
         &self,
         values: &Values,
         device: &Device,
         data: &PreparedData,
-        extent: &Extent,
-        told: &dyn Fn(usize, usize),
-    ) -> Result<BTreeMap<&'static str, f64>, TrainerError> {
-        let rows = data.split(extent.split);
+        set: &EvaluationSet,
+        on_progress: &dyn Fn(usize, usize),
+    ) -> Result<Metrics, TrainerError> {
+        let rows = data.split(set.split);
         let (targets, length) = (rows.tokens().saturating_sub(1), self.architecture.shape.window);
         let window = |number: usize| number * length..((number + 1) * length).min(targets) + 1;
-        let pass = Pass::inference(values, device);
+        let pass = ForwardContext::evaluation(values, device);
         let (mut sum, mut count, mut done) = (0.0, 0, 0);
-        let chosen = extent.chosen(targets.div_ceil(length));
+        let chosen = set.chosen(targets.div_ceil(length));
         let all = chosen.len();
-        // The last window may be shorter than the others: those of one length go together.
-        let (whole, rest): (Vec<usize>, Vec<usize>) = chosen.into_iter().partition(|number| window(*number).len() == length + 1);
-        for chosen in whole.chunks(extent.batch).chain(rest.chunks(extent.batch)) {
-            let (seen, targets) = batch(rows, chosen.iter().map(|number| window(*number)));
-            let logits = host(self.decoder.forward(&pass, &seen, seen.len() / chosen.len()))?;
-            sum += row_losses(&logits, &targets);
+        // The last window may be shorter than the others: batches have windows of one length.
+        let (whole, rest): (Vec<usize>, Vec<usize>) =
+            chosen.into_iter().partition(|number| window(*number).len() == length + 1);
+        for chosen in whole.chunks(set.batch).chain(rest.chunks(set.batch)) {
+            let (inputs, targets) = batch(rows, chosen.iter().map(|number| window(*number)));
+            let logits = host(self.decoder.forward(&pass, &inputs, inputs.len() / chosen.len()))?;
+            sum += cross_entropy_sum(&logits, &targets);
             count += targets.len();
             done += chosen.len();
-            told(done, all);
+            on_progress(done, all);
         }
-        #[expect(clippy::cast_precision_loss, reason = "counts of tokens and bytes")]
-        let (loss, tokens_per_byte) = {
-            let bytes = data.stream().map_or(0, |stream| stream.bytes[extent.split as usize]);
-            (sum / f64::from(u32::try_from(count).unwrap_or(u32::MAX)), rows.tokens() as f64 / bytes as f64)
-        };
-        Ok([("loss", loss), ("perplexity", loss.exp()), ("bits_per_byte", loss / std::f64::consts::LN_2 * tokens_per_byte)].into())
+        let bytes = data.stream().map_or(0, |stream| stream.bytes[set.split as usize]);
+        let (loss, tokens_per_byte) = (
+            sum / f64::from(u32::try_from(count).unwrap_or(u32::MAX)),
+            real(rows.tokens()) / real(bytes),
+        );
+        Ok([
+            ("loss", loss),
+            ("perplexity", loss.exp()),
+            ("bits_per_byte", loss / std::f64::consts::LN_2 * tokens_per_byte),
+        ]
+        .into())
     }
 
-    fn suits(&self, data: &PreparedData) -> bool {
+    fn is_compatible(&self, data: &PreparedData) -> bool {
         data.stream().is_some() && self.architecture.shape.vocabulary >= data.vocab_size()
     }
 
@@ -216,9 +250,14 @@ impl Model for LanguageModel {
         (self.architecture.shape.vocabulary, self.architecture.shape.positions)
     }
 
-    fn naming(&self) -> Naming {
+    fn tensor_names(&self) -> TensorNames {
         let family = self.architecture.family;
-        Naming { prefix: family.prefix, layers: family.names.layer, keeps_labels: true, labels: Vec::new() }
+        TensorNames {
+            prefix: family.prefix,
+            layers: family.names.layer,
+            keeps_labels: true,
+            labels: Vec::new(),
+        }
     }
 }
 
@@ -227,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_lie_end_to_end_and_leave_room_for_another_beginning() {
+    fn windows_are_consecutive_and_leave_room_for_a_random_offset() {
         for tokens in 2..200 {
             for length in 3..20 {
                 let windows = Windows::training(tokens, length);

@@ -1,22 +1,21 @@
-//! Loss, accuracy and macro-F1 from logits.
+//! The metrics of evaluations, from logits: as scikit-learn and SciPy compute them.
 
-/// What an evaluation measures.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Metrics {
-    pub(super) loss: f64,
-    pub(super) accuracy: f64,
-    pub(super) macro_f1: f64,
-}
+use std::collections::BTreeMap;
 
-/// Gathers rows, then sums up.
-pub(super) struct Tally {
+use super::floats::real;
+
+/// Metrics by name, without prefix.
+pub(super) type Metrics = BTreeMap<&'static str, f64>;
+
+/// Single-label classification: loss, accuracy and macro-F1.
+pub(super) struct ClassificationMetrics {
     loss: f64,
     /// (true label, predicted label) of each row.
     outcomes: Vec<(usize, usize)>,
     labels: usize,
 }
 
-impl Tally {
+impl ClassificationMetrics {
     pub(super) fn new(labels: usize) -> Self {
         Self { loss: 0.0, outcomes: Vec::new(), labels }
     }
@@ -24,15 +23,107 @@ impl Tally {
     /// Adds one row: its logits and its true label. The loss is the plain cross-entropy, without label smoothing.
     pub(super) fn add(&mut self, logits: &[f32], label: usize) {
         self.loss -= log_softmax(logits)[label];
-        let predicted = (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b]).then(b.cmp(a)));
+        let predicted =
+            (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b]).then(b.cmp(a)));
         self.outcomes.push((label, predicted.unwrap_or(0)));
     }
 
     /// The metrics over all rows; NaN where there were none.
-    pub(super) fn metrics(&self) -> Metrics {
+    pub(super) fn compute(&self) -> Metrics {
         let correct = self.outcomes.iter().filter(|(label, predicted)| label == predicted).count();
         let rows = real(self.outcomes.len());
-        Metrics { loss: self.loss / rows, accuracy: real(correct) / rows, macro_f1: macro_f1(&self.outcomes, self.labels) }
+        [
+            ("loss", self.loss / rows),
+            ("accuracy", real(correct) / rows),
+            ("macro_f1", macro_f1(&self.outcomes, self.labels)),
+        ]
+        .into()
+    }
+}
+
+/// Multi-label classification: loss, micro-F1, macro-F1 and exact match.
+pub(super) struct MultiLabelMetrics {
+    loss: f64,
+    rows: usize,
+    /// Rows whose labels were predicted exactly.
+    exact: usize,
+    /// Of each label: predicted and true, predicted, true.
+    counts: Vec<[usize; 3]>,
+}
+
+impl MultiLabelMetrics {
+    pub(super) fn new(labels: usize) -> Self {
+        Self { loss: 0.0, rows: 0, exact: 0, counts: vec![[0; 3]; labels] }
+    }
+
+    /// Adds a row: its logits, and 1 or 0 for each label. A label is predicted where its probability is above one half.
+    pub(super) fn add(&mut self, logits: &[f32], truth: &[f32]) {
+        self.rows += 1;
+        let mut exact = true;
+        for ((logit, truth), counts) in logits.iter().zip(truth).zip(&mut self.counts) {
+            let (logit, is_true) = (f64::from(*logit), *truth > 0.5);
+            // log(1 + exp(-|x|)) + max(x, 0) - x y, which does not overflow.
+            self.loss +=
+                (-logit.abs()).exp().ln_1p() + logit.max(0.0) - if is_true { logit } else { 0.0 };
+            let is_predicted = logit > 0.0;
+            exact &= is_predicted == is_true;
+            for (count, applies) in
+                counts.iter_mut().zip([is_predicted && is_true, is_predicted, is_true])
+            {
+                *count += usize::from(applies);
+            }
+        }
+        self.exact += usize::from(exact);
+    }
+
+    /// The metrics over all rows; the F1 of a label that is neither predicted nor true is 0, as in `sklearn.metrics.f1_score`.
+    pub(super) fn compute(&self) -> Metrics {
+        let f1 = |[both, predicted, truth]: [usize; 3]| {
+            if predicted + truth == 0 { 0.0 } else { 2.0 * real(both) / real(predicted + truth) }
+        };
+        let all = self.counts.iter().fold([0; 3], |sum, counts| {
+            [sum[0] + counts[0], sum[1] + counts[1], sum[2] + counts[2]]
+        });
+        let labels = real(self.counts.len());
+        [
+            ("loss", self.loss / (real(self.rows) * labels)),
+            ("micro_f1", f1(all)),
+            ("macro_f1", self.counts.iter().map(|counts| f1(*counts)).sum::<f64>() / labels),
+            ("exact_match", real(self.exact) / real(self.rows)),
+        ]
+        .into()
+    }
+}
+
+/// Regression: mean squared error, its root, mean absolute error, R² and Pearson's correlation.
+#[derive(Default)]
+pub(super) struct RegressionMetrics {
+    /// (predicted, true) of each row.
+    rows: Vec<(f64, f64)>,
+}
+
+impl RegressionMetrics {
+    pub(super) fn add(&mut self, predicted: f32, truth: f32) {
+        self.rows.push((predicted.into(), truth.into()));
+    }
+
+    /// The metrics over all rows; `r2` and `pearson` are NaN where all true values are equal.
+    pub(super) fn compute(&self) -> Metrics {
+        let count = real(self.rows.len());
+        let mean = |of: &dyn Fn(&(f64, f64)) -> f64| self.rows.iter().map(of).sum::<f64>() / count;
+        let (predicted, truth) = (mean(&|row| row.0), mean(&|row| row.1));
+        let error = mean(&|row| (row.0 - row.1).powi(2));
+        let (predicted_variance, variance) =
+            (mean(&|row| (row.0 - predicted).powi(2)), mean(&|row| (row.1 - truth).powi(2)));
+        let covariance = mean(&|row| (row.0 - predicted) * (row.1 - truth));
+        [
+            ("loss", error),
+            ("rmse", error.sqrt()),
+            ("mae", mean(&|row| (row.0 - row.1).abs())),
+            ("r2", if variance > 0.0 { 1.0 - error / variance } else { f64::NAN }),
+            ("pearson", covariance / (predicted_variance * variance).sqrt()),
+        ]
+        .into()
     }
 }
 
@@ -46,8 +137,12 @@ fn macro_f1(outcomes: &[(usize, usize)], labels: usize) -> f64 {
         occurrences[*label] += 1;
         occurrences[*predicted] += 1;
     }
-    let scores: Vec<f64> =
-        right.iter().zip(&occurrences).filter(|(_, occurrences)| **occurrences > 0).map(|(right, all)| 2.0 * real(*right) / real(*all)).collect();
+    let scores: Vec<f64> = right
+        .iter()
+        .zip(&occurrences)
+        .filter(|(_, occurrences)| **occurrences > 0)
+        .map(|(right, all)| 2.0 * real(*right) / real(*all))
+        .collect();
     scores.iter().sum::<f64>() / real(scores.len())
 }
 
@@ -56,12 +151,6 @@ pub(super) fn log_softmax(logits: &[f32]) -> Vec<f64> {
     let greatest = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
     let sum: f64 = logits.iter().map(|logit| (f64::from(*logit) - greatest).exp()).sum();
     logits.iter().map(|logit| f64::from(*logit) - greatest - sum.ln()).collect()
-}
-
-fn real(count: usize) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^53")]
-    let count = count as f64;
-    count
 }
 
 #[cfg(test)]
@@ -84,11 +173,52 @@ mod tests {
 
     #[test]
     fn loss_is_cross_entropy_and_survives_large_logits() {
-        let mut tally = Tally::new(2);
-        tally.add(&[1_000.0, 1_000.0], 0);
-        tally.add(&[0.0, 0.0], 1);
-        let metrics = tally.metrics();
-        assert!((metrics.loss - 2.0_f64.ln()).abs() < 1e-12);
-        assert_eq!(metrics.accuracy, 0.5);
+        let mut classification = ClassificationMetrics::new(2);
+        classification.add(&[1_000.0, 1_000.0], 0);
+        classification.add(&[0.0, 0.0], 1);
+        let metrics = classification.compute();
+        assert!((metrics["loss"] - 2.0_f64.ln()).abs() < 1e-12);
+        assert_eq!(metrics["accuracy"], 0.5);
+    }
+
+    fn close(metrics: &Metrics, expected: &[(&str, f64)]) {
+        for (name, value) in expected {
+            assert!(
+                (metrics[name] - value).abs() < 1e-6,
+                "{name}: {} instead of {value}",
+                metrics[name]
+            );
+        }
+    }
+
+    #[test]
+    fn several_labels_are_scored_as_sklearn_scores_them() {
+        let mut sets = MultiLabelMetrics::new(3);
+        sets.add(&[2.0, -1.0, 0.5], &[1.0, 0.0, 0.0]);
+        sets.add(&[-2.0, 1.0, -0.5], &[0.0, 1.0, 0.0]);
+        sets.add(&[0.1, 0.2, -3.0], &[1.0, 0.0, 1.0]);
+        // torch.nn.functional.binary_cross_entropy_with_logits; f1_score(average="micro" and "macro", zero_division=0); accuracy_score.
+        close(
+            &sets.compute(),
+            &[
+                ("loss", 0.757_739_58),
+                ("micro_f1", 0.666_666_67),
+                ("macro_f1", 0.555_555_56),
+                ("exact_match", 1.0 / 3.0),
+            ],
+        );
+    }
+
+    #[test]
+    fn numbers_are_scored_as_sklearn_and_scipy_score_them() {
+        let mut numbers = RegressionMetrics::default();
+        for (predicted, truth) in [(2.5, 3.0), (0.0, -0.5), (2.0, 2.0), (8.0, 7.0)] {
+            numbers.add(predicted, truth);
+        }
+        // mean_squared_error, mean_absolute_error, r2_score on scikit-learn's own example; pearsonr.
+        close(
+            &numbers.compute(),
+            &[("loss", 0.375), ("mae", 0.5), ("r2", 0.948_608_14), ("pearson", 0.984_869_62)],
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The numbers that products are made of in training, and the scale of losses that keeps half floats' gradients from vanishing.
+//! Mixed precision: the dtype of products in training, and the loss scaling that keeps fp16 gradients from underflowing.
 
 use burn::tensor::{Device, FloatDType};
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,15 @@ use serde::{Deserialize, Serialize};
 use super::TrainerError;
 use crate::arguments::TrainerArguments;
 
-/// What `bf16` and `fp16` ask for; `None`: single floats.
+/// The dtype that `bf16` and `fp16` ask for; `None`: f32.
 ///
 /// # Errors
-/// A device that cannot compute with such numbers.
-pub(super) fn of(arguments: &TrainerArguments, name: &str, device: &Device) -> Result<Option<FloatDType>, TrainerError> {
+/// The device does not support the dtype.
+pub(super) fn compute_dtype(
+    arguments: &TrainerArguments,
+    name: &str,
+    device: &Device,
+) -> Result<Option<FloatDType>, TrainerError> {
     let (argument, precision) = match (arguments.bf16, arguments.fp16) {
         (true, _) => ("bf16", FloatDType::BF16),
         (false, true) => ("fp16", FloatDType::F16),
@@ -20,49 +24,55 @@ pub(super) fn of(arguments: &TrainerArguments, name: &str, device: &Device) -> R
         return Ok(Some(precision));
     }
     let other = if arguments.bf16 { "fp16" } else { "bf16" };
-    let message = format!("device `{name}` cannot compute with the numbers of `{argument}`: leave it out, or try `{other}`");
+    let message = format!(
+        "device `{name}` does not support {argument}: leave `{argument}` out, or try `{other}`"
+    );
     Err(TrainerError::Arguments { message })
 }
 
-/// What the loss is multiplied with before the way down, and gradients divided by after it: PyTorch's `GradScaler` with its defaults, but
-/// that a scale of 1 is not halved: then the training has diverged.
+/// Dynamic loss scaling, as PyTorch's `GradScaler` with its defaults, except that a scale of 1 is not halved: then the training has diverged.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Scaling {
+pub(super) struct GradScaler {
     pub(super) scale: f64,
-    /// Steps since it was last changed.
-    sound: u32,
-    /// Steps that were not made, since a gradient was not finite.
+    /// Steps since the scale was last changed.
+    #[serde(rename = "sound")]
+    growth_tracker: u32,
+    /// Steps that were skipped, since a gradient was not finite.
     pub(super) skipped: u64,
 }
 
-/// Sound steps after which the scale is doubled.
+/// Steps without overflow after which the scale is doubled.
 const GROWTH_INTERVAL: u32 = 2_000;
 
-/// Below it the scale is not to blame.
-const LEAST: f64 = 1.0;
+const MIN_SCALE: f64 = 1.0;
 
-impl Scaling {
-    /// At the first step.
-    pub(super) fn begin(precision: Option<FloatDType>) -> Option<Self> {
-        (precision == Some(FloatDType::F16)).then_some(Self { scale: 65_536.0, sound: 0, skipped: 0 })
+impl GradScaler {
+    /// At the first step; only fp16 needs it.
+    pub(super) fn new(precision: Option<FloatDType>) -> Option<Self> {
+        (precision == Some(FloatDType::F16)).then_some(Self {
+            scale: 65_536.0,
+            growth_tracker: 0,
+            skipped: 0,
+        })
     }
 
-    /// A step was made.
-    pub(super) fn was_sound(&mut self) {
-        self.sound += 1;
-        if self.sound == GROWTH_INTERVAL {
-            (self.scale, self.sound) = (self.scale * 2.0, 0);
+    /// A step was made without overflow.
+    pub(super) fn step_succeeded(&mut self) {
+        self.growth_tracker += 1;
+        if self.growth_tracker == GROWTH_INTERVAL {
+            (self.scale, self.growth_tracker) = (self.scale * 2.0, 0);
         }
     }
 
-    /// A gradient was not finite: whether a smaller scale may help, which it has from now on.
+    /// A gradient was not finite: halves the scale, and returns whether that may help.
     pub(super) fn overflowed(&mut self) -> bool {
-        let helps = self.scale > LEAST;
-        if helps {
-            (self.scale, self.sound, self.skipped) = (self.scale / 2.0, 0, self.skipped + 1);
+        let can_shrink = self.scale > MIN_SCALE;
+        if can_shrink {
+            (self.scale, self.growth_tracker, self.skipped) =
+                (self.scale / 2.0, 0, self.skipped + 1);
         }
-        helps
+        can_shrink
     }
 }
 
@@ -72,14 +82,14 @@ mod tests {
 
     #[test]
     fn the_scale_is_halved_at_once_and_doubled_in_time() {
-        assert_eq!(Scaling::begin(Some(FloatDType::BF16)), None);
-        let mut scaling = Scaling::begin(Some(FloatDType::F16)).unwrap();
+        assert_eq!(GradScaler::new(Some(FloatDType::BF16)), None);
+        let mut scaling = GradScaler::new(Some(FloatDType::F16)).unwrap();
         assert!(scaling.overflowed() && scaling.scale == 32_768.0 && scaling.skipped == 1);
         for _ in 0..1_999 {
-            scaling.was_sound();
+            scaling.step_succeeded();
         }
         assert_eq!(scaling.scale, 32_768.0);
-        scaling.was_sound();
+        scaling.step_succeeded();
         assert_eq!(scaling.scale, 65_536.0);
         for _ in 0..16 {
             assert!(scaling.overflowed());

@@ -3,14 +3,14 @@
 use std::any::Any;
 use std::path::Path;
 
-use super::batch::{Batch, cut};
-use super::checkpoint::ModelFiles;
-use super::classification::Classifier;
-use super::layers::Pass;
+use super::batch::{Batch, truncate};
+use super::checkpoint::SavedModel;
+use super::layers::ForwardContext;
 use super::metrics::log_softmax;
-use super::pace::{Pace, Ticker};
+use super::model_directory::check_tokens;
 use super::parameters::host;
-use super::pretrained::check_tokens;
+use super::progress::{Progress, ProgressCallback};
+use super::sequence_classification::SequenceClassifier;
 use super::vocabulary::encode;
 use super::{TrainerError, device, tokenizer_file};
 use crate::arguments::TaskKind;
@@ -33,34 +33,52 @@ pub struct ScoredLabel {
 }
 
 /// Labels `texts`, in their order and `batch` of them at once, with the model in `directory`: `model.safetensors`, `config.json` and
-/// `tokenizer.json` suffice. `ticker` is told how far it is.
+/// `tokenizer.json` suffice. `on_progress` is told how far it is.
 ///
 /// # Errors
 /// A missing or damaged file, an unusable device.
-pub fn predict(directory: &Path, texts: &[String], batch: usize, device: &str, ticker: Ticker<'_>) -> Result<Vec<Prediction>, TrainerError> {
+pub fn predict(
+    directory: &Path,
+    texts: &[String],
+    batch: usize,
+    device: &str,
+    on_progress: ProgressCallback<'_>,
+) -> Result<Vec<Prediction>, TrainerError> {
     let device = device::open(device)?;
-    let files = ModelFiles::load(directory, &device)?;
+    let files = SavedModel::load(directory, &device)?;
     let model: Box<dyn Any> = files.model;
-    let Ok(model) = model.downcast::<Classifier>() else {
-        return Err(TrainerError::checkpoint(directory, "it is no classifier: `hpsearch generate` lets it write"));
+    let Ok(model) = model.downcast::<SequenceClassifier>() else {
+        return Err(TrainerError::checkpoint(
+            directory,
+            "it is no classifier: `hpsearch generate` lets it write",
+        ));
     };
-    let unusable = |error: tokenizers::Error| TrainerError::checkpoint(directory, format!("`tokenizer.json` cannot be used: {error}"));
+    let unusable = |error: tokenizers::Error| {
+        TrainerError::checkpoint(directory, format!("`tokenizer.json` cannot be used: {error}"))
+    };
     let mut tokenizer = tokenizer_file::read(&files.tokenizer).map_err(unusable)?;
     check_tokens(directory, &tokenizer, model.architecture.shape.vocabulary)?;
     // Padding would be read as text.
     tokenizer.with_padding(None);
     let (labels, task) = (&model.architecture.shape.labels, model.architecture.shape.task);
-    let max_length = model.architecture.longest();
-    let pace = Pace::new(ticker, texts.len() as u64);
-    pace.stage("labelling texts", texts.len() as u64);
+    let max_length = model.architecture.max_tokens();
+    let progress = Progress::new(on_progress, texts.len() as u64);
+    progress.begin_stage("labelling texts", texts.len() as u64);
     let (mut predictions, all) = (Vec::with_capacity(texts.len()), texts.len());
     for texts in texts.chunks(batch.max(1)) {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let ids = encode(&tokenizer, &texts).map_err(|error| unusable(error.into()))?.into_iter().map(|ids| cut(ids, max_length)).collect();
+        let ids = encode(&tokenizer, &texts)
+            .map_err(|error| unusable(error.into()))?
+            .into_iter()
+            .map(|ids| truncate(ids, max_length))
+            .collect();
         let batch = Batch::new(ids);
-        let logits = host(model.encoder.forward(&Pass::inference(&files.values, &device), &batch))?;
-        predictions.extend(logits.chunks(labels.len()).map(|logits| prediction(task, labels, logits)));
-        pace.at(predictions.len(), all);
+        let logits = host(
+            model.encoder.forward(&ForwardContext::evaluation(&files.values, &device), &batch),
+        )?;
+        predictions
+            .extend(logits.chunks(labels.len()).map(|logits| prediction(task, labels, logits)));
+        progress.update(predictions.len(), all);
     }
     Ok(predictions)
 }
@@ -68,10 +86,17 @@ pub fn predict(directory: &Path, texts: &[String], batch: usize, device: &str, t
 fn prediction(task: TaskKind, labels: &[String], logits: &[f32]) -> Prediction {
     let scores: Vec<f64> = match task {
         TaskKind::TextRegression => logits.iter().map(|number| f64::from(*number)).collect(),
-        TaskKind::MultiLabelClassification => logits.iter().map(|logit| 1.0 / (1.0 + (-f64::from(*logit)).exp())).collect(),
+        TaskKind::MultiLabelClassification => {
+            logits.iter().map(|logit| 1.0 / (1.0 + (-f64::from(*logit)).exp())).collect()
+        }
         _ => log_softmax(logits).into_iter().map(f64::exp).collect(),
     };
-    let mut labels: Vec<ScoredLabel> = labels.iter().cloned().zip(scores).map(|(label, score)| ScoredLabel { label, score }).collect();
+    let mut labels: Vec<ScoredLabel> = labels
+        .iter()
+        .cloned()
+        .zip(scores)
+        .map(|(label, score)| ScoredLabel { label, score })
+        .collect();
     labels.sort_by(|a, b| b.score.total_cmp(&a.score));
     Prediction { labels }
 }

@@ -1,6 +1,6 @@
-//! Prepared data: token ids and labels of every split, in a directory that processes map into memory and share.
+//! Prepared data: token ids and labels of every split, in memory-mapped files that processes share.
 
-use std::fs::{self, File};
+use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -8,22 +8,22 @@ use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::pretrained::TOKENIZER_EXTRAS;
-use super::{DataProblem, Finding, TrainerError};
+use super::tokenizer_file::TOKENIZER_EXTRAS;
+use super::{DataProblem, Finding, TrainerError, mapped_file};
 use crate::arguments::TokenizerSource;
 
-/// The version of the directory's format; part of its key, so that other versions do not meet.
+/// The version of the directory's format; part of its key, so that versions do not collide.
 pub(super) const FORMAT: u32 = 3;
 
 /// A part of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Split {
-    /// What the model learns from.
+    /// For training.
     Train,
-    /// What trials are compared on.
+    /// For comparing trials.
     Validation,
-    /// What the winner is measured on; empty unless the study names it.
+    /// For evaluating the best trial; empty unless the study names one.
     Test,
 }
 
@@ -41,48 +41,48 @@ impl Split {
         }
     }
 
-    /// What is said while a model is measured on it.
-    pub(super) fn measuring(self) -> &'static str {
+    /// The description of an evaluation on it, for progress.
+    pub(super) fn evaluating(self) -> &'static str {
         match self {
-            Self::Train => "measuring on the training split",
-            Self::Validation => "measuring on the validation split",
-            Self::Test => "measuring on the test split",
+            Self::Train => "evaluating on the training split",
+            Self::Validation => "evaluating on the validation split",
+            Self::Test => "evaluating on the test split",
         }
     }
 }
 
-/// What the directory's `data.json` says.
+/// `data.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Description {
     pub(super) format: u32,
     pub(super) digest: String,
     pub(super) labels: Vec<String>,
-    /// Where a text may have any number of labels: which ones occur together, as their ids; a row's label is the number of one of these.
+    /// For multi-label data, the sets of label ids that occur; a row's label is the index of one of these.
     #[serde(default)]
     pub(super) label_sets: Vec<Vec<usize>>,
     pub(super) rows: [usize; 3],
     pub(super) max_length: usize,
     pub(super) vocab_size: usize,
     pub(super) tokenizer: TokenizerSource,
-    /// Of language models' data only.
+    /// For language modeling only.
     pub(super) stream: Option<Stream>,
     pub(super) findings: Vec<Finding>,
 }
 
-/// What is known of texts that are read as one stream of tokens.
+/// Texts as one stream of tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stream {
     /// Bytes of each split, one for the end of each of several texts included.
     pub(super) bytes: [u64; 3],
-    /// The token that stands before a text's first.
+    /// The start token.
     pub(super) start: u32,
-    /// The token that ends a text.
+    /// The end-of-text token.
     pub(super) end: u32,
 }
 
-/// Tokenised, split and labelled data, memory-mapped: opening is cheap, and trials on one machine share the pages.
+/// Tokenised, split and labelled data. Opening it is cheap, and trials on one machine share its memory pages.
 #[derive(Debug)]
 pub struct PreparedData {
     directory: PathBuf,
@@ -98,23 +98,27 @@ impl PreparedData {
     pub fn open(directory: &Path) -> Result<Self, TrainerError> {
         let path = directory.join("data.json");
         let text = fs::read_to_string(&path).map_err(TrainerError::io("read", &path))?;
-        let description: Description = serde_json::from_str(&text).map_err(|error| damaged(&path, &error.to_string()))?;
+        let description: Description =
+            serde_json::from_str(&text).map_err(|error| damaged(&path, &error.to_string()))?;
         if description.format != FORMAT {
-            return Err(damaged(&path, &format!("format {} where this version reads {FORMAT}", description.format)));
+            return Err(damaged(
+                &path,
+                &format!("format {} where this version reads {FORMAT}", description.format),
+            ));
         }
         let open = |split: Split| {
             let rows = TokenRows::open(&directory.join(format!("{}.rows", split.name())))?;
             if rows.len() == description.rows[split as usize] {
                 Ok(rows)
             } else {
-                Err(damaged(&rows.path, "another number of rows than data.json says"))
+                Err(damaged(&rows.path, "its number of rows is not that of data.json"))
             }
         };
         let splits = [open(Split::Train)?, open(Split::Validation)?, open(Split::Test)?];
         Ok(Self { directory: directory.to_owned(), description, splits })
     }
 
-    /// The directory it lies in.
+    /// Its directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -138,13 +142,13 @@ impl PreparedData {
         self.description.rows[split as usize]
     }
 
-    /// Longest row in tokens that may occur.
+    /// Maximum length of a row in tokens.
     #[must_use]
     pub fn max_length(&self) -> usize {
         self.description.max_length
     }
 
-    /// Number of entries the tokenizer has.
+    /// Size of the tokenizer's vocabulary.
     #[must_use]
     pub fn vocab_size(&self) -> usize {
         self.description.vocab_size
@@ -156,13 +160,13 @@ impl PreparedData {
         &self.description.tokenizer
     }
 
-    /// What was noticed while preparing.
+    /// Findings about the data.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.description.findings
     }
 
-    /// Notes more, of what the data is used with.
+    /// Adds findings about the model that the data is used with.
     pub(super) fn add_findings(&mut self, findings: Vec<Finding>) {
         self.description.findings.extend(findings);
     }
@@ -196,21 +200,21 @@ impl PreparedData {
     pub(super) fn label_set(&self, number: usize) -> Vec<f32> {
         let mut truth = vec![0.0; self.labels().len()];
         for label in self.description.label_sets.get(number).into_iter().flatten() {
-            if let Some(place) = truth.get_mut(*label) {
-                *place = 1.0;
+            if let Some(target) = truth.get_mut(*label) {
+                *target = 1.0;
             }
         }
         truth
     }
 
-    /// The `config.json` of the pretrained model whose tokenizer this is.
+    /// The `config.json` of the pretrained model.
     pub(super) fn pretrained_config(&self) -> Result<Map<String, Value>, TrainerError> {
         let path = self.directory.join("config.json");
         let bytes = fs::read(&path).map_err(TrainerError::io("read", &path))?;
         serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))
     }
 
-    /// What is known of the texts as a stream of tokens.
+    /// The stream of tokens, for language modeling.
     pub(super) fn stream(&self) -> Option<&Stream> {
         self.description.stream.as_ref()
     }
@@ -225,10 +229,17 @@ impl PreparedData {
         fs::read(&path).map_err(TrainerError::io("read", &path))
     }
 
-    /// The files about the tokenizer beside it, with their names: other tools ask for them.
+    /// The files that Hugging Face keeps beside `tokenizer.json`.
     pub(super) fn tokenizer_extras(&self) -> Result<Vec<(&'static str, Vec<u8>)>, TrainerError> {
-        let there = TOKENIZER_EXTRAS.into_iter().map(|name| (name, self.directory.join(name))).filter(|(_, path)| path.is_file());
-        there.map(|(name, path)| Ok((name, fs::read(&path).map_err(TrainerError::io("read", &path))?))).collect()
+        let there = TOKENIZER_EXTRAS
+            .into_iter()
+            .map(|name| (name, self.directory.join(name)))
+            .filter(|(_, path)| path.is_file());
+        there
+            .map(|(name, path)| {
+                Ok((name, fs::read(&path).map_err(TrainerError::io("read", &path))?))
+            })
+            .collect()
     }
 }
 
@@ -244,7 +255,9 @@ pub(super) struct TokenRows {
 impl TokenRows {
     /// The bytes of a file holding `rows` of (ids, label).
     pub(super) fn encode(rows: &[(Vec<u32>, u32)]) -> Vec<u8> {
-        let small = |number: usize| u32::try_from(number).expect("fewer than 2^32 tokens: they were counted in preparation");
+        let small = |number: usize| {
+            u32::try_from(number).expect("fewer than 2^32 tokens: they were counted in preparation")
+        };
         let mut numbers = vec![small(rows.len()), 0];
         let mut offset = 0;
         for (ids, _) in rows {
@@ -257,11 +270,7 @@ impl TokenRows {
     }
 
     fn open(path: &Path) -> Result<Self, TrainerError> {
-        let file = File::open(path).map_err(TrainerError::io("read", path))?;
-        #[expect(unsafe_code, reason = "shared pages need a map, and every map of a file is unsafe in Rust")]
-        // SAFETY: the directory is content-addressed and appeared by a rename; nothing writes to its files afterwards. Should someone truncate
-        // one from outside, reading it raises SIGBUS in this worker process, which the runner survives.
-        let map = unsafe { Mmap::map(&file) }.map_err(TrainerError::io("map", path))?;
+        let map = mapped_file::map(path).map_err(TrainerError::io("read", path))?;
         let mut rows = Self { path: path.to_owned(), map, rows: 0 };
         let sound = (|| {
             rows.rows = rows.get(0)? as usize;
@@ -281,7 +290,7 @@ impl TokenRows {
         self.number(1 + self.rows)
     }
 
-    /// Tokens of all rows read one after another.
+    /// A range of the tokens of all rows.
     pub(super) fn window(&self, tokens: Range<usize>) -> impl ExactSizeIterator<Item = u32> {
         let ids = 2 + 2 * self.rows;
         words(&self.map[4 * (ids + tokens.start)..4 * (ids + tokens.end)])
@@ -292,12 +301,12 @@ impl TokenRows {
         self.number(2 + self.rows + row)
     }
 
-    /// The number that a row is labelled with, where labels are numbers.
+    /// The target of a row in regression.
     pub(super) fn number_of(&self, row: usize) -> f32 {
         self.get(2 + self.rows + row).map_or(f32::NAN, f32::from_bits)
     }
 
-    /// Tokens in a row.
+    /// Number of tokens of a row.
     pub(super) fn length(&self, row: usize) -> usize {
         self.number(2 + row) - self.number(1 + row)
     }
@@ -322,5 +331,7 @@ fn words(bytes: &[u8]) -> impl ExactSizeIterator<Item = u32> {
 }
 
 fn damaged(path: &Path, what: &str) -> TrainerError {
-    DataProblem::new(path, None, format!("prepared data is damaged: {what}")).with_help("remove its directory; it is made again").into()
+    DataProblem::new(path, None, format!("prepared data is damaged: {what}"))
+        .with_help("remove its directory; it is made again")
+        .into()
 }

@@ -2,13 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::dice::{Dice, key};
-use super::table_file::Row;
+use super::rng::{Rng, key};
+use crate::arguments::data_file::Row;
 
 /// Takes `share` of `rows` out and returns them; both parts keep their order. `name` tells splits of one seed apart.
 ///
 /// Stratified: of each label with at least two rows at least one is taken and at least one stays.
-pub(super) fn hold_out(rows: &mut Vec<Row>, share: f64, stratify: bool, seed: u64, name: &str) -> Vec<Row> {
+pub(super) fn hold_out(
+    rows: &mut Vec<Row>,
+    share: f64,
+    stratify: bool,
+    seed: u64,
+    name: &str,
+) -> Vec<Row> {
     let mut strata: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
         strata.entry(if stratify { &row.label } else { "" }).or_default().push(index);
@@ -18,9 +24,15 @@ pub(super) fn hold_out(rows: &mut Vec<Row>, share: f64, stratify: bool, seed: u6
         if indices.len() < 2 {
             continue;
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a share of a row count")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a share of a row count"
+        )]
         let count = ((indices.len() as f64 * share).round() as usize).clamp(1, indices.len() - 1);
-        let order = Dice::new(key(seed, &format!("split/{name}/{label}"), &[])).permutation(indices.len());
+        let order =
+            Rng::new(key(seed, &format!("split/{name}/{label}"), &[])).permutation(indices.len());
         for chosen in &order[..count] {
             taken[indices[*chosen]] = true;
         }
@@ -39,7 +51,14 @@ mod tests {
 
     fn rows(counts: &[(&str, usize)]) -> Vec<Row> {
         let labelled = counts.iter().flat_map(|(label, count)| vec![*label; *count]);
-        labelled.zip(0..).map(|(label, line)| Row { text: format!("text {line}"), label: label.to_owned(), line }).collect()
+        labelled
+            .zip(0..)
+            .map(|(label, line)| Row {
+                text: format!("text {line}"),
+                label: label.to_owned(),
+                line,
+            })
+            .collect()
     }
 
     fn count(rows: &[Row], label: &str) -> usize {
@@ -57,7 +76,8 @@ mod tests {
 
     #[test]
     fn the_seed_decides_which_rows_are_held_out() {
-        let split = |seed| hold_out(&mut rows(&[("a", 50), ("b", 50)]), 0.2, true, seed, "validation");
+        let split =
+            |seed| hold_out(&mut rows(&[("a", 50), ("b", 50)]), 0.2, true, seed, "validation");
         assert_eq!(split(1), split(1));
         assert_ne!(split(1), split(2));
     }

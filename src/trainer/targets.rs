@@ -1,67 +1,103 @@
-//! What rows are labelled with: one of several labels, a set of them, or a number; as text in the data, as 32 bits in prepared data.
+//! The targets of rows: a label, a set of labels, or a number; as text in the data, as 32 bits in prepared data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::prepared::Split;
-use super::table_file::Row;
 use super::{DataProblem, Finding};
+use crate::arguments::data_file::Row;
 use crate::arguments::{DataArguments, TaskKind};
 
-/// The labels of a data set and how a row's text says its own.
+/// The labels of a dataset, and how rows encode theirs.
 pub(super) struct Targets<'a> {
     kind: TaskKind,
     separator: &'a str,
     /// The labels in the order of their ids; none where rows are numbers.
     pub(super) labels: Vec<String>,
-    /// Which labels occur together, where a row may have several.
+    /// The label sets that occur, if rows may have several labels.
     pub(super) sets: Vec<Vec<usize>>,
 }
 
 impl<'a> Targets<'a> {
-    /// Those of the training rows; every other split must keep to them.
-    pub(super) fn of(kind: TaskKind, splits: &[Vec<Row>; 3], data: &'a DataArguments) -> Result<Self, DataProblem> {
-        let mut targets = Self { kind, separator: &data.label_separator, labels: Vec::new(), sets: Vec::new() };
-        let files = [&data.train, data.validation.as_ref().unwrap_or(&data.train), data.test.as_ref().unwrap_or(&data.train)];
+    /// The targets of the training rows; other splits must not have other labels.
+    pub(super) fn of(
+        kind: TaskKind,
+        splits: &[Vec<Row>; 3],
+        data: &'a DataArguments,
+    ) -> Result<Self, DataProblem> {
+        let mut targets =
+            Self { kind, separator: &data.label_separator, labels: Vec::new(), sets: Vec::new() };
+        let files = [
+            &data.train,
+            data.validation.as_ref().unwrap_or(&data.train),
+            data.test.as_ref().unwrap_or(&data.train),
+        ];
         if kind == TaskKind::TextRegression {
             for (rows, file) in splits.iter().zip(files) {
                 if let Some(row) = rows.iter().find(|row| number(&row.label).is_none()) {
-                    let problem = DataProblem::new(file, Some(row.line), format!("label `{}` is no number", row.label));
-                    return Err(problem.with_help("`text-regression` learns numbers; `text-classification` learns labels"));
+                    let problem = DataProblem::new(
+                        file,
+                        Some(row.line),
+                        format!("label `{}` is no number", row.label),
+                    );
+                    return Err(problem.with_help(
+                        "`text-regression` learns numbers; `text-classification` learns labels",
+                    ));
                 }
             }
             return Ok(targets);
         }
-        targets.labels = splits[0].iter().flat_map(|row| targets.names(row)).collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect();
+        targets.labels = splits[0]
+            .iter()
+            .flat_map(|row| targets.names(row))
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
         if targets.labels.iter().all(|label| label.parse::<i64>().is_ok()) {
             targets.labels.sort_by_key(|label| label.parse::<i64>().unwrap_or_default());
         }
         for ((rows, file), split) in splits.iter().zip(files).zip(Split::ALL).skip(1) {
             for row in rows {
-                if let Some(unknown) = targets.names(row).into_iter().find(|name| !targets.labels.iter().any(|label| label == name)) {
-                    let message = format!("label `{unknown}` occurs in the {} rows but not in the training rows", split.name());
-                    return Err(DataProblem::new(file, Some(row.line), message).with_help("a label that is never trained cannot be predicted"));
+                if let Some(unknown) = targets
+                    .names(row)
+                    .into_iter()
+                    .find(|name| !targets.labels.iter().any(|label| label == name))
+                {
+                    let message = format!(
+                        "label `{unknown}` occurs in the {} rows but not in the training rows",
+                        split.name()
+                    );
+                    return Err(DataProblem::new(file, Some(row.line), message)
+                        .with_help("a label that is never trained cannot be predicted"));
                 }
             }
         }
         if kind == TaskKind::MultiLabelClassification {
             if targets.labels.is_empty() {
-                return Err(
-                    DataProblem::new(&data.train, None, "no training row has a label").with_help(format!("is `{}` the right column?", data.label))
-                );
+                return Err(DataProblem::new(&data.train, None, "no training row has a label")
+                    .with_help(format!("is `{}` the right column?", data.label)));
             }
-            targets.sets = splits.iter().flatten().map(|row| targets.ids(row)).collect::<BTreeSet<_>>().into_iter().collect();
+            targets.sets = splits
+                .iter()
+                .flatten()
+                .map(|row| targets.ids(row))
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect();
         }
         Ok(targets)
     }
 
-    /// What prepared data holds for a row: the number of its label, of its set of labels, or the bits of its number.
+    /// A row's target in prepared data: the id of its label or of its set of labels, or the bits of its number.
     pub(super) fn encode(&self, row: &Row) -> Option<u32> {
-        let place = match self.kind {
+        let id = match self.kind {
             TaskKind::TextRegression => return number(&row.label).map(f32::to_bits),
             TaskKind::MultiLabelClassification => self.sets.binary_search(&self.ids(row)).ok(),
-            TaskKind::TextClassification | TaskKind::LanguageModeling => self.labels.iter().position(|label| *label == row.label),
+            TaskKind::TextClassification | TaskKind::LanguageModeling => {
+                self.labels.iter().position(|label| *label == row.label)
+            }
         };
-        place.and_then(|place| u32::try_from(place).ok())
+        id.and_then(|id| u32::try_from(id).ok())
     }
 
     /// A row's labels by name.
@@ -69,38 +105,63 @@ impl<'a> Targets<'a> {
         if self.kind != TaskKind::MultiLabelClassification {
             return vec![&row.label];
         }
-        // Lists in JSON are joined by line breaks.
-        let separated =
-            row.label.split('\n').flat_map(|part| if self.separator.is_empty() { vec![part] } else { part.split(self.separator).collect() });
+        // JSON lists are joined by line breaks.
+        let separated = row.label.split('\n').flat_map(|part| {
+            if self.separator.is_empty() {
+                vec![part]
+            } else {
+                part.split(self.separator).collect()
+            }
+        });
         separated.map(str::trim).filter(|name| !name.is_empty()).collect()
     }
 
     /// A row's labels by id, sorted.
     fn ids(&self, row: &Row) -> Vec<usize> {
-        let ids: BTreeSet<usize> = self.names(row).into_iter().filter_map(|name| self.labels.iter().position(|label| label == name)).collect();
+        let ids: BTreeSet<usize> = self
+            .names(row)
+            .into_iter()
+            .filter_map(|name| self.labels.iter().position(|label| label == name))
+            .collect();
         ids.into_iter().collect()
     }
 
-    /// What one should know about the labels of the training rows.
+    /// Adds findings about the labels of the training rows.
     pub(super) fn note(&self, splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) {
         let [train, validation, test] = splits;
-        let counted = format!("{} training, {} validation and {} test rows", train.len(), validation.len(), test.len());
+        let counted = format!(
+            "{} training, {} validation and {} test rows",
+            train.len(),
+            validation.len(),
+            test.len()
+        );
         if self.kind == TaskKind::TextRegression {
             let numbers: Vec<f32> = train.iter().filter_map(|row| number(&row.label)).collect();
             let (least, most) =
-                numbers.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(least, most), number| (least.min(*number), most.max(*number)));
-            findings.push(Finding::note("rows", format!("{counted} with numbers from {least} to {most}")));
+                numbers.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(least, most), number| {
+                    (least.min(*number), most.max(*number))
+                });
+            findings.push(Finding::note(
+                "rows",
+                format!("{counted} with numbers from {least} to {most}"),
+            ));
             if least.to_bits() == most.to_bits() {
-                findings.push(Finding::warning("constant", format!("all training rows have the number {least}: there is nothing to learn")));
+                findings.push(Finding::warning(
+                    "constant",
+                    format!("all training rows have the number {least}: there is nothing to learn"),
+                ));
             }
             return;
         }
-        findings.push(Finding::note("rows", format!("{counted} with {} labels", self.labels.len())));
-        let mut counts: BTreeMap<&str, usize> = self.labels.iter().map(|label| (label.as_str(), 0)).collect();
+        findings
+            .push(Finding::note("rows", format!("{counted} with {} labels", self.labels.len())));
+        let mut counts: BTreeMap<&str, usize> =
+            self.labels.iter().map(|label| (label.as_str(), 0)).collect();
         for name in train.iter().flat_map(|row| self.names(row)) {
             *counts.entry(name).or_default() += 1;
         }
-        let counts: Vec<(usize, &str)> = counts.into_iter().map(|(label, count)| (count, label)).collect();
+        let counts: Vec<(usize, &str)> =
+            counts.into_iter().map(|(label, count)| (count, label)).collect();
         let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) else { return };
         if most.0 >= 10 * least.0 {
             findings.push(Finding::warning(
@@ -114,7 +175,7 @@ impl<'a> Targets<'a> {
     }
 }
 
-/// A finite number that single floats can hold.
+/// A finite number within the range of f32.
 fn number(label: &str) -> Option<f32> {
     label.trim().parse::<f32>().ok().filter(|number| number.is_finite())
 }

@@ -2,6 +2,7 @@
 
 mod data;
 mod devices;
+mod fine_tuning;
 mod golden;
 mod golden_decoders;
 mod gradients;
@@ -9,7 +10,6 @@ mod language;
 mod pretrained;
 mod runs;
 mod stopping;
-mod tuning;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,7 +20,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::arguments::{DataArguments, TaskKind, TokenizerArguments, TokenizerKind, TokenizerSource};
+use crate::arguments::{
+    DataArguments, TaskKind, TokenizerArguments, TokenizerKind, TokenizerSource,
+};
 
 /// A runner that remembers everything and answers from a list.
 #[derive(Default)]
@@ -38,8 +40,16 @@ struct Runner {
 }
 
 impl Host for Runner {
-    fn report(&mut self, step: u64, metrics: &BTreeMap<String, f64>) -> Result<HostVerdict, HostError> {
-        assert_eq!(self.checkpoints.last().map(|(clock, _)| *clock), Some(step), "a checkpoint precedes its report");
+    fn report(
+        &mut self,
+        step: u64,
+        metrics: &BTreeMap<String, f64>,
+    ) -> Result<HostVerdict, HostError> {
+        assert_eq!(
+            self.checkpoints.last().map(|(clock, _)| *clock),
+            Some(step),
+            "a checkpoint precedes its report"
+        );
         if self.gone_at == Some(step) {
             return Err(HostError { message: "the pipe is closed".to_owned() });
         }
@@ -77,8 +87,19 @@ impl Fixture {
     fn with_rows(rows: usize) -> Self {
         let directory = TempDir::new().unwrap();
         fs::write(directory.path().join("train.csv"), keyword_csv(rows)).unwrap();
-        let data = arguments_of_data(directory.path(), json!({"train": "train.csv", "validation_split": 0.2, "max_length": 16}));
-        let data = prepare(TaskKind::TextClassification, &data, &words(), &directory.path().join("cache"), &mut |_| {}, &|_, _, _| {}).unwrap();
+        let data = arguments_of_data(
+            directory.path(),
+            json!({"train": "train.csv", "validation_split": 0.2, "max_length": 16}),
+        );
+        let data = prepare(
+            TaskKind::TextClassification,
+            &data,
+            &words(),
+            &directory.path().join("cache"),
+            &mut |_| {},
+            &|_, _, _| {},
+        )
+        .unwrap();
         Self { directory, data }
     }
 
@@ -93,7 +114,7 @@ impl Fixture {
             device: "cpu",
             seed: 7,
             objective: Objective { metric: "eval_loss".to_owned(), maximize: false },
-            clock: Clock::Epoch,
+            step_unit: StepUnit::Epoch,
             milestones: Milestones { every: Some(1), at: vec![] },
             directory,
             rows_at_once: None,
@@ -105,7 +126,11 @@ impl Fixture {
 }
 
 fn words() -> TokenizerSource {
-    TokenizerSource::Trained(TokenizerArguments { kind: TokenizerKind::Word, vocab_size: 100, lowercase: true })
+    TokenizerSource::Trained(TokenizerArguments {
+        kind: TokenizerKind::Word,
+        vocab_size: 100,
+        lowercase: true,
+    })
 }
 
 fn arguments_of_data(directory: &Path, values: Value) -> DataArguments {
@@ -115,7 +140,7 @@ fn arguments_of_data(directory: &Path, values: Value) -> DataArguments {
 /// Each way there is to compute here: with fused operations, with tensor operations alone, and on every GPU that this binary can use.
 fn each_device(test: impl Fn(&str)) {
     test("cpu");
-    fused::leaving_out(|| test("cpu"));
+    fused::without_fusion(|| test("cpu"));
     available_devices().iter().filter(|name| name.as_str() != "cpu").for_each(|name| test(name));
 }
 
@@ -141,12 +166,16 @@ fn arguments(values: Value) -> TrainerArguments {
 
 /// Texts of three to nine words, one of which says the label.
 fn keyword_csv(rows: usize) -> String {
-    let (keywords, fillers) = (["good", "bad", "odd"], ["the", "a", "film", "book", "was", "is", "very", "quite", "so"]);
+    let (keywords, fillers) =
+        (["good", "bad", "odd"], ["the", "a", "film", "book", "was", "is", "very", "quite", "so"]);
     let mut csv = "text,label\n".to_owned();
     for row in 0..rows {
-        let mut text: Vec<&str> = (0..2 + row % 7).map(|word| fillers[(row * 5 + word * word * 3 + row / 7) % 9]).collect();
+        let mut text: Vec<&str> = (0..2 + row % 7)
+            .map(|word| fillers[(row * 5 + word * word * 3 + row / 7) % 9])
+            .collect();
         text.insert((row * 3) % (text.len() + 1), keywords[row % 3]);
-        writeln!(csv, "{},{}", text.join(" "), ["positive", "negative", "neutral"][row % 3]).unwrap();
+        writeln!(csv, "{},{}", text.join(" "), ["positive", "negative", "neutral"][row % 3])
+            .unwrap();
     }
     csv
 }

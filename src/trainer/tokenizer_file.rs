@@ -1,17 +1,20 @@
-//! `tokenizer.json`, which anybody may have written: where the library panics over one, that is an error like others.
+//! Reads `tokenizer.json`. It may come from anywhere: a panic of the tokenizers library becomes an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokenizers::Tokenizer;
 
-/// Calls into the library that are under way.
+/// Files that Hugging Face keeps beside `tokenizer.json`; they are copied where they exist.
+pub(super) const TOKENIZER_EXTRAS: [&str; 3] =
+    ["tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"];
+
+/// Calls into the library in progress.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether a panic now may be one over a file of others, of which an error tells: nothing need be said of it. The library works on
-/// threads of its own, so that it may come from any.
+/// Whether a panic may currently come from the tokenizers library, on any thread, and will be returned as an error: it need not be printed.
 #[must_use]
-pub fn panics_are_errors() -> bool {
+pub fn panics_are_caught() -> bool {
     CALLS.load(Ordering::Relaxed) > 0
 }
 
@@ -33,15 +36,24 @@ impl Drop for Call {
 
 /// The tokenizer that `bytes` describe.
 pub(super) fn read(bytes: &[u8]) -> tokenizers::Result<Tokenizer> {
-    guarded(|| Tokenizer::from_bytes(bytes))
+    catch_panics(|| Tokenizer::from_bytes(bytes))
 }
 
-/// Calls the library; a panic of its is an error.
-pub(super) fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> tokenizers::Result<T> {
-    let _until_the_end = Call::begin();
+/// Calls the library, with its panics as errors.
+pub(super) fn catch_panics<T>(
+    call: impl FnOnce() -> tokenizers::Result<T>,
+) -> tokenizers::Result<T> {
+    let _in_progress = Call::begin();
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(format!("the tokenizers library panics over it: {}", text.unwrap_or("it does not say why")).into())
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(format!(
+            "the tokenizers library panics over it: {}",
+            text.unwrap_or("it does not say why")
+        )
+        .into())
     })
 }
 
@@ -51,8 +63,11 @@ mod tests {
 
     #[test]
     fn a_panic_of_the_library_is_an_error_with_its_words() {
-        let failed: tokenizers::Result<()> = guarded(|| panic!("no {}", "vocabulary"));
-        assert_eq!(failed.unwrap_err().to_string(), "the tokenizers library panics over it: no vocabulary");
-        assert!(guarded(|| Ok(panics_are_errors())).unwrap());
+        let failed: tokenizers::Result<()> = catch_panics(|| panic!("no {}", "vocabulary"));
+        assert_eq!(
+            failed.unwrap_err().to_string(),
+            "the tokenizers library panics over it: no vocabulary"
+        );
+        assert!(catch_panics(|| Ok(panics_are_caught())).unwrap());
     }
 }

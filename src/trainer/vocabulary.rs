@@ -11,15 +11,15 @@ use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::processors::bert::BertProcessing;
 use tokenizers::{
-    AddedToken, ModelWrapper, NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Tokenizer, Trainer,
-    TruncationParams,
+    AddedToken, ModelWrapper, NormalizedString, Normalizer, OffsetReferential, OffsetType,
+    PreTokenizedString, PreTokenizer, Tokenizer, Trainer, TruncationParams,
 };
 
 use super::TrainerError;
-use super::pace::{Pace, bytes};
-use super::preparation::{MERGES, WORDS};
-use super::spelling::cut_word;
-use super::tokenizer_file::guarded;
+use super::lm_tokenizer::split_long_word;
+use super::progress::{MERGES, WORDS};
+use super::progress::{Progress, bytes};
+use super::tokenizer_file::catch_panics;
 use crate::arguments::{TokenizerArguments, TokenizerKind};
 
 /// Padding, unknown, start and end of text: ids 0 to 3 of every tokenizer trained here.
@@ -33,26 +33,35 @@ const MIN_FREQUENCY: u64 = 2;
 const END_OF_WORD: &str = "</w>";
 
 /// Trains a tokenizer on `texts`: a function of its arguments.
-pub(super) fn train_tokenizer(texts: &[&str], arguments: &TokenizerArguments, max_length: usize, pace: &Pace<'_>) -> Result<Tokenizer, TrainerError> {
+pub(super) fn train_tokenizer(
+    texts: &[&str],
+    arguments: &TokenizerArguments,
+    max_length: usize,
+    progress: &Progress<'_>,
+) -> Result<Tokenizer, TrainerError> {
     let normalizer = BertNormalizer::new(true, true, None, arguments.lowercase);
     let words = |text: &str| -> tokenizers::Result<Vec<String>> {
         let mut normalized = NormalizedString::from(text);
         normalizer.normalize(&mut normalized)?;
         let mut split = PreTokenizedString::from(normalized);
         BertPreTokenizer.pre_tokenize(&mut split)?;
-        Ok(split.get_splits(OffsetReferential::Original, OffsetType::Byte).into_iter().flat_map(|(word, ..)| cut_word(word)).collect())
+        Ok(split
+            .get_splits(OffsetReferential::Original, OffsetType::Byte)
+            .into_iter()
+            .flat_map(|(word, ..)| split_long_word(word))
+            .collect())
     };
     // Every text is looked through twice: for its letters, and for its words.
     let (mut done, all) = (0, 2 * bytes(texts));
-    pace.stage("finding words", bytes(texts) as u64 * WORDS);
+    progress.begin_stage("finding words", bytes(texts) as u64 * WORDS);
     let mut told = |text: &&&str| {
         done += text.len();
-        pace.at(done, all);
+        progress.update(done, all);
     };
     let letters = inner_letters(texts.iter().inspect(&mut told), arguments.kind, words)?;
     let (mut model, mut trainer) = model_and_trainer(arguments, letters)?;
     trainer.feed(texts.iter().inspect(&mut told), words).map_err(TrainerError::tokenizer)?;
-    pace.stage("training the tokenizer", bytes(texts) as u64 * MERGES);
+    progress.begin_stage("training the tokenizer", bytes(texts) as u64 * MERGES);
     // The trainer's list of special tokens is left aside: besides those of ours it holds the inner letters.
     trainer.train(&mut model).map_err(TrainerError::tokenizer)?;
     let mut tokenizer = Tokenizer::new(model);
@@ -60,25 +69,33 @@ pub(super) fn train_tokenizer(texts: &[&str], arguments: &TokenizerArguments, ma
     tokenizer.with_pre_tokenizer(Some(BertPreTokenizer));
     tokenizer.add_special_tokens(special_tokens()).map_err(TrainerError::tokenizer)?;
     let pair = |token: &str| -> Result<(String, u32), TrainerError> {
-        let id = tokenizer.token_to_id(token).ok_or_else(|| TrainerError::tokenizer(format!("`{token}` is missing")))?;
+        let id = tokenizer
+            .token_to_id(token)
+            .ok_or_else(|| TrainerError::tokenizer(format!("`{token}` is missing")))?;
         Ok((token.to_owned(), id))
     };
     let processing = BertProcessing::new(pair("[SEP]")?, pair("[CLS]")?);
     tokenizer.with_post_processor(Some(processing));
-    tokenizer.with_truncation(Some(TruncationParams { max_length, ..TruncationParams::default() })).map_err(TrainerError::tokenizer)?;
+    tokenizer
+        .with_truncation(Some(TruncationParams { max_length, ..TruncationParams::default() }))
+        .map_err(TrainerError::tokenizer)?;
     Ok(tokenizer)
 }
 
 /// What other tools ask for beside `tokenizer.json`, by file names.
 pub(super) fn about(max_length: usize) -> [(&'static str, Vec<u8>); 2] {
     let [padding, unknown, start, end] = SPECIAL_TOKENS;
-    let tokens = json!({"pad_token": padding, "unk_token": unknown, "cls_token": start, "sep_token": end});
+    let tokens =
+        json!({"pad_token": padding, "unk_token": unknown, "cls_token": start, "sep_token": end});
     let mut config = tokens.clone();
     config["tokenizer_class"] = "PreTrainedTokenizerFast".into();
     config["model_max_length"] = max_length.into();
     // transformers would hand segments on, which the trainer's own architecture does not have.
     config["model_input_names"] = json!(["input_ids", "attention_mask"]);
-    [("tokenizer_config.json", format!("{config:#}\n").into_bytes()), ("special_tokens_map.json", format!("{tokens:#}\n").into_bytes())]
+    [
+        ("tokenizer_config.json", format!("{config:#}\n").into_bytes()),
+        ("special_tokens_map.json", format!("{tokens:#}\n").into_bytes()),
+    ]
 }
 
 fn special_tokens() -> Vec<AddedToken> {
@@ -86,13 +103,20 @@ fn special_tokens() -> Vec<AddedToken> {
 }
 
 /// An untrained model with its trainer; `first` are tokens that get the ids after the special ones.
-fn model_and_trainer(arguments: &TokenizerArguments, first: BTreeSet<String>) -> Result<(ModelWrapper, TrainerWrapper), TrainerError> {
+fn model_and_trainer(
+    arguments: &TokenizerArguments,
+    first: BTreeSet<String>,
+) -> Result<(ModelWrapper, TrainerWrapper), TrainerError> {
     let unknown = SPECIAL_TOKENS[UNKNOWN as usize].to_owned();
     let mut special = special_tokens();
     special.extend(first.into_iter().map(|token| AddedToken::from(token, true)));
     Ok(match arguments.kind {
         TokenizerKind::WordPiece => (
-            WordPiece::builder().unk_token(unknown).build().map_err(TrainerError::tokenizer)?.into(),
+            WordPiece::builder()
+                .unk_token(unknown)
+                .build()
+                .map_err(TrainerError::tokenizer)?
+                .into(),
             WordPieceTrainer::builder()
                 .vocab_size(arguments.vocab_size)
                 .min_frequency(MIN_FREQUENCY)
@@ -113,7 +137,11 @@ fn model_and_trainer(arguments: &TokenizerArguments, first: BTreeSet<String>) ->
                 .into(),
         ),
         TokenizerKind::Word => (
-            WordLevel::builder().unk_token(unknown).build().map_err(TrainerError::tokenizer)?.into(),
+            WordLevel::builder()
+                .unk_token(unknown)
+                .build()
+                .map_err(TrainerError::tokenizer)?
+                .into(),
             WordLevelTrainer::builder()
                 .vocab_size(arguments.vocab_size)
                 .min_frequency(MIN_FREQUENCY)
@@ -124,7 +152,10 @@ fn model_and_trainer(arguments: &TokenizerArguments, first: BTreeSet<String>) ->
                 .into(),
         ),
         kind @ (TokenizerKind::Chars | TokenizerKind::Bytes) => {
-            return Err(TrainerError::tokenizer(format!("`{}` is of language models", kind.word())));
+            return Err(TrainerError::tokenizer(format!(
+                "`{}` is of language models",
+                kind.word()
+            )));
         }
     })
 }
@@ -142,8 +173,12 @@ fn inner_letters<'a>(
     for text in texts {
         for word in words(text).map_err(TrainerError::tokenizer)? {
             match kind {
-                TokenizerKind::WordPiece => letters.extend(word.chars().skip(1).map(|letter| format!("##{letter}"))),
-                TokenizerKind::Bpe => letters.extend(word.chars().next_back().map(|letter| format!("{letter}{END_OF_WORD}"))),
+                TokenizerKind::WordPiece => {
+                    letters.extend(word.chars().skip(1).map(|letter| format!("##{letter}")))
+                }
+                TokenizerKind::Bpe => letters.extend(
+                    word.chars().next_back().map(|letter| format!("{letter}{END_OF_WORD}")),
+                ),
                 TokenizerKind::Word | TokenizerKind::Chars | TokenizerKind::Bytes => {}
             }
         }
@@ -153,7 +188,8 @@ fn inner_letters<'a>(
 
 /// The token ids of each text, special tokens included, cut to the tokenizer's longest row.
 pub(super) fn encode(tokenizer: &Tokenizer, texts: &[&str]) -> Result<Vec<Vec<u32>>, TrainerError> {
-    let encodings = guarded(|| tokenizer.encode_batch_fast(texts.to_vec(), true)).map_err(TrainerError::tokenizer)?;
+    let encodings = catch_panics(|| tokenizer.encode_batch_fast(texts.to_vec(), true))
+        .map_err(TrainerError::tokenizer)?;
     Ok(encodings.iter().map(|encoding| encoding.get_ids().to_vec()).collect())
 }
 
@@ -167,13 +203,20 @@ mod tests {
 
     #[test]
     fn every_kind_is_deterministic_and_frames_its_texts() {
-        let texts: Vec<String> = (0..60).map(|i| format!("The quick brown fox {} jumps over {} lazy dogs!", i % 7, i % 5)).collect();
+        let texts: Vec<String> = (0..60)
+            .map(|i| format!("The quick brown fox {} jumps over {} lazy dogs!", i % 7, i % 5))
+            .collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         for kind in [TokenizerKind::WordPiece, TokenizerKind::Bpe, TokenizerKind::Word] {
-            let train = || train_tokenizer(&texts, &arguments(kind), 8, &Pace::new(&|_, _, _| {}, 0)).unwrap();
+            let train = || {
+                train_tokenizer(&texts, &arguments(kind), 8, &Progress::new(&|_, _, _| {}, 0))
+                    .unwrap()
+            };
             let (one, other) = (train(), train());
             assert_eq!(one.to_string(false).unwrap(), other.to_string(false).unwrap());
-            let ids = encode(&one, &["quick FOX", "the quick brown fox jumps over lazy dogs jumps over"]).unwrap();
+            let ids =
+                encode(&one, &["quick FOX", "the quick brown fox jumps over lazy dogs jumps over"])
+                    .unwrap();
             assert_eq!((ids[0][0], *ids[0].last().unwrap()), (2, 3), "{kind:?}");
             assert!(!ids[0].contains(&UNKNOWN), "{kind:?} {ids:?}");
             assert_eq!(ids[1].len(), 8);

@@ -12,9 +12,9 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
 use super::look::{Look, Palette};
-use crate::reporters::sparkline::Charset;
-use crate::reporters::wording::{count, shorten, width};
-use crate::space::Scale;
+use crate::report::sparkline::Charset;
+use crate::report::wording::{count, shorten, width};
+use crate::study::space::Scale;
 use axis::{Cut, Range, Tick};
 use canvas::{Canvas, Pattern, Pen, dots_per_cell};
 
@@ -75,7 +75,14 @@ pub struct Axis {
 impl Axis {
     /// A linear axis over everything there is.
     pub fn linear() -> Self {
-        Axis { scale: Scale::Linear, ends: None, keep: Vec::new(), cut: Cut::Nothing, whole: false, names: Vec::new() }
+        Axis {
+            scale: Scale::Linear,
+            ends: None,
+            keep: Vec::new(),
+            cut: Cut::Nothing,
+            whole: false,
+            names: Vec::new(),
+        }
     }
 
     /// The same for whole numbers: steps, numbers of trials.
@@ -99,7 +106,12 @@ impl Axis {
             // One tick alone tells no scale.
             return if ticks.len() < 2 { range.ticks(2 * most, self.whole) } else { ticks };
         }
-        self.names.iter().filter_map(|(value, name)| Some(Tick { at: range.place(*value)?, label: name.clone() })).collect()
+        self.names
+            .iter()
+            .filter_map(|(value, name)| {
+                Some(Tick { at: range.place(*value)?, label: name.clone() })
+            })
+            .collect()
     }
 }
 
@@ -137,7 +149,10 @@ impl Chart<'_> {
         }
         let points = || self.series.iter().flat_map(|series| series.points.iter());
         let drawable = points().filter(|(x, y)| x.is_finite() && y.is_finite());
-        let (Some(x), Some(y)) = (self.x.range(drawable.clone().map(|point| point.0)), self.y.range(drawable.map(|point| point.1))) else {
+        let (Some(x), Some(y)) = (
+            self.x.range(drawable.clone().map(|point| point.0)),
+            self.y.range(drawable.map(|point| point.1)),
+        ) else {
             return self.draw_empty(buffer, area, look);
         };
         let ground = Ground::new(self, &x, &y, area, look.charset);
@@ -155,11 +170,22 @@ impl Chart<'_> {
 
     fn draw_empty(&self, buffer: &mut Buffer, area: Rect, look: Look) {
         let not_finite = self.series.iter().map(|series| series.points.len() as u64).sum();
-        self.draw_title(buffer, Rect { height: area.height.min(1), ..area }, Unseen { outside: 0, not_finite }, look);
+        self.draw_title(
+            buffer,
+            Rect { height: area.height.min(1), ..area },
+            Unseen { outside: 0, not_finite },
+            look,
+        );
         let text = shorten(self.empty, usize::from(area.width), look.charset.cut());
         let x = area.x + (area.width - columns(&text).min(area.width)) / 2;
         if area.height > 1 {
-            buffer.set_stringn(x, area.y + area.height / 2, &text, usize::from(area.width), look.dim());
+            buffer.set_stringn(
+                x,
+                area.y + area.height / 2,
+                &text,
+                usize::from(area.width),
+                look.dim(),
+            );
         }
     }
 
@@ -169,7 +195,11 @@ impl Chart<'_> {
         }
         let room = usize::from(area.width);
         let note = unseen.said(look);
-        let title = shorten(&self.title, room.saturating_sub(if note.is_empty() { 0 } else { width(&note) + 2 }), look.charset.cut());
+        let title = shorten(
+            &self.title,
+            room.saturating_sub(if note.is_empty() { 0 } else { width(&note) + 2 }),
+            look.charset.cut(),
+        );
         buffer.set_stringn(area.x, area.y, &title, room, look.strong());
         if width(&title) + width(&note) < room {
             buffer.set_stringn(area.right() - columns(&note), area.y, &note, room, look.dim());
@@ -181,19 +211,29 @@ impl Chart<'_> {
             return;
         }
         let mut column = area.x;
-        let mut named: Vec<&Series<'_>> = self.series.iter().filter(|series| !series.name.is_empty()).collect();
+        let mut named: Vec<&Series<'_>> =
+            self.series.iter().filter(|series| !series.name.is_empty()).collect();
         // Compared ones in their order, whichever lies above the other.
         if named.iter().all(|series| matches!(series.tone, Tone::Compared(_))) {
-            named.sort_by_key(|series| if let Tone::Compared(index) = series.tone { index } else { 0 });
+            named.sort_by_key(
+                |series| if let Tone::Compared(index) = series.tone { index } else { 0 },
+            );
         }
         for (index, series) in named.iter().enumerate() {
             let text = format!("{} {}", sample(series, look), series.name);
             let left = named.len() - index;
             let more = format!("+{left}");
             // Room for the number of those that do not fit, unless this is the last.
-            let room = usize::from(area.right().saturating_sub(column)).saturating_sub(if left > 1 { width(&more) + 1 } else { 0 });
+            let room = usize::from(area.right().saturating_sub(column))
+                .saturating_sub(if left > 1 { width(&more) + 1 } else { 0 });
             if width(&text) > room && index > 0 {
-                buffer.set_stringn(column, area.y, &more, usize::from(area.right().saturating_sub(column)), look.dim());
+                buffer.set_stringn(
+                    column,
+                    area.y,
+                    &more,
+                    usize::from(area.right().saturating_sub(column)),
+                    look.dim(),
+                );
                 return;
             }
             let text = shorten(&text, room, look.charset.cut());
@@ -205,7 +245,8 @@ impl Chart<'_> {
 
 impl Unseen {
     fn said(self, look: Look) -> String {
-        let outside = (self.outside > 0).then(|| format!("{} outside", count(self.outside, "point")));
+        let outside =
+            (self.outside > 0).then(|| format!("{} outside", count(self.outside, "point")));
         let not_finite = (self.not_finite > 0).then(|| format!("{} not finite", self.not_finite));
         outside.into_iter().chain(not_finite).collect::<Vec<_>>().join(look.either(" · ", ", "))
     }
@@ -216,14 +257,28 @@ fn columns(text: &str) -> u16 {
     u16::try_from(width(text)).unwrap_or(u16::MAX)
 }
 
-fn draw_series(canvas: &mut Canvas, series: &Series<'_>, (pen, symbol): (Pen, Option<char>), (x, y): (&Range, &Range), unseen: &mut Unseen) {
+fn draw_series(
+    canvas: &mut Canvas,
+    series: &Series<'_>,
+    (pen, symbol): (Pen, Option<char>),
+    (x, y): (&Range, &Range),
+    unseen: &mut Unseen,
+) {
     let few = series.points.len() <= CROWD;
     let mut before: Option<(f64, f64)> = None;
     for (at, value) in series.points.iter() {
-        let place = if at.is_finite() && value.is_finite() { x.place(*at).zip(y.place(*value)) } else { None };
+        let place = if at.is_finite() && value.is_finite() {
+            x.place(*at).zip(y.place(*value))
+        } else {
+            None
+        };
         let Some((across, up)) = place else {
             // A logarithmic axis has no place for zero: such a point is outside of it.
-            *if at.is_finite() && value.is_finite() { &mut unseen.outside } else { &mut unseen.not_finite } += 1;
+            *if at.is_finite() && value.is_finite() {
+                &mut unseen.outside
+            } else {
+                &mut unseen.not_finite
+            } += 1;
             before = None;
             continue;
         };
@@ -254,7 +309,8 @@ fn inside(place: f64) -> bool {
 }
 
 /// Colours of compared series, in turn.
-const COLOURS: [Color; 6] = [Color::Cyan, Color::Yellow, Color::Magenta, Color::Green, Color::Blue, Color::Red];
+const COLOURS: [Color; 6] =
+    [Color::Cyan, Color::Yellow, Color::Magenta, Color::Green, Color::Blue, Color::Red];
 /// Their characters where there is only ASCII.
 const SIGNS: [char; 6] = ['*', '+', 'x', 'o', '#', '@'];
 /// Their lines where there are no colours.
@@ -264,7 +320,9 @@ const PATTERNS: [Pattern; 3] = [Pattern::Solid, Pattern::Dashed, Pattern::Dotted
 pub fn style_of(tone: Tone, look: Look) -> Style {
     match (tone, look.palette) {
         (Tone::Behind, _) => look.dim(),
-        (Tone::Compared(index), Palette::Colours) => Style::new().fg(COLOURS[index % COLOURS.len()]),
+        (Tone::Compared(index), Palette::Colours) => {
+            Style::new().fg(COLOURS[index % COLOURS.len()])
+        }
         (Tone::Compared(_), Palette::Monochrome) => Style::new(),
         (Tone::Best, _) => look.good().add_modifier(Modifier::BOLD),
     }
@@ -344,16 +402,35 @@ impl Ground {
         let legend = u16::from(named && area.height > 6);
         let below = if axes { 2 } else { 0 };
         let height = area.height - title - legend - below;
-        let labels: Vec<(u16, String)> = if axes { rows_of(chart.y.ticks(y, usize::from(height / 3).max(2)), height, down) } else { Vec::new() };
-        let gutter = if axes { labels.iter().map(|(_, label)| columns(label)).max().unwrap_or(0).min(WIDEST_LABEL) + 1 } else { 0 };
-        let plot = Rect { x: area.x + gutter, y: area.y + title, width: area.width - gutter, height };
-        let ticks = if axes { chart.x.ticks(x, usize::from(plot.width / 8).max(2)) } else { Vec::new() };
+        let labels: Vec<(u16, String)> = if axes {
+            rows_of(chart.y.ticks(y, usize::from(height / 3).max(2)), height, down)
+        } else {
+            Vec::new()
+        };
+        let gutter = if axes {
+            labels.iter().map(|(_, label)| columns(label)).max().unwrap_or(0).min(WIDEST_LABEL) + 1
+        } else {
+            0
+        };
+        let plot =
+            Rect { x: area.x + gutter, y: area.y + title, width: area.width - gutter, height };
+        let ticks =
+            if axes { chart.x.ticks(x, usize::from(plot.width / 8).max(2)) } else { Vec::new() };
         Ground {
             title: Rect { height: title, ..area },
-            legend: Rect { y: area.bottom() - legend, height: legend, x: plot.x, width: plot.width },
+            legend: Rect {
+                y: area.bottom() - legend,
+                height: legend,
+                x: plot.x,
+                width: plot.width,
+            },
             plot,
             left: labels,
-            below: ticks.into_iter().filter(|tick| inside(tick.at)).map(|tick| (cell(tick.at, plot.width, across), tick.label)).collect(),
+            below: ticks
+                .into_iter()
+                .filter(|tick| inside(tick.at))
+                .map(|tick| (cell(tick.at, plot.width, across), tick.label))
+                .collect(),
             axes,
         }
     }
@@ -373,7 +450,13 @@ impl Ground {
         buffer.set_stringn(edge, base, look.either("└", "+"), 1, line);
         for (row, label) in &self.left {
             let label = shorten(label, usize::from(WIDEST_LABEL), look.charset.cut());
-            buffer.set_stringn(edge.saturating_sub(columns(&label)), plot.y + row, &label, usize::from(WIDEST_LABEL), line);
+            buffer.set_stringn(
+                edge.saturating_sub(columns(&label)),
+                plot.y + row,
+                &label,
+                usize::from(WIDEST_LABEL),
+                line,
+            );
             buffer.set_stringn(edge, plot.y + row, look.either("┤", "+"), 1, line);
         }
         self.draw_below(buffer, look);
@@ -389,7 +472,8 @@ impl Ground {
             buffer.set_stringn(tick, plot.bottom(), look.either("┬", "+"), 1, look.dim());
             let label = shorten(label, share.saturating_sub(1).max(6), look.charset.cut());
             let wide = columns(&label);
-            let begin = tick.saturating_sub(wide / 2).max(free).min(plot.right().saturating_sub(wide));
+            let begin =
+                tick.saturating_sub(wide / 2).max(free).min(plot.right().saturating_sub(wide));
             if begin >= free && tick >= begin && tick < begin + wide.max(1) {
                 buffer.set_stringn(begin, plot.bottom() + 1, &label, usize::from(wide), look.dim());
                 free = begin + wide + 1;
@@ -399,7 +483,12 @@ impl Ground {
 }
 
 /// The character, of `cells` with `dots` each, in which the dot at `place` is: ticks stand beside the dots of their values.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "sizes of a terminal")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "sizes of a terminal"
+)]
 fn cell(place: f64, cells: u16, dots: usize) -> u16 {
     let last = usize::from(cells) * dots - 1;
     let dot = (place.clamp(0.0, 1.0) * last as f64).round() as usize;
@@ -408,7 +497,8 @@ fn cell(place: f64, cells: u16, dots: usize) -> u16 {
 
 fn rows_of(ticks: Vec<Tick>, height: u16, dots: usize) -> Vec<(u16, String)> {
     let shown = ticks.into_iter().filter(|tick| inside(tick.at));
-    let mut rows: Vec<(u16, String)> = shown.map(|tick| (cell(1.0 - tick.at, height, dots), tick.label)).collect();
+    let mut rows: Vec<(u16, String)> =
+        shown.map(|tick| (cell(1.0 - tick.at, height, dots), tick.label)).collect();
     rows.dedup_by_key(|(row, _)| *row);
     rows
 }

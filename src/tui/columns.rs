@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::query::SortKey;
-use crate::reporters::wording::one_line;
-use crate::study::StudySpec;
+use crate::report::wording::one_line;
+use crate::study::query::SortKey;
+use crate::study::spec::StudySpec;
 
 /// What a column shows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,7 +46,10 @@ pub enum ColumnKey {
 impl ColumnKey {
     /// All columns of a study, from left to right.
     pub fn all(spec: &StudySpec, metrics: &[String]) -> Vec<ColumnKey> {
-        use ColumnKey::{Age, Attempts, Curve, Device, Metric, Note, Param, Rank, Reason, State, Step, Tags, Time, Trial, Value};
+        use ColumnKey::{
+            Age, Attempts, Curve, Device, Metric, Note, Param, Rank, Reason, State, Step, Tags,
+            Time, Trial, Value,
+        };
         let objective = &spec.objective().metric;
         let others = metrics.iter().filter(|metric| *metric != objective).cloned().map(Metric);
         let params = spec.space.dimensions().iter().map(|dimension| Param(dimension.name.clone()));
@@ -94,19 +97,19 @@ impl ColumnKey {
     /// What the list of columns says about it.
     pub fn about(&self, spec: &StudySpec) -> String {
         match self {
-            ColumnKey::Rank => "place by value".to_owned(),
-            ColumnKey::Trial => "number".to_owned(),
+            ColumnKey::Rank => "rank by value".to_owned(),
+            ColumnKey::Trial => "trial number".to_owned(),
             ColumnKey::State => "queued, running, ...".to_owned(),
-            ColumnKey::Value => "what is searched for".to_owned(),
-            ColumnKey::Step => "of the last report".to_owned(),
+            ColumnKey::Value => "the metric of the study".to_owned(),
+            ColumnKey::Step => "step of the last report".to_owned(),
             ColumnKey::Curve => format!("{} over time", one_line(&spec.objective().metric)),
-            ColumnKey::Time => "spent on the trial".to_owned(),
-            ColumnKey::Age => "since it began or ended".to_owned(),
+            ColumnKey::Time => "running time of the trial".to_owned(),
+            ColumnKey::Age => "time since it began or ended".to_owned(),
             ColumnKey::Metric(_) => "metric, last report".to_owned(),
             ColumnKey::Param(_) => "parameter".to_owned(),
-            ColumnKey::Device => "of the last attempt".to_owned(),
+            ColumnKey::Device => "device of the last attempt".to_owned(),
             ColumnKey::Attempts => "attempts begun".to_owned(),
-            ColumnKey::Tags => "your words for it".to_owned(),
+            ColumnKey::Tags => "your tags".to_owned(),
             ColumnKey::Note => "your last note".to_owned(),
             ColumnKey::Reason => "why it is in its state".to_owned(),
         }
@@ -123,7 +126,12 @@ impl ColumnKey {
             ColumnKey::Age => SortKey::Started,
             ColumnKey::Metric(name) => SortKey::Metric(name.clone()),
             ColumnKey::Param(name) => SortKey::Param(name.clone()),
-            ColumnKey::Curve | ColumnKey::Device | ColumnKey::Attempts | ColumnKey::Tags | ColumnKey::Note | ColumnKey::Reason => return None,
+            ColumnKey::Curve
+            | ColumnKey::Device
+            | ColumnKey::Attempts
+            | ColumnKey::Tags
+            | ColumnKey::Note
+            | ColumnKey::Reason => return None,
         })
     }
 
@@ -143,7 +151,10 @@ impl ColumnKey {
 
     /// Whether it is shown as long as nobody says otherwise.
     fn is_usual(&self) -> bool {
-        !matches!(self, ColumnKey::Age | ColumnKey::Metric(_) | ColumnKey::Device | ColumnKey::Attempts)
+        !matches!(
+            self,
+            ColumnKey::Age | ColumnKey::Metric(_) | ColumnKey::Device | ColumnKey::Attempts
+        )
     }
 
     /// Whether the table cannot do without it.
@@ -155,7 +166,12 @@ impl ColumnKey {
 /// The last part of a dotted name, where that says which parameter is meant.
 pub fn short_name<'a>(name: &'a str, spec: &StudySpec) -> &'a str {
     let last = name.rsplit('.').next().unwrap_or(name);
-    let same = spec.space.dimensions().iter().filter(|other| other.name.rsplit('.').next() == Some(last)).count();
+    let same = spec
+        .space
+        .dimensions()
+        .iter()
+        .filter(|other| other.name.rsplit('.').next() == Some(last))
+        .count();
     if same == 1 { last } else { name }
 }
 
@@ -172,7 +188,8 @@ pub struct Choices {
 impl Choices {
     /// Whether `column` is shown.
     pub fn shows(&self, column: &ColumnKey) -> bool {
-        column.is_fixed() || self.columns.get(&column.word()).copied().unwrap_or_else(|| column.is_usual())
+        column.is_fixed()
+            || self.columns.get(&column.word()).copied().unwrap_or_else(|| column.is_usual())
     }
 
     /// Whether someone asked for it by name.

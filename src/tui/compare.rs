@@ -9,12 +9,14 @@ use ratatui::style::Style;
 
 use super::chart::{Axis, Chart, Mark, Series, Tone, style_of};
 use super::look::Look;
-use crate::metric::Score;
-use crate::query::{SortKey, TrialQuery};
-use crate::reporters::wording::{duration, micros, number, one_line, param, shorten, shown_value, width};
+use crate::report::wording::{
+    duration, micros, number, one_line, param, shorten, value_cell, width,
+};
 use crate::storage::{Curve, StorageError, StorageReader, StudyId};
-use crate::study::StudySpec;
-use crate::trial::{Trial, TrialNumber};
+use crate::study::metric::Score;
+use crate::study::query::{SortKey, TrialQuery};
+use crate::study::spec::StudySpec;
+use crate::study::trial::{Trial, TrialNumber};
 
 /// So many of the other trials' curves stand behind the compared ones.
 const FIELD: u64 = 60;
@@ -36,7 +38,12 @@ pub struct CompareData {
 
 impl CompareData {
     /// Reads the trials, and the curves of `metric` (by default the study's own).
-    pub fn load(reader: &dyn StorageReader, study: StudyId, marked: &[TrialNumber], metric: Option<&str>) -> Result<CompareData, StorageError> {
+    pub fn load(
+        reader: &dyn StorageReader,
+        study: StudyId,
+        marked: &[TrialNumber],
+        metric: Option<&str>,
+    ) -> Result<CompareData, StorageError> {
         let spec = reader.summary(study)?.spec;
         let metric = metric.unwrap_or(&spec.objective().metric).to_owned();
         let mut trials = Vec::new();
@@ -45,7 +52,11 @@ impl CompareData {
         }
         let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
         let best = reader.trials(study, &TrialQuery::all(SortKey::Value).page(0, FIELD))?;
-        let others: Vec<TrialNumber> = best.iter().map(|trial| trial.number).filter(|number| !numbers.contains(number)).collect();
+        let others: Vec<TrialNumber> = best
+            .iter()
+            .map(|trial| trial.number)
+            .filter(|number| !numbers.contains(number))
+            .collect();
         let curves = reader.curves(study, &metric, &numbers)?;
         let field = reader.curves(study, &metric, &others)?;
         Ok(CompareData { spec, metric, trials, curves, field })
@@ -87,9 +98,19 @@ pub fn lines(data: &CompareData) -> u16 {
 pub fn draw(buffer: &mut Buffer, area: Rect, data: &CompareData, scroll: u16, look: Look) {
     let area = area.intersection(buffer.area);
     if data.trials.is_empty() {
-        let text = shorten("no trial is marked: mark some in the table of trials, then come back", usize::from(area.width), look.charset.cut());
+        let text = shorten(
+            "no trial is marked: mark some in the table of trials, then come back",
+            usize::from(area.width),
+            look.charset.cut(),
+        );
         if !area.is_empty() {
-            buffer.set_stringn(area.x + 1.min(area.width - 1), area.y + area.height / 2, text, usize::from(area.width) - 1, look.dim());
+            buffer.set_stringn(
+                area.x + 1.min(area.width - 1),
+                area.y + area.height / 2,
+                text,
+                usize::from(area.width) - 1,
+                look.dim(),
+            );
         }
         return;
     }
@@ -98,22 +119,40 @@ pub fn draw(buffer: &mut Buffer, area: Rect, data: &CompareData, scroll: u16, lo
     let height = u16::try_from(rows.len() + 1).unwrap_or(u16::MAX);
     let beside = area.width.saturating_sub(table.width());
     let below = area.height.saturating_sub(height + 1);
-    let (left, right) = if beside >= CHART_WIDTH || beside >= NARROWEST_CHART && below < 2 * CHART_HEIGHT {
-        let [left, _, right] = Layout::horizontal([Constraint::Length(table.width()), Constraint::Length(2), Constraint::Min(0)]).areas(area);
-        (left, right)
-    } else {
-        let room = area.height.saturating_sub(CHART_HEIGHT + 1).max(area.height / 2);
-        let [above, _, below] = Layout::vertical([Constraint::Length(height.min(room)), Constraint::Length(1), Constraint::Min(0)]).areas(area);
-        (above, below)
-    };
+    let (left, right) =
+        if beside >= CHART_WIDTH || beside >= NARROWEST_CHART && below < 2 * CHART_HEIGHT {
+            let [left, _, right] = Layout::horizontal([
+                Constraint::Length(table.width()),
+                Constraint::Length(2),
+                Constraint::Min(0),
+            ])
+            .areas(area);
+            (left, right)
+        } else {
+            let room = area.height.saturating_sub(CHART_HEIGHT + 1).max(area.height / 2);
+            let [above, _, below] = Layout::vertical([
+                Constraint::Length(height.min(room)),
+                Constraint::Length(1),
+                Constraint::Min(0),
+            ])
+            .areas(area);
+            (above, below)
+        };
     table.draw(buffer, left, scroll, look);
     chart(data).draw(buffer, Rect { width: right.width.saturating_sub(1), ..right }, look);
 }
 
 fn chart(data: &CompareData) -> Chart<'_> {
     #[expect(clippy::cast_precision_loss, reason = "a clock value on an axis")]
-    let points = |curve: &Curve| curve.1.iter().map(|(step, value)| (*step as f64, *value)).collect::<Vec<_>>();
-    let behind = data.field.iter().map(|curve| Series { name: String::new(), points: points(curve).into(), mark: Mark::Line, tone: Tone::Behind });
+    let points = |curve: &Curve| {
+        curve.1.iter().map(|(step, value)| (*step as f64, *value)).collect::<Vec<_>>()
+    };
+    let behind = data.field.iter().map(|curve| Series {
+        name: String::new(),
+        points: points(curve).into(),
+        mark: Mark::Line,
+        tone: Tone::Behind,
+    });
     let compared = data.curves.iter().enumerate().map(|(index, curve)| Series {
         name: format!("trial {}", curve.0),
         points: points(curve).into(),
@@ -121,7 +160,12 @@ fn chart(data: &CompareData) -> Chart<'_> {
         tone: Tone::Compared(index),
     });
     // All of the best curve is to be seen, whatever the others do.
-    let ends = data.curves.iter().filter_map(|curve| Some(curve.1.last()?.1)).filter(|value| value.is_finite()).collect();
+    let ends = data
+        .curves
+        .iter()
+        .filter_map(|curve| Some(curve.1.last()?.1))
+        .filter(|value| value.is_finite())
+        .collect();
     Chart {
         title: format!("{} by {}", one_line(&data.metric), data.spec.step.as_str()),
         x: Axis::whole(),
@@ -139,24 +183,36 @@ fn rows(data: &CompareData) -> Vec<Row> {
         weight: Weight::Plain,
     };
     let direction = data.spec.direction();
-    let best = data.trials.iter().filter_map(shown_value).min_by_key(|value| Score::new(direction, *value)).filter(|value| !value.is_nan());
-    let value = |trial: &Trial| match shown_value(trial) {
-        Some(value) if Some(value) == best && data.trials.len() > 1 => format!("{} best", number(value)),
-        Some(value) => number(value),
-        None => String::new(),
+    let best = data
+        .trials
+        .iter()
+        .filter_map(|trial| trial.value)
+        .min_by_key(|value| Score::new(direction, *value))
+        .filter(|value| !value.is_nan());
+    let value = |trial: &Trial| match trial.value {
+        Some(value) if Some(value) == best && data.trials.len() > 1 => {
+            format!("{} best", number(value))
+        }
+        _ => value_cell(trial),
     };
     let mut rows = vec![
         about("state", &|trial| trial.state.as_str().to_owned()),
         about(&one_line(&data.spec.objective().metric), &value),
-        about(data.spec.step.as_str(), &|trial| trial.last().map_or_else(String::new, |(step, _)| step.to_string())),
+        about(data.spec.step.as_str(), &|trial| {
+            trial.last().map_or_else(String::new, |(step, _)| step.to_string())
+        }),
         about("time", &|trial| duration(micros(trial.busy_micros))),
         about("attempts", &|trial| trial.attempts.to_string()),
-        about("device", &|trial| trial.device.as_ref().map_or_else(String::new, ToString::to_string)),
+        about("device", &|trial| {
+            trial.device.as_ref().map_or_else(String::new, ToString::to_string)
+        }),
     ];
     let (mut different, mut equal) = (Vec::new(), Vec::new());
     for dimension in data.spec.space.dimensions() {
-        let values: Vec<_> = data.trials.iter().map(|trial| trial.params.get(&dimension.name)).collect();
-        let cells = values.iter().map(|value| value.map_or_else(|| "-".to_owned(), param)).collect();
+        let values: Vec<_> =
+            data.trials.iter().map(|trial| trial.params.get(&dimension.name)).collect();
+        let cells =
+            values.iter().map(|value| value.map_or_else(|| "-".to_owned(), param)).collect();
         let same = values.windows(2).all(|pair| match (pair[0], pair[1]) {
             (Some(one), Some(other)) => one.same(other),
             (None, None) => true,
@@ -180,15 +236,34 @@ struct Table<'a> {
 
 impl<'a> Table<'a> {
     fn new(rows: &'a [Row], data: &CompareData, room: u16) -> Self {
-        let titles: Vec<String> = data.trials.iter().map(|trial| format!("trial {}", trial.number)).collect();
-        let name_width = rows.iter().map(|row| width(&row.name)).max().unwrap_or(0).min(usize::from(room / 3).max(8));
-        let column = |index: usize| rows.iter().filter_map(|row| row.cells.get(index)).map(|cell| width(cell)).max().unwrap_or(0);
-        let widths = titles.iter().enumerate().map(|(index, title)| column(index).min(WIDEST_CELL).max(width(title))).collect();
+        let titles: Vec<String> =
+            data.trials.iter().map(|trial| format!("trial {}", trial.number)).collect();
+        let name_width = rows
+            .iter()
+            .map(|row| width(&row.name))
+            .max()
+            .unwrap_or(0)
+            .min(usize::from(room / 3).max(8));
+        let column = |index: usize| {
+            rows.iter()
+                .filter_map(|row| row.cells.get(index))
+                .map(|cell| width(cell))
+                .max()
+                .unwrap_or(0)
+        };
+        let widths = titles
+            .iter()
+            .enumerate()
+            .map(|(index, title)| column(index).min(WIDEST_CELL).max(width(title)))
+            .collect();
         Table { rows, titles, name_width, widths }
     }
 
     fn width(&self) -> u16 {
-        u16::try_from(1 + self.name_width + self.widths.iter().map(|width| width + 2).sum::<usize>()).unwrap_or(u16::MAX)
+        u16::try_from(
+            1 + self.name_width + self.widths.iter().map(|width| width + 2).sum::<usize>(),
+        )
+        .unwrap_or(u16::MAX)
     }
 
     fn draw(&self, buffer: &mut Buffer, area: Rect, scroll: u16, look: Look) {
@@ -196,19 +271,38 @@ impl<'a> Table<'a> {
             return;
         }
         let shown = self.shown(usize::from(area.width));
-        self.draw_row(buffer, area.x, area, "", &self.titles, shown, &|index| style_of(Tone::Compared(index), look).patch(look.strong()), look);
+        self.draw_row(
+            buffer,
+            area.x,
+            area,
+            "",
+            &self.titles,
+            shown,
+            &|index| style_of(Tone::Compared(index), look).patch(look.strong()),
+            look,
+        );
         if shown < self.titles.len() {
             let more = format!("+{}", self.titles.len() - shown);
             buffer.set_stringn(area.right().saturating_sub(3), area.y, more, 3, look.dim());
         }
-        let scroll = usize::from(scroll).min(self.rows.len().saturating_sub(usize::from(area.height.saturating_sub(1))));
+        let scroll = usize::from(scroll)
+            .min(self.rows.len().saturating_sub(usize::from(area.height.saturating_sub(1))));
         for (y, row) in (area.y + 1..area.bottom()).zip(self.rows.iter().skip(scroll)) {
             let style = match row.weight {
                 Weight::Plain => Style::new(),
                 Weight::Different => look.strong(),
                 Weight::Equal => look.dim(),
             };
-            self.draw_row(buffer, area.x, Rect { y, height: 1, ..area }, &row.name, &row.cells, shown, &|_| style, look);
+            self.draw_row(
+                buffer,
+                area.x,
+                Rect { y, height: 1, ..area },
+                &row.name,
+                &row.cells,
+                shown,
+                &|_| style,
+                look,
+            );
         }
     }
 
@@ -221,7 +315,11 @@ impl<'a> Table<'a> {
         });
         let fit = fit.count();
         // The number of those left out needs some room, too.
-        if fit < self.widths.len() && fit > 1 && 4 + self.widths[..fit].iter().map(|width| width + 2).sum::<usize>() + self.name_width > room {
+        if fit < self.widths.len()
+            && fit > 1
+            && 4 + self.widths[..fit].iter().map(|width| width + 2).sum::<usize>() + self.name_width
+                > room
+        {
             return fit - 1;
         }
         fit.max(1).min(self.widths.len())
@@ -243,10 +341,26 @@ impl<'a> Table<'a> {
         let put = |buffer: &mut Buffer, at: usize, text: &str, most: usize, style: Style| {
             if at < room {
                 let text = shorten(text, most.min(room - at), look.charset.cut());
-                buffer.set_stringn(x + u16::try_from(at).unwrap_or(u16::MAX), line.y, text, room - at, style);
+                buffer.set_stringn(
+                    x + u16::try_from(at).unwrap_or(u16::MAX),
+                    line.y,
+                    text,
+                    room - at,
+                    style,
+                );
             }
         };
-        put(buffer, 1, name, self.name_width, if cells.is_empty() { Style::new() } else { style(0).remove_modifier(ratatui::style::Modifier::BOLD) });
+        put(
+            buffer,
+            1,
+            name,
+            self.name_width,
+            if cells.is_empty() {
+                Style::new()
+            } else {
+                style(0).remove_modifier(ratatui::style::Modifier::BOLD)
+            },
+        );
         let mut at = 1 + self.name_width;
         for (index, cell) in cells.iter().enumerate().take(shown) {
             put(buffer, at + 2, cell, self.widths[index], style(index));

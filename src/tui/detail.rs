@@ -10,19 +10,24 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::chart::{Axis, Chart, Mark, Series, Tone};
+use super::journal::proposed;
 use super::log::LogTail;
 use super::look::Look;
 use super::snapshot::{Curve, Detail};
 use super::state::State;
 use crate::engine::memory::Memory;
-use crate::metric::Score;
-use crate::reporters::sparkline::sparkline;
-use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{attempt_end, count, duration, micros, number, one_line, rough_duration, shorten, width};
-use crate::space::Scale;
+use crate::report::sparkline::sparkline;
+use crate::report::table::{Align, Column};
+use crate::report::wording::{
+    attempt_end, count, duration, micros, number, one_line, param, remarked, rough_duration,
+    shorten, width,
+};
 use crate::storage::Attempt;
-use crate::time::Timestamp;
-use crate::trial::{Origin, Trial, TrialState};
+use crate::study::metric::Score;
+use crate::study::space::Scale;
+use crate::study::spec::StepClock;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Trial, TrialState};
 
 /// A screen wider than this has the chart beside the text, else above it.
 const WIDE: u16 = 96;
@@ -31,33 +36,50 @@ const HIGH: u16 = 30;
 
 /// Draws the trial's screen; `state` learns how far it scrolls.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp, look: Look) {
-    let Some(detail) = state.seen.detail.clone().filter(|detail| Some(detail.trial.number) == state.opened) else {
+    let Some(detail) =
+        state.seen.detail.clone().filter(|detail| Some(detail.trial.number) == state.opened)
+    else {
         let text = if state.opened.is_some() { "loading" } else { "no trial yet" };
         let middle = Rect { y: area.y + area.height / 3, height: area.height.min(1), ..area };
         frame.render_widget(Line::styled(text, look.dim()).centered(), middle.intersection(area));
         return;
     };
-    let reason = detail.trial.reason.as_ref().map(|reason| Line::raw(format!(" {}", one_line(reason))));
-    let [head, rest] = Layout::vertical([Constraint::Length(1 + u16::from(reason.is_some())), Constraint::Min(0)]).areas(area);
+    let reason =
+        detail.trial.reason.as_ref().map(|reason| Line::raw(format!(" {}", one_line(reason))));
+    let [head, rest] =
+        Layout::vertical([Constraint::Length(1 + u16::from(reason.is_some())), Constraint::Min(0)])
+            .areas(area);
     let title = title(state, &detail.trial, look);
-    frame.render_widget(Paragraph::new(std::iter::once(title).chain(reason).collect::<Vec<_>>()), head);
+    frame.render_widget(
+        Paragraph::new(std::iter::once(title).chain(reason).collect::<Vec<_>>()),
+        head,
+    );
     if state.trial.log {
         draw_log(frame, rest, state, look);
         return;
     }
     let log_height = if area.height >= HIGH { area.height / 3 } else { 0 };
-    let [body, log] = Layout::vertical([Constraint::Min(0), Constraint::Length(log_height)]).areas(rest);
+    let [body, log] =
+        Layout::vertical([Constraint::Min(0), Constraint::Length(log_height)]).areas(rest);
     draw_body(frame, body, state, &detail, now, look);
     if log_height > 0 {
         draw_log(frame, log, state, look);
     }
 }
 
-fn draw_body(frame: &mut Frame<'_>, body: Rect, state: &mut State, detail: &Detail, now: Timestamp, look: Look) {
+fn draw_body(
+    frame: &mut Frame<'_>,
+    body: Rect,
+    state: &mut State,
+    detail: &Detail,
+    now: Timestamp,
+    look: Look,
+) {
     let (text, chart) = if body.width >= WIDE {
         beside(body)
     } else if body.height >= 13 {
-        let [chart, text] = Layout::vertical([Constraint::Length(body.height / 2), Constraint::Min(0)]).areas(body);
+        let [chart, text] =
+            Layout::vertical([Constraint::Length(body.height / 2), Constraint::Min(0)]).areas(body);
         (text, chart)
     } else {
         (body, Rect::default())
@@ -74,27 +96,40 @@ fn draw_body(frame: &mut Frame<'_>, body: Rect, state: &mut State, detail: &Deta
     let lines = wrapped(lines, usize::from(text.width));
     let most = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(text.height);
     state.trial.scroll = state.trial.scroll.min(most);
-    let below = lines.len().saturating_sub(usize::from(state.trial.scroll) + usize::from(text.height));
+    let below =
+        lines.len().saturating_sub(usize::from(state.trial.scroll) + usize::from(text.height));
     frame.render_widget(Paragraph::new(lines).scroll((state.trial.scroll, 0)), text);
     if below > 0 && text.height > 1 {
-        let more = Line::styled(format!("  {below} more "), look.dim().patch(look.strong())).right_aligned();
+        let more = Line::styled(format!("  {below} more "), look.dim().patch(look.strong()))
+            .right_aligned();
         let width = u16::try_from(more.width()).unwrap_or(text.width).min(text.width);
-        frame.render_widget(more, Rect { x: text.right() - width, y: text.bottom() - 1, width, height: 1 });
+        frame.render_widget(
+            more,
+            Rect { x: text.right() - width, y: text.bottom() - 1, width, height: 1 },
+        );
     }
 }
 
 /// Draws what is known of the selected trial in a few lines below the table: the curve and the parameters.
 pub fn draw_preview(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, look: Look) {
-    let Some(detail) = state.seen.detail.clone().filter(|detail| Some(detail.trial.number) == state.list.trial()) else {
+    let Some(detail) =
+        state.seen.detail.clone().filter(|detail| Some(detail.trial.number) == state.list.trial())
+    else {
         return;
     };
     let (text, chart) = beside(area);
     let trial = &detail.trial;
-    let spent = time_spent(trial, now).map(|spent| format!("{}, ", rough_duration(spent))).unwrap_or_default();
+    let spent = time_spent(trial, now)
+        .map(|spent| format!("{}, ", rough_duration(spent)))
+        .unwrap_or_default();
     let mut title = title(state, trial, look);
     // Where it came from has a line of its own: there is less room than on the trial's own screen.
     title.spans.pop();
-    let origin = format!(" {spent}{}, {}", count(u64::from(trial.attempts), "attempt"), proposed(&trial.origin));
+    let origin = format!(
+        " {spent}{}, {}",
+        count(u64::from(trial.attempts), "attempt"),
+        proposed(&trial.origin)
+    );
     let mut lines = vec![title, Line::styled(origin, look.dim())];
     lines.extend(trial.reason.as_ref().map(|reason| Line::raw(format!(" {}", one_line(reason)))));
     lines.extend(parameters(trial).into_iter().map(|text| Line::raw(format!("   {text}"))));
@@ -105,7 +140,9 @@ pub fn draw_preview(frame: &mut Frame<'_>, area: Rect, state: &State, now: Times
 
 /// The text's part of an area, and the chart's.
 fn beside(area: Rect) -> (Rect, Rect) {
-    let [text, _, chart] = Layout::horizontal([Constraint::Percentage(42), Constraint::Length(2), Constraint::Min(0)]).areas(area);
+    let [text, _, chart] =
+        Layout::horizontal([Constraint::Percentage(42), Constraint::Length(2), Constraint::Min(0)])
+            .areas(area);
     (text, chart)
 }
 
@@ -113,10 +150,15 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &State, detail: &Detail,
     let spec = state.spec();
     let objective = &spec.objective().metric;
     let metric = state.trial.metric.as_ref().unwrap_or(objective);
-    let own: &[(u64, f64)] = detail.metrics.iter().find(|(name, _)| name == metric).map_or(&[], |(_, curve)| curve);
+    let own: &[(u64, f64)] =
+        detail.metrics.iter().find(|(name, _)| name == metric).map_or(&[], |(_, curve)| curve);
     let field = &state.seen.field;
-    let behind = field.curves.iter().filter(|(number, _)| field.metric == *metric && *number != detail.trial.number);
-    let mut series: Vec<Series<'_>> = behind.map(|(_, curve)| line(String::new(), curve, Tone::Behind)).collect();
+    let behind = field
+        .curves
+        .iter()
+        .filter(|(number, _)| field.metric == *metric && *number != detail.trial.number);
+    let mut series: Vec<Series<'_>> =
+        behind.map(|(_, curve)| line(String::new(), curve, Tone::Behind)).collect();
     let others = series.len();
     series.push(line(String::new(), own, Tone::Compared(0)));
     let others = if others > 0 { format!(", before {others} others") } else { String::new() };
@@ -125,7 +167,9 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &State, detail: &Detail,
         x: Axis::whole(),
         y: Axis {
             scale: scale_of(&series),
-            ..Axis::without_outliers(own.iter().map(|(_, value)| *value).filter(|value| value.is_finite()).collect())
+            ..Axis::without_outliers(
+                own.iter().map(|(_, value)| *value).filter(|value| value.is_finite()).collect(),
+            )
         },
         series,
         empty: "no report yet",
@@ -135,14 +179,22 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &State, detail: &Detail,
 
 /// Values of several orders of magnitude are told apart on a logarithmic axis only.
 fn scale_of(series: &[Series<'_>]) -> Scale {
-    let values = || series.iter().flat_map(|series| series.points.iter()).map(|(_, value)| *value).filter(|value| value.is_finite());
-    let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+    let values = || {
+        series
+            .iter()
+            .flat_map(|series| series.points.iter())
+            .map(|(_, value)| *value)
+            .filter(|value| value.is_finite())
+    };
+    let (low, high) =
+        (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
     if low > 0.0 && high / low >= 100.0 { Scale::Log } else { Scale::Linear }
 }
 
 fn line(name: String, curve: &[(u64, f64)], tone: Tone) -> Series<'static> {
     #[expect(clippy::cast_precision_loss, reason = "steps on a chart")]
-    let points: Vec<(f64, f64)> = curve.iter().map(|(step, value)| (*step as f64, *value)).collect();
+    let points: Vec<(f64, f64)> =
+        curve.iter().map(|(step, value)| (*step as f64, *value)).collect();
     Series { name, points: Cow::Owned(points), mark: Mark::Line, tone }
 }
 
@@ -158,8 +210,15 @@ fn draw_log(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
     *below = (*below).min(lines.len().saturating_sub(height));
     let end = lines.len() - *below;
     let follows = if *below == 0 { "" } else { look.either("  ↓ End follows", "  End follows") };
-    let title = shorten(&format!(" {heading}"), usize::from(area.width).saturating_sub(width(follows) + 1), look.charset.cut());
-    frame.render_widget(Line::from(vec![Span::styled(title, look.dim()), Span::styled(follows, look.strong())]), head);
+    let title = shorten(
+        &format!(" {heading}"),
+        usize::from(area.width).saturating_sub(width(follows) + 1),
+        look.charset.cut(),
+    );
+    frame.render_widget(
+        Line::from(vec![Span::styled(title, look.dim()), Span::styled(follows, look.strong())]),
+        head,
+    );
     if lines.is_empty() {
         frame.render_widget(Line::styled("   nothing printed yet", look.dim()), body);
         return;
@@ -168,7 +227,10 @@ fn draw_log(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
     for (row, (index, text)) in (body.y..body.bottom()).zip((first..).zip(&lines[first..end])) {
         let style = if matches.contains(&index) { look.warning() } else { Style::new() };
         let text = shorten(text, usize::from(body.width).saturating_sub(4), look.charset.cut());
-        frame.render_widget(Line::styled(format!("   {text}"), style), Rect { y: row, height: 1, ..body });
+        frame.render_widget(
+            Line::styled(format!("   {text}"), style),
+            Rect { y: row, height: 1, ..body },
+        );
     }
 }
 
@@ -178,22 +240,44 @@ fn log_heading(log: &LogTail) -> String {
 }
 
 /// Everything about the trial that is text.
-fn sections(state: &State, detail: &Detail, room: usize, now: Timestamp, look: Look) -> Vec<Line<'static>> {
+fn sections(
+    state: &State,
+    detail: &Detail,
+    room: usize,
+    now: Timestamp,
+    look: Look,
+) -> Vec<Line<'static>> {
     let trial = &detail.trial;
     let mut lines = Vec::new();
     section(&mut lines, "parameters", parameters(trial), look);
     section(&mut lines, "metrics", metrics(state, detail, room, look), look);
-    section(&mut lines, "decisions", decisions(trial), look);
+    if !detail.remarks.is_empty() {
+        let remarks = detail.remarks.iter().map(|remark| {
+            one_line(&format!(
+                "attempt {}: {}",
+                remark.attempt,
+                remarked(&remark.text, remark.count)
+            ))
+        });
+        section(&mut lines, "remarks on its lines", remarks.collect(), look);
+    }
+    section(&mut lines, "decisions", decisions(trial, state.spec().step), look);
     section(&mut lines, "attempts", attempts(detail, now), look);
     let ends = detail.attempts.iter().filter_map(|attempt| attempt.end.as_ref());
     if let Some(memory) = Memory::of_attempts(state.spec(), trial, ends) {
         section(&mut lines, "memory", vec![memory.in_words()], look);
     }
     if !trial.notes.is_empty() || !trial.tags.is_empty() {
-        let tags = (!trial.tags.is_empty()).then(|| format!("tags {}", one_line(&trial.tags.join(", "))));
-        section(&mut lines, "notes", tags.into_iter().chain(trial.notes.iter().map(|note| one_line(&note.text))).collect(), look);
+        let tags =
+            (!trial.tags.is_empty()).then(|| format!("tags {}", one_line(&trial.tags.join(", "))));
+        section(
+            &mut lines,
+            "notes",
+            tags.into_iter().chain(trial.notes.iter().map(|note| one_line(&note.text))).collect(),
+            look,
+        );
     }
-    section(&mut lines, "checkpoints", checkpoints(trial), look);
+    section(&mut lines, "checkpoints", checkpoints(trial, state.spec().step), look);
     lines
 }
 
@@ -217,27 +301,21 @@ fn title(state: &State, trial: &Trial, look: Look) -> Line<'static> {
         Span::styled(trial.state.as_str(), look.trial_state(trial.state)),
     ];
     if let Some(value) = trial.value {
-        spans.push(Span::styled(format!("  {} {}", one_line(&state.spec().objective().metric), number(value)), look.good()));
+        spans.push(Span::styled(
+            format!("  {} {}", one_line(&state.spec().objective().metric), number(value)),
+            look.good(),
+        ));
     }
     spans.push(Span::styled(format!("  {}{device}", proposed(&trial.origin)), look.dim()));
     Line::from(spans)
 }
 
-/// Where a trial's parameters came from, in words.
-pub fn proposed(origin: &Origin) -> String {
-    match origin {
-        Origin::Sampled(sampler) => format!("proposed by {}", one_line(sampler)),
-        Origin::Enqueued(index) => format!("enqueued as number {index}"),
-        Origin::Asked => "enqueued on request".to_owned(),
-        Origin::Replicate(of) => format!("trial {of} on another seed"),
-        Origin::Repeat(of) => format!("proposed again, as trial {of}"),
-        Origin::Race { of, round, .. } => format!("trial {of} in round {} of the race", round + 1),
-    }
-}
-
 /// The time spent on a trial, a running attempt included; `None` before it began.
 pub fn time_spent(trial: &Trial, now: Timestamp) -> Option<Duration> {
-    let running = trial.started.filter(|_| trial.state == TrialState::Running).map_or(Duration::ZERO, |started| now.since(started));
+    let running = trial
+        .started
+        .filter(|_| trial.state == TrialState::Running)
+        .map_or(Duration::ZERO, |started| now.since(started));
     (trial.attempts > 0).then(|| micros(trial.busy_micros) + running)
 }
 
@@ -245,26 +323,37 @@ pub fn time_spent(trial: &Trial, now: Timestamp) -> Option<Duration> {
 fn rows(columns: &[Column]) -> impl Fn(usize) -> String {
     let columns = columns.to_vec();
     move |row| {
-        let cells: Vec<String> = columns.iter().map(|column| column.cell(row, column.cells_width(), "")).collect();
+        let cells: Vec<String> =
+            columns.iter().map(|column| column.cell(row, column.cells_width(), "")).collect();
         cells.join("  ").trim_end().to_owned()
     }
 }
 
 fn parameters(trial: &Trial) -> Vec<String> {
     let names = trial.params.iter().map(|(name, _)| one_line(name)).collect();
-    // Exact values: this is where one looks them up.
-    let values = trial.params.iter().map(|(_, value)| one_line(&value.to_string())).collect();
-    (0..trial.params.len()).map(rows(&[Column::new("", Align::Left, names), Column::new("", Align::Left, values)])).collect()
+    // `y` copies the exact ones.
+    let values = trial.params.iter().map(|(_, value)| param(value)).collect();
+    (0..trial.params.len())
+        .map(rows(&[Column::new("", Align::Left, names), Column::new("", Align::Left, values)]))
+        .collect()
 }
 
 fn metrics(state: &State, detail: &Detail, room: usize, look: Look) -> Vec<String> {
     let objective = state.spec().objective();
     let metrics = &detail.metrics;
-    let cells = |cell: &dyn Fn(&str, &Curve) -> String| metrics.iter().map(|(name, curve)| cell(name, curve)).collect::<Vec<_>>();
-    let last = |_: &str, curve: &Curve| curve.last().map_or_else(String::new, |(_, value)| number(*value));
-    let step = |_: &str, curve: &Curve| curve.last().map_or_else(String::new, |(step, _)| format!("at {step}"));
+    let cells = |cell: &dyn Fn(&str, &Curve) -> String| {
+        metrics.iter().map(|(name, curve)| cell(name, curve)).collect::<Vec<_>>()
+    };
+    let last =
+        |_: &str, curve: &Curve| curve.last().map_or_else(String::new, |(_, value)| number(*value));
+    let step = |_: &str, curve: &Curve| {
+        curve.last().map_or_else(String::new, |(step, _)| format!("at {step}"))
+    };
     let best = |name: &str, curve: &Curve| {
-        let best = curve.iter().min_by_key(|(_, value)| Score::new(objective.direction, *value)).filter(|_| name == objective.metric);
+        let best = curve
+            .iter()
+            .min_by_key(|(_, value)| Score::new(objective.direction, *value))
+            .filter(|_| name == objective.metric);
         best.map_or_else(String::new, |(step, value)| format!("best {} at {step}", number(*value)))
     };
     let texts = [
@@ -274,16 +363,30 @@ fn metrics(state: &State, detail: &Detail, room: usize, look: Look) -> Vec<Strin
         Column::new("", Align::Left, cells(&best)),
     ];
     let taken: usize = texts.iter().map(|column| column.cells_width() + 2).sum();
-    let curve = |_: &str, curve: &Curve| sparkline(curve, room.saturating_sub(taken + 4).min(40), look.charset);
-    let columns: Vec<Column> = texts.into_iter().chain([Column::new("", Align::Left, cells(&curve))]).collect();
+    let curve = |_: &str, curve: &Curve| {
+        sparkline(curve, room.saturating_sub(taken + 4).min(40), look.charset)
+    };
+    let columns: Vec<Column> =
+        texts.into_iter().chain([Column::new("", Align::Left, cells(&curve))]).collect();
     (0..metrics.len()).map(rows(&columns)).collect()
 }
 
-fn decisions(trial: &Trial) -> Vec<String> {
-    let said = |decision: &crate::trial::Decision| decision.verdict.reason().map_or_else(String::new, |reason| one_line(&reason.0));
+fn decisions(trial: &Trial, clock: StepClock) -> Vec<String> {
+    let clock = clock.as_str();
+    let said = |decision: &crate::study::trial::Decision| {
+        decision.verdict.reason().map_or_else(String::new, |reason| one_line(&reason.0))
+    };
     let columns = [
-        Column::new("", Align::Left, trial.decisions.iter().map(|decision| format!("step {}", decision.step)).collect()),
-        Column::new("", Align::Left, trial.decisions.iter().map(|decision| decision.verdict.word().to_owned()).collect()),
+        Column::new(
+            "",
+            Align::Left,
+            trial.decisions.iter().map(|decision| format!("{clock} {}", decision.step)).collect(),
+        ),
+        Column::new(
+            "",
+            Align::Left,
+            trial.decisions.iter().map(|decision| decision.verdict.word().to_owned()).collect(),
+        ),
         Column::new("", Align::Left, trial.decisions.iter().map(said).collect()),
     ];
     (0..trial.decisions.len()).map(rows(&columns)).collect()
@@ -292,11 +395,34 @@ fn decisions(trial: &Trial) -> Vec<String> {
 fn attempts(detail: &Detail, now: Timestamp) -> Vec<String> {
     let attempts = &detail.attempts;
     let columns = [
-        Column::new("", Align::Right, attempts.iter().map(|attempt| attempt.attempt.to_string()).collect()),
-        Column::new("", Align::Left, attempts.iter().map(|attempt| attempt.slot.device.to_string()).collect()),
-        Column::new("", Align::Right, attempts.iter().map(|attempt| spent(attempt, &detail.trial, now)).collect()),
-        Column::new("", Align::Left, attempts.iter().map(|attempt| attempt_end(attempt.end.as_ref()).to_owned()).collect()),
-        Column::new("", Align::Left, attempts.iter().map(|attempt| attempt.reason.as_deref().map_or_else(String::new, one_line)).collect()),
+        Column::new(
+            "",
+            Align::Right,
+            attempts.iter().map(|attempt| attempt.attempt.to_string()).collect(),
+        ),
+        Column::new(
+            "",
+            Align::Left,
+            attempts.iter().map(|attempt| attempt.slot.device.to_string()).collect(),
+        ),
+        Column::new(
+            "",
+            Align::Right,
+            attempts.iter().map(|attempt| spent(attempt, &detail.trial, now)).collect(),
+        ),
+        Column::new(
+            "",
+            Align::Left,
+            attempts.iter().map(|attempt| attempt_end(attempt.end.as_ref()).to_owned()).collect(),
+        ),
+        Column::new(
+            "",
+            Align::Left,
+            attempts
+                .iter()
+                .map(|attempt| attempt.reason.as_deref().map_or_else(String::new, one_line))
+                .collect(),
+        ),
     ];
     (0..attempts.len()).map(rows(&columns)).collect()
 }
@@ -309,10 +435,27 @@ fn spent(attempt: &Attempt, trial: &Trial, now: Timestamp) -> String {
     }
 }
 
-fn checkpoints(trial: &Trial) -> Vec<String> {
+fn checkpoints(trial: &Trial, clock: StepClock) -> Vec<String> {
+    let clock = clock.as_str();
     let columns = [
-        Column::new("", Align::Left, trial.checkpoints.iter().map(|checkpoint| format!("step {}", checkpoint.step)).collect()),
-        Column::new("", Align::Left, trial.checkpoints.iter().map(|checkpoint| one_line(&checkpoint.path.display().to_string())).collect()),
+        Column::new(
+            "",
+            Align::Left,
+            trial
+                .checkpoints
+                .iter()
+                .map(|checkpoint| format!("{clock} {}", checkpoint.step))
+                .collect(),
+        ),
+        Column::new(
+            "",
+            Align::Left,
+            trial
+                .checkpoints
+                .iter()
+                .map(|checkpoint| one_line(&checkpoint.path.display().to_string()))
+                .collect(),
+        ),
     ];
     (0..trial.checkpoints.len()).map(rows(&columns)).collect()
 }
@@ -334,7 +477,9 @@ fn wrapped(lines: Vec<Line<'static>>, room: usize) -> Vec<Line<'static>> {
                 break;
             };
             // Back to the last space, unless that leaves half of the line empty.
-            let space = piece.rfind(' ').filter(|at| !left.is_empty() && !left.starts_with(' ') && at * 2 > piece.len());
+            let space = piece
+                .rfind(' ')
+                .filter(|at| !left.is_empty() && !left.starts_with(' ') && at * 2 > piece.len());
             let (piece, left) = space.map_or((&*piece, left), |at| (&piece[..at], &rest[at..]));
             pieces.push(Line::styled(format!("{indent}{piece}"), style));
             rest = left.trim_start().to_owned();
@@ -350,10 +495,21 @@ mod tests {
 
     #[test]
     fn long_lines_go_on_between_words_and_words_without_spaces_are_cut() {
-        let wrap = |text: &str| wrapped(vec![Line::raw(text.to_owned())], 20).iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(wrap("rank 2 of 21 at step 3; 7 go on"), ["rank 2 of 21 at step", "     3; 7 go on"]);
+        let wrap = |text: &str| {
+            wrapped(vec![Line::raw(text.to_owned())], 20)
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            wrap("rank 2 of 21 at step 3; 7 go on"),
+            ["rank 2 of 21 at step", "     3; 7 go on"]
+        );
         assert_eq!(wrap("the first of many words"), ["the first of many", "     words"]);
-        assert_eq!(wrap("/data/runs/files/trial-0/step-8"), ["/data/runs/files/tri", "     al-0/step-8"]);
+        assert_eq!(
+            wrap("/data/runs/files/trial-0/step-8"),
+            ["/data/runs/files/tri", "     al-0/step-8"]
+        );
         assert_eq!(wrap("学習率学習率学習率学習率"), ["学習率学習率学習率学", "     習率"]);
     }
 }

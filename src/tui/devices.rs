@@ -11,15 +11,15 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::look::Look;
-use crate::device::Device;
-use crate::event::{Event, Seq};
-use crate::monitor::{Gpu, Machine, Memory, Monitor, TreeLoad, gibibytes};
-use crate::query::{Filter, SortKey, TrialQuery};
-use crate::reporters::sparkline::sparkline;
-use crate::reporters::wording::{bytes, count, number, one_line, rough_duration, shorten, width};
+use crate::report::sparkline::sparkline;
+use crate::report::wording::{bytes, count, number, one_line, rough_duration, shorten, width};
+use crate::runner::monitor::{Gpu, Machine, Memory, Monitor, TreeLoad, gibibytes};
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
-use crate::time::Timestamp;
-use crate::trial::{Trial, TrialNumber, TrialState};
+use crate::study::device::Device;
+use crate::study::event::{Event, Seq};
+use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::time::Timestamp;
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// A trial on a slot.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,7 +94,8 @@ impl DevicesData {
         let StudySummary { spec, paused_devices, .. } = reader.summary(study)?;
         let running = Filter::parse("state:running", &spec).unwrap_or_default();
         let running = reader.trials(study, &TrialQuery::all(SortKey::Number).filtered(running))?;
-        let latest = reader.trials(study, &TrialQuery::all(SortKey::Started).reversed(true).page(0, LATEST))?;
+        let latest = reader
+            .trials(study, &TrialQuery::all(SortKey::Started).reversed(true).page(0, LATEST))?;
         let mut seats = Vec::new();
         let mut roots = Vec::new();
         for trial in &running {
@@ -105,21 +106,37 @@ impl DevicesData {
             seats.push((attempt.slot.clone(), trial, pid));
         }
         let machine = monitor.sample(&roots);
-        let mut devices: BTreeMap<Device, Vec<Seat>> = known(&machine).into_iter().map(|device| (device, Vec::new())).collect();
+        let mut devices: BTreeMap<Device, Vec<Seat>> =
+            known(&machine).into_iter().map(|device| (device, Vec::new())).collect();
         for (slot, trial, pid) in seats {
             let tree = pid.and_then(|pid| machine.trees.get(&pid)).copied();
             let running = trial.started.map_or(Duration::ZERO, |started| now.since(started));
-            let seat = Seat { slot: slot.index, trial: trial.number, step: trial.last().map(|(step, _)| step), running, tree };
+            let seat = Seat {
+                slot: slot.index,
+                trial: trial.number,
+                step: trial.last().map(|(step, _)| step),
+                running,
+                tree,
+            };
             devices.entry(slot.device).or_default().push(seat);
         }
-        for device in latest.iter().filter_map(|trial| trial.device.clone()).chain(paused_devices.iter().cloned()) {
+        for device in latest
+            .iter()
+            .filter_map(|trial| trial.device.clone())
+            .chain(paused_devices.iter().cloned())
+        {
             devices.entry(device).or_default();
         }
-        let (shared, heard) = if spec.devices.packed { shared(reader, study, before)? } else { (BTreeMap::new(), Seq(0)) };
+        let (shared, heard) = if spec.devices.packed {
+            shared(reader, study, before)?
+        } else {
+            (BTreeMap::new(), Seq(0))
+        };
         let devices = devices.into_iter().map(|(device, mut seats)| {
             seats.sort_by_key(|seat| seat.slot);
-            let mut busy =
-                before.and_then(|before| before.devices.iter().find(|load| load.device == device)).map_or_else(Vec::new, |load| load.busy.clone());
+            let mut busy = before
+                .and_then(|before| before.devices.iter().find(|load| load.device == device))
+                .map_or_else(Vec::new, |load| load.busy.clone());
             // The same sample twice, looked at twice within a second, is one sample.
             let same = before.is_some_and(|before| before.machine == machine);
             busy.extend(utilisation(&device, &machine).filter(|_| !same));
@@ -138,16 +155,25 @@ impl DevicesData {
 
     /// Those that the study runs on or was paused on, the busy ones first.
     pub fn of_the_study(&self) -> Vec<Device> {
-        let mut used: Vec<&DeviceLoad> = self.devices.iter().filter(|load| !load.seats.is_empty() || load.paused || load.pace.is_some()).collect();
+        let mut used: Vec<&DeviceLoad> = self
+            .devices
+            .iter()
+            .filter(|load| !load.seats.is_empty() || load.paused || load.pace.is_some())
+            .collect();
         used.sort_by_key(|load| load.seats.is_empty());
         used.into_iter().map(|load| load.device.clone()).collect()
     }
 }
 
 /// What the journal says last about how many trials share devices; and up to where it was read.
-fn shared(reader: &dyn StorageReader, study: StudyId, before: Option<&DevicesData>) -> Result<(BTreeMap<Device, String>, Seq), StorageError> {
+fn shared(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    before: Option<&DevicesData>,
+) -> Result<(BTreeMap<Device, String>, Seq), StorageError> {
     let known = before.iter().flat_map(|before| &before.devices);
-    let mut shared: BTreeMap<Device, String> = known.filter_map(|load| Some((load.device.clone(), load.shared.clone()?))).collect();
+    let mut shared: BTreeMap<Device, String> =
+        known.filter_map(|load| Some((load.device.clone(), load.shared.clone()?))).collect();
     let mut heard = before.map_or(Seq(0), |before| before.heard);
     loop {
         let page = reader.events_after(study, heard, 10_000)?;
@@ -183,18 +209,29 @@ fn utilisation(device: &Device, machine: &Machine) -> Option<f64> {
 /// What the trials that began last have reported and finished on a device, over the time since the first of them began.
 #[expect(clippy::cast_precision_loss, reason = "clock values and counts")]
 fn pace(latest: &[Trial], device: &Device, now: Timestamp) -> Option<Pace> {
-    let here: Vec<&Trial> = latest.iter().filter(|trial| trial.device.as_ref() == Some(device)).collect();
+    let here: Vec<&Trial> =
+        latest.iter().filter(|trial| trial.device.as_ref() == Some(device)).collect();
     let recent = |at: Timestamp| now.since(at) <= WINDOW;
     // A resumed trial's steps were not all taken now.
-    let taken: Vec<&Trial> = here.iter().copied().filter(|trial| trial.attempts == 1 && trial.started.is_some_and(recent)).collect();
+    let taken: Vec<&Trial> = here
+        .iter()
+        .copied()
+        .filter(|trial| trial.attempts == 1 && trial.started.is_some_and(recent))
+        .collect();
     let begin = taken.iter().filter_map(|trial| trial.started).min()?;
     // The pace of a study that has ended is what it was, not what it sinks to.
-    let end =
-        if taken.iter().any(|trial| trial.state == TrialState::Running) { now } else { taken.iter().filter_map(|trial| trial.finished).max()? };
+    let end = if taken.iter().any(|trial| trial.state == TrialState::Running) {
+        now
+    } else {
+        taken.iter().filter_map(|trial| trial.finished).max()?
+    };
     let seconds = end.since(begin).as_secs_f64();
     let steps: u64 = taken.iter().filter_map(|trial| trial.last()).map(|(step, _)| step).sum();
     let finished = taken.iter().filter(|trial| trial.finished.is_some()).count();
-    (seconds > 0.0 && steps > 0).then(|| Pace { trials_per_hour: finished as f64 * 3_600.0 / seconds, steps_per_second: steps as f64 / seconds })
+    (seconds > 0.0 && steps > 0).then(|| Pace {
+        trials_per_hour: finished as f64 * 3_600.0 / seconds,
+        steps_per_second: steps as f64 / seconds,
+    })
 }
 
 /// Draws the devices, scrolled down by `scroll` lines.
@@ -229,8 +266,12 @@ fn lines(data: &DevicesData, room: usize, look: Look) -> Vec<Line> {
         lines.push(Vec::new());
     }
     match &data.machine.gpus {
-        Err(why) => lines.extend(explained(" no NVIDIA GPU is listed:", &why.to_string(), room, look)),
-        Ok(gpus) => lines.extend(gpus.iter().filter(|gpu| gpu.cuda.is_none()).flat_map(|gpu| hidden(gpu, room, look))),
+        Err(why) => {
+            lines.extend(explained(" no NVIDIA GPU is listed:", &why.to_string(), room, look))
+        }
+        Ok(gpus) => lines.extend(
+            gpus.iter().filter(|gpu| gpu.cuda.is_none()).flat_map(|gpu| hidden(gpu, room, look)),
+        ),
     }
     lines
 }
@@ -257,12 +298,21 @@ fn explained(what: &str, why: &str, room: usize, look: Look) -> Vec<Line> {
 
 fn hidden(gpu: &Gpu, room: usize, look: Look) -> Vec<Line> {
     let name = if gpu.name.is_empty() { "NVIDIA GPU" } else { &gpu.name };
-    explained(&format!(" GPU {} {}:", gpu.index, one_line(name)), gpu.trouble.as_deref().unwrap_or("hidden"), room, look)
+    explained(
+        &format!(" GPU {} {}:", gpu.index, one_line(name)),
+        gpu.trouble.as_deref().unwrap_or("hidden"),
+        room,
+        look,
+    )
 }
 
 fn title(load: &DeviceLoad, data: &DevicesData, room: usize, look: Look) -> Line {
     let what = match (&load.device, gpu(&load.device, &data.machine)) {
-        (Device::Cpu, _) => format!("{}, {}", data.machine.processor.name, count(data.machine.processor.cores as u64, "core")),
+        (Device::Cpu, _) => format!(
+            "{}, {}",
+            data.machine.processor.name,
+            count(data.machine.processor.cores as u64, "core")
+        ),
         (_, Some(gpu)) => one_line(&gpu.name),
         (Device::Cuda(_), None) => "not seen by the driver now".to_owned(),
         (Device::Wgpu(_), _) => "a GPU, through Vulkan or Metal".to_owned(),
@@ -276,7 +326,11 @@ fn title(load: &DeviceLoad, data: &DevicesData, room: usize, look: Look) -> Line
         (seats, true) => format!("pausing, {} to leave ", count(seats as u64, "trial")),
     };
     let name = format!(" {}  ", load.device);
-    let what = shorten(what.trim_start_matches(", "), room.saturating_sub(width(&name) + width(&right) + 1), look.charset.cut());
+    let what = shorten(
+        what.trim_start_matches(", "),
+        room.saturating_sub(width(&name) + width(&right) + 1),
+        look.charset.cut(),
+    );
     let gap = room.saturating_sub(width(&name) + width(&what) + width(&right));
     let right_style = if load.paused {
         look.trial_state(TrialState::Paused).patch(look.strong())
@@ -285,7 +339,12 @@ fn title(load: &DeviceLoad, data: &DevicesData, room: usize, look: Look) -> Line
     } else {
         look.trial_state(TrialState::Running)
     };
-    vec![(name, look.strong()), (what, Style::new()), (" ".repeat(gap), Style::new()), (right, right_style)]
+    vec![
+        (name, look.strong()),
+        (what, Style::new()),
+        (" ".repeat(gap), Style::new()),
+        (right, right_style),
+    ]
 }
 
 fn gauges(load: &DeviceLoad, machine: &Machine, room: usize, look: Look) -> Vec<Line> {
@@ -305,13 +364,22 @@ fn gauges(load: &DeviceLoad, machine: &Machine, room: usize, look: Look) -> Vec<
         parts.push(line);
     }
     if let Some(Memory { used, total }) = memory {
-        let mut line = bar("memory", gibibytes(used) / gibibytes(total).max(f64::MIN_POSITIVE), look);
-        line.push((format!(" {:.1} of {:.1} GiB", gibibytes(used), gibibytes(total)), Style::new()));
+        let mut line =
+            bar("memory", gibibytes(used) / gibibytes(total).max(f64::MIN_POSITIVE), look);
+        line.push((
+            format!(" {:.1} of {:.1} GiB", gibibytes(used), gibibytes(total)),
+            Style::new(),
+        ));
         parts.push(line);
     }
     if let Some(gpu) = gpu {
         let heat = gpu.temperature.map(|degrees| format!("{degrees} °C"));
-        let power = gpu.power.map(|watts| gpu.power_limit.map_or_else(|| format!("{watts:.0} W"), |limit| format!("{watts:.0} of {limit:.0} W")));
+        let power = gpu.power.map(|watts| {
+            gpu.power_limit.map_or_else(
+                || format!("{watts:.0} W"),
+                |limit| format!("{watts:.0} of {limit:.0} W"),
+            )
+        });
         let said: Vec<String> = heat.into_iter().chain(power).chain(gpu.trouble.clone()).collect();
         if !said.is_empty() {
             let style = if gpu.trouble.is_some() { look.warning() } else { Style::new() };
@@ -331,14 +399,24 @@ fn gauges(load: &DeviceLoad, machine: &Machine, room: usize, look: Look) -> Vec<
 }
 
 fn bar(name: &str, share: f64, look: Look) -> Line {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a share of a few columns")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of a few columns"
+    )]
     let full = (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
     let style = if share > 0.9 { look.warning() } else { look.good() };
-    vec![(format!("   {name} "), look.dim()), (look.either("━", "#").repeat(full), style), (look.either("─", "-").repeat(BAR - full), look.dim())]
+    vec![
+        (format!("   {name} "), look.dim()),
+        (look.either("━", "#").repeat(full), style),
+        (look.either("─", "-").repeat(BAR - full), look.dim()),
+    ]
 }
 
 fn seat_line(seat: &Seat, clock: &str, look: Look) -> Line {
-    let step = seat.step.map_or_else(|| "no report yet".to_owned(), |step| format!("{clock} {step}"));
+    let step =
+        seat.step.map_or_else(|| "no report yet".to_owned(), |step| format!("{clock} {step}"));
     let tree = seat.tree.map_or_else(String::new, |tree| {
         let cores = tree.cores.map_or_else(String::new, |cores| format!("{cores:.1} cores, "));
         format!("  {cores}{}", bytes(tree.memory))
@@ -358,7 +436,10 @@ fn pace_line(load: &DeviceLoad, clock: &str, look: Look) -> Option<Line> {
         format!("{} {clock}s/s", rounded(pace.steps_per_second))
     };
     let steps = steps.replace("sampless", "samples");
-    Some(vec![(format!("   {} trials/h{}{steps}", rounded(pace.trials_per_hour), look.either(" · ", ", ")), look.dim())])
+    Some(vec![(
+        format!("   {} trials/h{}{steps}", rounded(pace.trials_per_hour), look.either(" · ", ", ")),
+        look.dim(),
+    )])
 }
 
 /// Three significant digits are enough for a pace.

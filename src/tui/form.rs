@@ -3,10 +3,10 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::line::{Edited, LineEdit};
-use crate::params::{Params, Value};
-use crate::reporters::wording::one_line;
-use crate::space::{Dimension, Distribution, Scale, Space};
-use crate::trial::{Trial, TrialNumber};
+use crate::report::wording::one_line;
+use crate::study::params::{Params, Value};
+use crate::study::space::{Dimension, Distribution, Scale, Space};
+use crate::study::trial::{Trial, TrialNumber};
 
 /// A parameter's line.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,9 +56,18 @@ pub enum Filled {
 impl Form {
     /// A form with the values of `trial`; what it lacks is empty.
     pub fn new(space: &Space, trial: &Trial) -> Self {
-        let text = |dimension: &Dimension| trial.params.get(&dimension.name).map_or_else(String::new, Value::to_string);
-        let field = |dimension: &Dimension| Field { dimension: dimension.clone(), line: LineEdit::new(text(dimension)) };
-        Form { trial: trial.number, fields: space.dimensions().iter().map(field).collect(), selected: 0 }
+        let text = |dimension: &Dimension| {
+            trial.params.get(&dimension.name).map_or_else(String::new, Value::to_string)
+        };
+        let field = |dimension: &Dimension| Field {
+            dimension: dimension.clone(),
+            line: LineEdit::new(text(dimension)),
+        };
+        Form {
+            trial: trial.number,
+            fields: space.dimensions().iter().map(field).collect(),
+            selected: 0,
+        }
     }
 
     /// The fields as they are shown.
@@ -87,10 +96,14 @@ impl Form {
         match key.code {
             KeyCode::Esc => return Filled::Cancelled,
             KeyCode::Enter => return self.finish(),
-            KeyCode::Char('s') if key.modifiers.contains(KeyModifiers::CONTROL) => return self.finish(),
+            KeyCode::Char('s') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                return self.finish();
+            }
             KeyCode::Up | KeyCode::BackTab => self.step(false),
             KeyCode::Down | KeyCode::Tab => self.step(true),
-            KeyCode::Left | KeyCode::Right if self.is_choice() => self.turn_choice(key.code == KeyCode::Right),
+            KeyCode::Left | KeyCode::Right if self.is_choice() => {
+                self.turn_choice(key.code == KeyCode::Right)
+            }
             _ => {
                 if let Some(field) = self.fields.get_mut(self.selected) {
                     let _same_or_changed: Edited = field.line.press(key);
@@ -131,7 +144,9 @@ impl Form {
     }
 
     fn is_choice(&self) -> bool {
-        self.fields.get(self.selected).is_some_and(|field| matches!(field.dimension.distribution, Distribution::Choice { .. }))
+        self.fields.get(self.selected).is_some_and(|field| {
+            matches!(field.dimension.distribution, Distribution::Choice { .. })
+        })
     }
 
     fn turn_choice(&mut self, forward: bool) {
@@ -169,14 +184,24 @@ impl Field {
         let typed = match distribution {
             Distribution::Float { .. } => text.parse().map(Value::Float).ok(),
             Distribution::Int { .. } => text.parse().map(Value::Int).ok(),
-            Distribution::Choice { choices } => choices.iter().find(|choice| choice.to_string() == text).cloned(),
+            Distribution::Choice { choices } => {
+                choices.iter().find(|choice| choice.to_string() == text).cloned()
+            }
         };
         match (typed, distribution) {
             (None, _) if text.is_empty() => Err("has no value yet".to_owned()),
-            (None, Distribution::Float { .. }) => Err(format!("`{}` is not a number", one_line(text))),
-            (None, Distribution::Int { .. }) => Err(format!("`{}` is not a whole number", one_line(text))),
-            (None, Distribution::Choice { .. }) => Err(format!("`{}` is none of its values", one_line(text))),
-            (Some(value), _) => distribution.normalize(&value).ok_or_else(|| format!("is not in {}", range(distribution))),
+            (None, Distribution::Float { .. }) => {
+                Err(format!("`{}` is not a number", one_line(text)))
+            }
+            (None, Distribution::Int { .. }) => {
+                Err(format!("`{}` is not a whole number", one_line(text)))
+            }
+            (None, Distribution::Choice { .. }) => {
+                Err(format!("`{}` is none of its values", one_line(text)))
+            }
+            (Some(value), _) => distribution
+                .normalize(&value)
+                .ok_or_else(|| format!("is not in {}", range(distribution))),
         }
     }
 }
@@ -186,7 +211,8 @@ fn range(distribution: &Distribution) -> String {
     let log = |scale: &Scale| if *scale == Scale::Log { ", log" } else { "" };
     match distribution {
         Distribution::Float { low, high, scale, step } => {
-            let step = step.map(|step| format!(", step {}", Value::Float(step))).unwrap_or_default();
+            let step =
+                step.map(|step| format!(", step {}", Value::Float(step))).unwrap_or_default();
             format!("{} .. {}{}{step}", Value::Float(*low), Value::Float(*high), log(scale))
         }
         Distribution::Int { low, high, scale, step } => {
@@ -194,7 +220,8 @@ fn range(distribution: &Distribution) -> String {
             format!("{low} .. {high}{}{step}", log(scale))
         }
         Distribution::Choice { choices } => {
-            let words: Vec<String> = choices.iter().map(|choice| one_line(&choice.to_string())).collect();
+            let words: Vec<String> =
+                choices.iter().map(|choice| one_line(&choice.to_string())).collect();
             words.join(" | ")
         }
     }
@@ -203,14 +230,15 @@ fn range(distribution: &Distribution) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::Condition;
+    use crate::study::space::Condition;
 
     fn dimension(name: &str, distribution: Distribution) -> Dimension {
         Dimension { name: name.into(), distribution, prior: None, when: None }
     }
 
     fn space() -> Space {
-        let mut momentum = dimension("momentum", Distribution::float(0.0, 0.99, Scale::Linear, None).unwrap());
+        let mut momentum =
+            dimension("momentum", Distribution::float(0.0, 0.99, Scale::Linear, None).unwrap());
         momentum.when = Some(Condition(vec![("optim".into(), vec!["sgd".into()])]));
         Space::new(vec![
             dimension("rate", Distribution::float(1e-5, 0.1, Scale::Log, None).unwrap()),
@@ -222,19 +250,31 @@ mod tests {
     }
 
     fn form() -> Form {
-        let params: Params =
-            [("rate".to_owned(), Value::from(0.001)), ("layers".into(), 2.into()), ("optim".into(), "adamw".into())].into_iter().collect();
+        let params: Params = [
+            ("rate".to_owned(), Value::from(0.001)),
+            ("layers".into(), 2.into()),
+            ("optim".into(), "adamw".into()),
+        ]
+        .into_iter()
+        .collect();
         Form::new(&space(), &crate::tui::tests::trial(7, params))
     }
 
     fn press(form: &mut Form, codes: &[KeyCode]) -> Filled {
-        codes.iter().fold(Filled::Nothing, |_, code| form.press(KeyEvent::new(*code, KeyModifiers::NONE)))
+        codes
+            .iter()
+            .fold(Filled::Nothing, |_, code| form.press(KeyEvent::new(*code, KeyModifiers::NONE)))
     }
 
     #[test]
     fn an_unchanged_form_is_the_trials_configuration() {
-        let Filled::Done(params) = press(&mut form(), &[KeyCode::Enter]) else { panic!("it is right as it is") };
-        assert_eq!((params.get("rate"), params.get("momentum"), params.len()), (Some(&0.001.into()), None, 3));
+        let Filled::Done(params) = press(&mut form(), &[KeyCode::Enter]) else {
+            panic!("it is right as it is")
+        };
+        assert_eq!(
+            (params.get("rate"), params.get("momentum"), params.len()),
+            (Some(&0.001.into()), None, 3)
+        );
     }
 
     #[test]
@@ -258,8 +298,13 @@ mod tests {
         assert!(form.shown()[2].selected, "a field that is not active is left out");
         press(&mut form, &[KeyCode::Right]);
         assert_eq!(form.shown()[3].problem.as_deref(), Some("has no value yet"));
-        press(&mut form, &[KeyCode::Enter, KeyCode::Char('0'), KeyCode::Char('.'), KeyCode::Char('9')]);
-        let Filled::Done(params) = press(&mut form, &[KeyCode::Enter]) else { panic!("it is right now") };
+        press(
+            &mut form,
+            &[KeyCode::Enter, KeyCode::Char('0'), KeyCode::Char('.'), KeyCode::Char('9')],
+        );
+        let Filled::Done(params) = press(&mut form, &[KeyCode::Enter]) else {
+            panic!("it is right now")
+        };
         assert_eq!(params.get("momentum"), Some(&0.9.into()));
     }
 }

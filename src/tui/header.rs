@@ -10,18 +10,25 @@ use super::look::Look;
 use super::snapshot::Snapshot;
 use super::state::State;
 use crate::engine::race::CONFIDENCE;
-use crate::race::Race;
-use crate::reporters::ahead::{self, Running, look_ahead};
-use crate::reporters::progress::Progress;
-use crate::reporters::sparkline::Charset;
-use crate::reporters::wording::{StudyState, number, one_line, rough_duration, shorten, width};
-use crate::time::Timestamp;
-use crate::trial::TrialState;
+use crate::report::ahead::{self, Running, look_ahead};
+use crate::report::progress::Progress;
+use crate::report::sparkline::Charset;
+use crate::report::wording::{
+    StudyState, no_best, number, one_line, rough_duration, shorten, width,
+};
+use crate::study::finalists::Race;
+use crate::study::time::Timestamp;
+use crate::study::trial::TrialState;
 
 /// Draws them; a low area gets the two lines that matter most.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, look: Look) {
     let seen = &state.seen;
-    let progress = Progress::new(&seen.summary.spec, seen.summary.search_counts(), seen.elapsed(now), seen.used.device_time(now));
+    let progress = Progress::new(
+        &seen.summary.spec,
+        seen.summary.search_counts(),
+        seen.elapsed(now),
+        seen.used.device_time(now),
+    );
     let low = area.height < 4;
     let first = two_sided(name(seen, look), state_word(seen, look), area, look);
     let lines = if low {
@@ -42,13 +49,19 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, lo
 }
 
 /// Spans at both sides of a line; the left ones are cut where they meet.
-fn two_sided(left: Vec<Span<'static>>, right: Vec<Span<'static>>, area: Rect, look: Look) -> Line<'static> {
+fn two_sided(
+    left: Vec<Span<'static>>,
+    right: Vec<Span<'static>>,
+    area: Rect,
+    look: Look,
+) -> Line<'static> {
     let room = usize::from(area.width);
     let right_width: usize = right.iter().map(Span::width).sum();
     let mut spans = Vec::new();
     let mut used = 0;
     for span in left {
-        let text = shorten(&span.content, room.saturating_sub(right_width + used + 2), look.charset.cut());
+        let text =
+            shorten(&span.content, room.saturating_sub(right_width + used + 2), look.charset.cut());
         used += width(&text);
         spans.push(Span::styled(text, span.style));
     }
@@ -61,13 +74,19 @@ fn name(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
     let objective = seen.summary.spec.objective();
     vec![
         Span::styled(format!(" {}", one_line(&seen.summary.spec.name)), look.strong()),
-        Span::styled(format!("  {} {}", objective.direction.as_str(), one_line(&objective.metric)), look.dim()),
+        Span::styled(
+            format!("  {} {}", objective.direction.as_str(), one_line(&objective.metric)),
+            look.dim(),
+        ),
     ]
 }
 
 fn state_word(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
     if seen.summary.paused.is_some() && seen.state == StudyState::Running {
-        return vec![Span::styled("paused, P goes on", look.trial_state(TrialState::Paused).patch(look.strong()))];
+        return vec![Span::styled(
+            "paused, P goes on",
+            look.trial_state(TrialState::Paused).patch(look.strong()),
+        )];
     }
     vec![Span::styled(seen.state.as_str(), look.study_state(seen.state))]
 }
@@ -78,23 +97,30 @@ fn best(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
             let winner = seen.summary.race.as_ref().and_then(Race::winner);
             let half = winner.and_then(|winner| winner.sample.half_width(CONFIDENCE));
             // How sure the mean of its fresh runs is: two that overlap are not told apart.
-            let interval = half.map(|half| format!(" {} {} (95 %)", look.either("±", "+-"), number(half))).unwrap_or_default();
+            let interval = half
+                .map(|half| format!(" {} {} (95 %)", look.either("±", "+-"), number(half)))
+                .unwrap_or_default();
             vec![
                 Span::raw(if winner.is_some() { " winner " } else { " best " }),
                 Span::styled(number(value) + &interval, look.good().patch(look.strong())),
                 Span::styled(format!("  trial {trial}"), look.dim()),
             ]
         }
-        None => vec![Span::styled(" no complete trial yet", look.dim())],
+        None => vec![Span::styled(format!(" {}", no_best(seen.summary.counts)), look.dim())],
     }
 }
 
 fn times(seen: &Snapshot, progress: &Progress, now: Timestamp, look: Look) -> Vec<Span<'static>> {
     let summary = &seen.summary;
     let left = match seen.state {
-        StudyState::Running => {
-            ahead::left(&look_ahead(&summary.spec, summary.search_counts(), progress.elapsed, (*seen.used).clone(), now, Running::Yes))
-        }
+        StudyState::Running => ahead::left(&look_ahead(
+            &summary.spec,
+            summary.search_counts(),
+            progress.elapsed,
+            (*seen.used).clone(),
+            now,
+            Running::Yes,
+        )),
         _ => None,
     };
     let left = left.map(|left| format!(", {left}")).unwrap_or_default();
@@ -111,7 +137,12 @@ fn trials(progress: &Progress) -> Vec<Span<'static>> {
 fn counts_line(seen: &Snapshot, progress: &Progress, area: Rect, look: Look) -> Line<'static> {
     let (counts, rate) = (counts(seen, look), rate(progress, look));
     let needed: usize = counts.iter().chain(&rate).map(Span::width).sum();
-    two_sided(counts, if needed + 3 <= usize::from(area.width) { rate } else { Vec::new() }, area, look)
+    two_sided(
+        counts,
+        if needed + 3 <= usize::from(area.width) { rate } else { Vec::new() },
+        area,
+        look,
+    )
 }
 
 /// How fast trials come to their end.
@@ -147,7 +178,10 @@ fn screens(state: &State, room: usize, look: Look) -> Vec<Span<'static>> {
     let mut used = 0;
     for (index, screen) in (1..).zip(Screen::ALL) {
         let about = match screen {
-            Screen::Trial => state.opened.filter(|_| state.screen == Screen::Trial).map(|trial| format!(" {trial}")),
+            Screen::Trial => state
+                .opened
+                .filter(|_| state.screen == Screen::Trial)
+                .map(|trial| format!(" {trial}")),
             Screen::Compare if !state.marked.is_empty() => Some(format!(" {}", state.marked.len())),
             _ => None,
         };
@@ -156,7 +190,8 @@ fn screens(state: &State, room: usize, look: Look) -> Vec<Span<'static>> {
         if used > room {
             break;
         }
-        let style = if screen == state.screen { look.strong().patch(look.selected()) } else { look.dim() };
+        let style =
+            if screen == state.screen { look.strong().patch(look.selected()) } else { look.dim() };
         spans.extend([Span::styled(text, style), Span::raw(" ")]);
     }
     spans
@@ -169,14 +204,22 @@ fn draw_bar(frame: &mut Frame<'_>, area: Rect, progress: &Progress, look: Look) 
     };
     let said: usize = trials(progress).iter().map(Span::width).sum();
     let room = usize::from(area.width).saturating_sub(said + 4);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a share of a screen's width")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of a screen's width"
+    )]
     let filled = ((room as f64 * fraction) as usize).min(room);
     let (full, empty) = match look.charset {
         Charset::Unicode => ("━", "─"),
         Charset::Ascii => ("#", "-"),
     };
-    let line =
-        Line::from(vec![Span::raw(" "), Span::styled(full.repeat(filled), look.good()), Span::styled(empty.repeat(room - filled), look.dim())]);
+    let line = Line::from(vec![
+        Span::raw(" "),
+        Span::styled(full.repeat(filled), look.good()),
+        Span::styled(empty.repeat(room - filled), look.dim()),
+    ]);
     let area = Rect { width: area.width.min(u16::try_from(room + 1).unwrap_or(u16::MAX)), ..area };
     frame.render_widget(line, area);
 }

@@ -1,23 +1,17 @@
-//! The journal as lines for people: read from its end, followed, and drawn with the newest at the bottom.
+//! The journal as lines for people: read from its end, and followed.
 
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
-use ratatui::Frame;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
-use ratatui::text::{Line, Span};
-
-use super::look::Look;
-use super::state::State;
-use crate::event::{Answer, AttemptEnd, Event, Seq};
-use crate::reporters::wording::{
-    attempt_end, count, disk_exceeded, extension, micros, number, one_line, param, passed_over, rough_duration, shorten, slots, width,
+use crate::report::wording::{
+    attempt_end, count, disk_exceeded, extension, micros, number, one_line, param, passed_over,
+    remarked, rough_duration, slots,
 };
 use crate::storage::{StorageError, StorageReader, StudyId};
-use crate::time::Timestamp;
-use crate::trial::{TrialNumber, TrialState};
-use crate::verdict::Verdict;
+use crate::study::decision::Verdict;
+use crate::study::event::{Answer, AttemptEnd, Event, Seq};
+use crate::study::spec::StepClock;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Origin, TrialNumber, TrialState};
 
 /// How an entry is coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +62,12 @@ const PAGE: u64 = 2_000;
 
 impl Journal {
     /// Reads what was added.
-    pub fn catch_up(&mut self, reader: &dyn StorageReader, study: StudyId) -> Result<(), StorageError> {
+    pub fn catch_up(
+        &mut self,
+        reader: &dyn StorageReader,
+        study: StudyId,
+        clock: StepClock,
+    ) -> Result<(), StorageError> {
         let mut after = match self.read {
             Some(read) => read,
             None => {
@@ -85,7 +84,7 @@ impl Journal {
             };
             after = *seq;
             let entries = Arc::make_mut(&mut self.entries);
-            entries.extend(events.iter().map(|(seq, at, event)| entry(*seq, *at, event)));
+            entries.extend(events.iter().map(|(seq, at, event)| entry(*seq, *at, event, clock)));
             if entries.len() > 2 * KEPT {
                 entries.drain(..entries.len() - KEPT);
                 self.cut = true;
@@ -96,7 +95,8 @@ impl Journal {
 
 /// The last place of the study in the journal, found by halving: a journal is only read forwards.
 fn last(reader: &dyn StorageReader, study: StudyId) -> Result<Seq, StorageError> {
-    let goes_on = |seq: i64| reader.events_after(study, Seq(seq), 1).map(|events| !events.is_empty());
+    let goes_on =
+        |seq: i64| reader.events_after(study, Seq(seq), 1).map(|events| !events.is_empty());
     let mut beyond = 1;
     while goes_on(beyond)? {
         beyond *= 2;
@@ -113,23 +113,36 @@ fn last(reader: &dyn StorageReader, study: StudyId) -> Result<Seq, StorageError>
     Ok(Seq(beyond))
 }
 
-fn entry(seq: Seq, at: Timestamp, event: &Event) -> Entry {
-    let (weight, text) = said(event);
+fn entry(seq: Seq, at: Timestamp, event: &Event, clock: StepClock) -> Entry {
+    let (weight, text) = said(event, clock.as_str());
     let request = if let Event::RequestServed { id, .. } = event { Some(*id) } else { None };
     Entry { seq, at, trial: event.trial(), weight, text: one_line(&text), request }
 }
 
 /// What happened, without the trial's number, which stands before it.
-fn said(event: &Event) -> (Weight, String) {
+fn said(event: &Event, clock: &str) -> (Weight, String) {
     use Weight::{Now, Plain, Quiet, Report, Study};
     match event {
         Event::RunnerStarted { pid, host, slots } => {
-            let mut devices: Vec<String> = slots.iter().map(|slot| slot.device.to_string()).collect();
+            let mut devices: Vec<String> =
+                slots.iter().map(|slot| slot.device.to_string()).collect();
             devices.dedup();
-            (Study, format!("runner {pid} on {host} takes the study up: {} on {}", count(slots.len() as u64, "slot"), devices.join(", ")))
+            (
+                Study,
+                format!(
+                    "runner {pid} on {host} takes the study up: {} on {}",
+                    count(slots.len() as u64, "slot"),
+                    devices.join(", ")
+                ),
+            )
         }
-        Event::RunnerDescribed { lineage } => (Quiet, format!("it is hpsearch {} on {}", lineage.hpsearch.version, lineage.machine.system)),
-        Event::ResultsKnown { .. } => (Quiet, "its results are known to decisions from here on".to_owned()),
+        Event::RunnerDescribed { lineage } => (
+            Quiet,
+            format!("it is hpsearch {} on {}", lineage.hpsearch.version, lineage.machine.system),
+        ),
+        Event::ResultsKnown { .. } => {
+            (Quiet, "its results are known to decisions from here on".to_owned())
+        }
         Event::RaceBegun { finalists } => {
             let finalists: Vec<String> = finalists.iter().map(ToString::to_string).collect();
             (Study, format!("the race begins: {} run again on fresh seeds", finalists.join(", ")))
@@ -137,26 +150,40 @@ fn said(event: &Event) -> (Weight, String) {
         Event::RaceDropped { reason, .. } => (Plain, format!("leaves the race: {reason}")),
         Event::RaceWon { reason, .. } => (Study, format!("wins the race: {reason}")),
         Event::WinnerTested { metrics, .. } => {
-            let pairs: Vec<String> = metrics.iter().map(|(name, value)| format!("{name}={}", number(value))).collect();
+            let pairs: Vec<String> =
+                metrics.iter().map(|(name, value)| format!("{name}={}", number(value))).collect();
             (Plain, format!("measured on the test split: {}", pairs.join(" ")))
         }
-        Event::RunnerStopped { reason, ran_micros, .. } => (Study, format!("runner leaves after {}: {reason}", rough_duration(micros(*ran_micros)))),
+        Event::RunnerStopped { reason, ran_micros, .. } => (
+            Study,
+            format!("runner leaves after {}: {reason}", rough_duration(micros(*ran_micros))),
+        ),
         Event::TrialCreated { params, origin, .. } => {
-            let pairs: Vec<String> = params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
-            (Plain, format!("{}: {}", super::detail::proposed(origin), pairs.join(" ")))
+            let pairs: Vec<String> =
+                params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
+            (Plain, format!("{}: {}", proposed(origin), pairs.join(" ")))
         }
         Event::AttemptStarted { attempt, slot, resume, until, rows_at_once, .. } => {
-            let resumed = resume.as_ref().map(|(step, _)| format!(" from step {step}")).unwrap_or_default();
-            let until = until.map(|until| format!(" up to step {until}")).unwrap_or_default();
+            let resumed = resume
+                .as_ref()
+                .map(|(step, _)| format!(" from {clock} {step}"))
+                .unwrap_or_default();
+            let until = until.map(|until| format!(" up to {clock} {until}")).unwrap_or_default();
             let again = if attempt.0 > 0 { format!(", attempt {attempt}") } else { String::new() };
-            let rows = rows_at_once.map(|rows| format!(", rows at once: {rows}")).unwrap_or_default();
-            (Now(TrialState::Running), format!("starts on {}{resumed}{until}{again}{rows}", slot.device))
+            let rows =
+                rows_at_once.map(|rows| format!(", rows at once: {rows}")).unwrap_or_default();
+            (
+                Now(TrialState::Running),
+                format!("starts on {}{resumed}{until}{again}{rows}", slot.device),
+            )
         }
         Event::AttemptLaunched { pid, .. } => (Report, format!("is process {pid}")),
         Event::Reported { step, metrics, .. } => {
-            let pairs: Vec<String> = metrics.iter().map(|(name, value)| format!("{name}={}", number(value))).collect();
-            (Report, format!("step {step}: {}", pairs.join(" ")))
+            let pairs: Vec<String> =
+                metrics.iter().map(|(name, value)| format!("{name}={}", number(value))).collect();
+            (Report, format!("{clock} {step}: {}", pairs.join(" ")))
         }
+        Event::Remarked { text, count, .. } => (Plain, remarked(text, *count)),
         Event::Decided { step, verdict, .. } => {
             let reason = verdict.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
             let weight = match verdict {
@@ -164,9 +191,11 @@ fn said(event: &Event) -> (Weight, String) {
                 Verdict::Pause(_) => Now(TrialState::Paused),
                 Verdict::Stop(_) => Now(TrialState::Pruned),
             };
-            (weight, format!("step {step}: {}{reason}", verdict.word()))
+            (weight, format!("{clock} {step}: {}{reason}", verdict.word()))
         }
-        Event::CheckpointSaved { step, .. } => (Report, format!("saved a checkpoint at step {step}")),
+        Event::CheckpointSaved { step, .. } => {
+            (Report, format!("saved a checkpoint at {clock} {step}"))
+        }
         Event::CheckpointDropped { .. } => (Report, "a checkpoint is no longer needed".to_owned()),
         Event::AttemptEnded { end: AttemptEnd::Failed(cause), reason, .. } => {
             let end = attempt_end(Some(&AttemptEnd::Failed(*cause)));
@@ -182,23 +211,38 @@ fn said(event: &Event) -> (Weight, String) {
         Event::LimitsBroken { reason, .. } => (Plain, format!("breaks limits: {reason}")),
         Event::StudyFinished { reason } => (Study, format!("the study is finished: {reason}")),
         Event::StudyReopened { reason } => (Study, format!("the study goes on: {reason}")),
-        Event::TrialHeld { hold: Some(_), .. } => (Plain, "is to pause: it saves and leaves".to_owned()),
+        Event::TrialHeld { hold: Some(_), .. } => {
+            (Plain, "is to pause: it saves and leaves".to_owned())
+        }
         Event::TrialHeld { hold: None, .. } => (Plain, "need not pause any more".to_owned()),
-        Event::TrialContinued { until, from, .. } => (Plain, format!("was {}, goes on up to step {until}", from.as_str())),
+        Event::TrialContinued { until, from, .. } => {
+            (Plain, format!("was {}, goes on up to {clock} {until}", from.as_str()))
+        }
         Event::StudyPaused { reason } => (Study, format!("the study is paused: {reason}")),
         Event::StudyResumed { reason } => (Study, format!("the study is resumed: {reason}")),
-        Event::BudgetExtended { by } => (Study, format!("the budget is raised by {}", extension(*by))),
-        Event::DevicePaused { device } => (Study, format!("{device} is paused: nothing is started there")),
+        Event::BudgetExtended { by } => {
+            (Study, format!("the budget is raised by {}", extension(*by)))
+        }
+        Event::DevicePaused { device } => {
+            (Study, format!("{device} is paused: nothing is started there"))
+        }
         Event::DeviceResumed { device } => (Study, format!("{device} is resumed")),
-        Event::Packed { device, slots, reason, .. } => (Study, format!("{slots} at a time on {device}: {reason}")),
+        Event::Packed { device, slots, reason, .. } => {
+            (Study, format!("{slots} at a time on {device}: {reason}"))
+        }
         Event::PassedOver { points, reason, .. } => (Plain, passed_over(*points, reason)),
         Event::SlotsChanged { slots: now } => (Study, format!("the study has {} now", slots(now))),
         Event::DiskExceeded { bytes, limit } => (Study, disk_exceeded(*bytes, *limit)),
         Event::Noted { trial: Some(_), text } => (Plain, format!("note: {text}")),
         Event::Noted { trial: None, text } => (Study, format!("note: {text}")),
-        Event::Tagged { tag, present, .. } => (Plain, if *present { format!("tagged `{tag}`") } else { format!("no longer tagged `{tag}`") }),
+        Event::Tagged { tag, present, .. } => (
+            Plain,
+            if *present { format!("tagged `{tag}`") } else { format!("no longer tagged `{tag}`") },
+        ),
         Event::RequestServed { answer: Answer::Done(said), .. } => (Quiet, format!("done: {said}")),
-        Event::RequestServed { answer: Answer::Refused(why), .. } => (Study, format!("refused: {why}")),
+        Event::RequestServed { answer: Answer::Refused(why), .. } => {
+            (Study, format!("refused: {why}"))
+        }
     }
 }
 
@@ -226,51 +270,29 @@ impl JournalView {
         let number: Option<u64> = text.strip_prefix("trial ").unwrap_or(&text).parse().ok();
         let holds = |entry: &Entry| {
             let said = entry.text.to_lowercase();
-            let about = |trial: TrialNumber| Some(trial.0) == number || (number.is_none() && format!("trial {trial} {said}").contains(&text));
+            let about = |trial: TrialNumber| {
+                Some(trial.0) == number
+                    || (number.is_none() && format!("trial {trial} {said}").contains(&text))
+            };
             text.is_empty() || said.contains(&text) || entry.trial.is_some_and(about)
         };
-        entries.iter().filter(|entry| (self.reports || entry.weight != Weight::Report) && holds(entry)).collect()
+        entries
+            .iter()
+            .filter(|entry| (self.reports || entry.weight != Weight::Report) && holds(entry))
+            .collect()
     }
 }
 
-/// Draws the entries above `state`'s place, the newest at the bottom; `state` learns how far it may scroll.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
-    let journal = state.seen.journal.clone();
-    let shown = state.journal.shown(&journal.entries);
-    let height = usize::from(area.height);
-    state.journal.below = state.journal.below.min(shown.len().saturating_sub(height));
-    let end = shown.len() - state.journal.below;
-    let visible = &shown[end.saturating_sub(height)..end];
-    if visible.is_empty() {
-        let text = if state.journal.text.is_empty() { "nothing has happened yet" } else { "nothing holds this text; Esc shows everything" };
-        let middle = Rect { y: area.y + area.height / 3, height: area.height.min(1), ..area };
-        frame.render_widget(Line::styled(text, look.dim()).centered(), middle.intersection(area));
-        return;
+/// Where a trial's parameters came from, in words.
+pub fn proposed(origin: &Origin) -> String {
+    match origin {
+        Origin::Sampled(sampler) => format!("proposed by {}", one_line(sampler)),
+        Origin::Enqueued(index) => format!("enqueued as number {index}"),
+        Origin::Asked => "enqueued on request".to_owned(),
+        Origin::Replicate(of) => format!("trial {of} on another seed"),
+        Origin::Repeat(of) => format!("proposed again, as trial {of}"),
+        Origin::Race { of, round, .. } => format!("trial {of} in round {} of the race", round + 1),
     }
-    let room = usize::from(area.width);
-    let numbers = visible.iter().filter_map(|entry| entry.trial).map(|trial| trial.to_string().len()).max().unwrap_or(1);
-    let mut day = None;
-    for (row, entry) in (area.y..).zip(visible) {
-        let line = entry_line(entry, numbers, &mut day, &state.zone, room, look);
-        frame.render_widget(line, Rect { y: row, height: 1, ..area });
-    }
-}
-
-fn entry_line(entry: &Entry, numbers: usize, day: &mut Option<jiff::civil::Date>, zone: &TimeZone, room: usize, look: Look) -> Line<'static> {
-    let moment = jiff::Timestamp::from_microsecond(entry.at.0).unwrap_or_default().to_zoned(zone.clone());
-    // The day stands where it begins; the time would not tell two days apart.
-    let shown_day = if day.replace(moment.date()) == Some(moment.date()) { String::new() } else { moment.strftime("%m-%d").to_string() };
-    let head = format!(" {shown_day:>5} {}  ", moment.strftime("%H:%M:%S"));
-    let trial = entry.trial.map_or_else(String::new, |trial| format!("trial {trial}"));
-    let trial = format!("{trial:<width$}  ", width = numbers + 6);
-    let style = match entry.weight {
-        Weight::Report | Weight::Quiet => look.dim(),
-        Weight::Plain => Style::new(),
-        Weight::Now(state) => look.trial_state(state),
-        Weight::Study => look.strong(),
-    };
-    let text = shorten(&entry.text, room.saturating_sub(width(&head) + width(&trial) + 1), look.charset.cut());
-    Line::from(vec![Span::styled(head, look.dim()), Span::raw(trial), Span::styled(text, style)])
 }
 
 #[cfg(test)]
@@ -285,13 +307,13 @@ mod tests {
             script.report_at(5, step, 0.5);
         }
         let mut journal = Journal::default();
-        journal.catch_up(&script.store, script.study).unwrap();
+        journal.catch_up(&script.store, script.study, StepClock::Epoch).unwrap();
         assert!(journal.cut && journal.entries.len() <= KEPT, "{}", journal.entries.len());
         let before = journal.entries.clone();
         let lease = script.lease.clone();
         let event = Event::StudyReopened { reason: "more \u{1b}[2J".into() };
         script.store.append(&lease, Timestamp(0), &[event]).unwrap();
-        journal.catch_up(&script.store, script.study).unwrap();
+        journal.catch_up(&script.store, script.study, StepClock::Epoch).unwrap();
         assert_eq!(journal.entries.len(), before.len() + 1);
         assert_eq!(journal.entries.last().unwrap().text, "the study goes on: more  [2J");
     }
@@ -300,7 +322,7 @@ mod tests {
     fn a_short_journal_is_read_from_its_beginning() {
         let script = crate::tui::tests::mixed();
         let mut journal = Journal::default();
-        journal.catch_up(&script.store, script.study).unwrap();
+        journal.catch_up(&script.store, script.study, StepClock::Epoch).unwrap();
         assert!(!journal.cut);
         assert_eq!(journal.entries[0].seq, Seq(1));
         let view = JournalView { text: "RANK 3".into(), ..JournalView::default() };
@@ -311,10 +333,37 @@ mod tests {
     fn what_stands_in_a_row_is_found_with_its_trial() {
         let entry = |trial: u64, text: &str| {
             let (seq, at) = (Seq(1), Timestamp(0));
-            Entry { seq, at, trial: Some(TrialNumber(trial)), weight: Weight::Plain, text: text.to_owned(), request: None }
+            Entry {
+                seq,
+                at,
+                trial: Some(TrialNumber(trial)),
+                weight: Weight::Plain,
+                text: text.to_owned(),
+                request: None,
+            }
         };
-        let entries = [entry(5, "starts on cpu"), entry(50, "starts on cpu"), entry(5, "queued again: lost"), entry(7, "from step 10")];
-        let found = |text: &str| JournalView { text: text.to_owned(), ..JournalView::default() }.shown(&entries).len();
-        assert_eq!(["trial 5", "Trial  5 starts", "5", "trial 50", "trial", "trial 6", "step 10", "trial 7 f"].map(found), [2, 1, 2, 1, 4, 0, 1, 1]);
+        let entries = [
+            entry(5, "starts on cpu"),
+            entry(50, "starts on cpu"),
+            entry(5, "queued again: lost"),
+            entry(7, "from step 10"),
+        ];
+        let found = |text: &str| {
+            JournalView { text: text.to_owned(), ..JournalView::default() }.shown(&entries).len()
+        };
+        assert_eq!(
+            [
+                "trial 5",
+                "Trial  5 starts",
+                "5",
+                "trial 50",
+                "trial",
+                "trial 6",
+                "step 10",
+                "trial 7 f"
+            ]
+            .map(found),
+            [2, 1, 2, 1, 4, 0, 1, 1]
+        );
     }
 }

@@ -23,7 +23,14 @@ pub enum Screen {
 
 impl Screen {
     /// All, in the order of their numbers.
-    pub const ALL: [Screen; 6] = [Screen::Trials, Screen::Trial, Screen::Compare, Screen::Search, Screen::Devices, Screen::Events];
+    pub const ALL: [Screen; 6] = [
+        Screen::Trials,
+        Screen::Trial,
+        Screen::Compare,
+        Screen::Search,
+        Screen::Devices,
+        Screen::Events,
+    ];
 
     /// Its name in the line of screens.
     pub fn name(self) -> &'static str {
@@ -209,7 +216,8 @@ const SEARCH: &[Screen] = &[Screen::Search];
 const DEVICES: &[Screen] = &[Screen::Devices];
 const WITH_METRICS: &[Screen] = &[Screen::Trial, Screen::Compare];
 const NEIGHBOURS: &[Screen] = &[Screen::Trial, Screen::Search];
-const ELSEWHERE: &[Screen] = &[Screen::Trial, Screen::Compare, Screen::Search, Screen::Devices, Screen::Events];
+const ELSEWHERE: &[Screen] =
+    &[Screen::Trial, Screen::Compare, Screen::Search, Screen::Devices, Screen::Events];
 /// Capital letters come with or without Shift, as the terminal likes; it is taken off.
 const SHIFT_FREE: KeyModifiers = KeyModifiers::NONE;
 const NONE: KeyModifiers = KeyModifiers::NONE;
@@ -237,32 +245,212 @@ macro_rules! key {
 /// All keys, in the order of the help and of the footer.
 pub static KEYS: &[KeyLine] = &[
     key!(NONE, [char('q')], "q", Action::Quit, EVERYWHERE, Move, quit_meaning, Some("quit")),
-    key!(NONE, [char('?'), KeyCode::F(1)], "?", Action::Help, EVERYWHERE, Move, |_| "these keys", Some("help")),
-    key!(NONE, [KeyCode::Enter], "Enter", Action::Open, TRIALS, Move, |_| "open the selected trial", Some("open")),
-    key!(NONE, [KeyCode::Esc, KeyCode::Backspace], "Esc", Action::Back, TRIALS, Move, |_| "the filter away", None),
-    key!(NONE, [KeyCode::Esc, KeyCode::Backspace], "Esc", Action::Back, ELSEWHERE, Move, |_| "back to the trials", Some("back")),
-    key!(NONE, [char('/')], "/", Action::Filter, TRIALS, View, |_| "filter: state:pruned lr>1e-3 optim=adamw text -not", Some("filter")),
+    key!(
+        NONE,
+        [char('?'), KeyCode::F(1)],
+        "?",
+        Action::Help,
+        EVERYWHERE,
+        Move,
+        |_| "these keys",
+        Some("help")
+    ),
+    key!(
+        NONE,
+        [KeyCode::Enter],
+        "Enter",
+        Action::Open,
+        TRIALS,
+        Move,
+        |_| "open the selected trial",
+        Some("open")
+    ),
+    key!(
+        NONE,
+        [KeyCode::Esc, KeyCode::Backspace],
+        "Esc",
+        Action::Back,
+        TRIALS,
+        Move,
+        |_| "remove the filter",
+        None
+    ),
+    key!(
+        NONE,
+        [KeyCode::Esc, KeyCode::Backspace],
+        "Esc",
+        Action::Back,
+        ELSEWHERE,
+        Move,
+        |_| "back to the trials",
+        Some("back")
+    ),
+    key!(
+        NONE,
+        [char('/')],
+        "/",
+        Action::Filter,
+        TRIALS,
+        View,
+        |_| "filter: state:pruned lr>1e-3 optim=adamw text -not",
+        Some("filter")
+    ),
     key!(NONE, [char('/')], "/", Action::Filter, TEXTS, View, |_| "search", Some("search")),
-    key!(NONE, [char('s')], "s", Action::Sort, TRIALS, View, |_| "sort by any column, parameter or metric", Some("sort")),
-    key!(NONE, [char('r')], "r", Action::Reverse, TRIALS, View, |_| "turn the order round", None),
-    key!(NONE, [char('<'), char(',')], "< >", Action::SortLeft, TRIALS, View, |_| "sort by the column to the left or right", None),
+    key!(
+        NONE,
+        [char('s')],
+        "s",
+        Action::Sort,
+        TRIALS,
+        View,
+        |_| "sort by any column, parameter or metric",
+        Some("sort")
+    ),
+    key!(NONE, [char('r')], "r", Action::Reverse, TRIALS, View, |_| "reverse the order", None),
+    key!(
+        NONE,
+        [char('<'), char(',')],
+        "< >",
+        Action::SortLeft,
+        TRIALS,
+        View,
+        |_| "sort by the column to the left or right",
+        None
+    ),
     key!(NONE, [char('>'), char('.')], ">", Action::SortRight, TRIALS, View, |_| "", None),
-    key!(NONE, [char('c')], "c", Action::Columns, TRIALS, View, |_| "choose columns; they are kept", Some("columns")),
-    key!(NONE, [char(' ')], "Space", Action::Mark, OF_A_TRIAL, View, |_| "mark the trial for comparing", Some("mark")),
-    key!(NONE, [char('u')], "u", Action::Unmark, TRIALS, View, |_| "forget all marks", None),
+    key!(
+        NONE,
+        [char('c')],
+        "c",
+        Action::Columns,
+        TRIALS,
+        View,
+        |_| "choose columns (remembered)",
+        Some("columns")
+    ),
+    key!(
+        NONE,
+        [char(' ')],
+        "Space",
+        Action::Mark,
+        OF_A_TRIAL,
+        View,
+        |_| "mark the trial for comparing",
+        Some("mark")
+    ),
+    key!(NONE, [char('u')], "u", Action::Unmark, TRIALS, View, |_| "unmark all trials", None),
     key!(NONE, [char('b')], "b", Action::Best, OF_A_TRIAL, View, |_| "the best trial", None),
-    key!(NONE, [char('y')], "y", Action::Copy, OF_A_TRIAL, View, |_| "copy the trial's configuration (TOML) to the clipboard", Some("copy")),
-    key!(NONE, [char('m')], "m", Action::Metric, WITH_METRICS, View, |_| "the next metric's curve", Some("metric")),
-    key!(NONE, [char('o')], "o", Action::Output, ONE, View, |_| "the log on the whole screen, and back", Some("log")),
-    key!(NONE, [char('n')], "n", Action::NextMatch, ONE, View, |_| "the next place found in the log; N the one before", None),
+    key!(
+        NONE,
+        [char('y')],
+        "y",
+        Action::Copy,
+        OF_A_TRIAL,
+        View,
+        |_| "copy the trial's configuration (TOML) to the clipboard",
+        Some("copy")
+    ),
+    key!(
+        NONE,
+        [char('m')],
+        "m",
+        Action::Metric,
+        WITH_METRICS,
+        View,
+        |_| "the next metric's curve",
+        Some("metric")
+    ),
+    key!(
+        NONE,
+        [char('o')],
+        "o",
+        Action::Output,
+        ONE,
+        View,
+        |_| "the log on the whole screen, and back",
+        Some("log")
+    ),
+    key!(
+        NONE,
+        [char('n')],
+        "n",
+        Action::NextMatch,
+        ONE,
+        View,
+        |_| "the next match in the log; N the one before",
+        None
+    ),
     key!(SHIFT_FREE, [char('N')], "N", Action::PreviousMatch, ONE, View, |_| "", None),
-    key!(NONE, [char('v')], "v", Action::View, SEARCH, View, |_| "history, parameters, rungs", Some("view")),
-    key!(NONE, [char('v')], "v", Action::Reports, EVENTS, View, |_| "show or hide reports", Some("reports")),
-    key!(NONE, [char('x'), KeyCode::Delete], "x", Action::Kill, OF_A_TRIAL, Control, |_| "kill the trial (asks first)", Some("kill")),
-    key!(NONE, [char('p')], "p", Action::PauseTrial, OF_A_TRIAL, Control, |_| "pause the trial, or let it go on", Some("pause")),
-    key!(NONE, [char('e')], "e", Action::Enqueue, OF_A_TRIAL, Control, |_| "queue a copy of the trial with other values", Some("enqueue")),
-    key!(NONE, [char('a')], "a", Action::Note, OF_A_TRIAL, Control, |_| "write a note on the trial", Some("note")),
-    key!(NONE, [char('t')], "t", Action::Tag, OF_A_TRIAL, Control, |_| "tag the trial; the same tag again takes it off", Some("tag")),
+    key!(
+        NONE,
+        [char('v')],
+        "v",
+        Action::View,
+        SEARCH,
+        View,
+        |_| "history, parameters, rungs",
+        Some("view")
+    ),
+    key!(
+        NONE,
+        [char('v')],
+        "v",
+        Action::Reports,
+        EVENTS,
+        View,
+        |_| "show or hide reports",
+        Some("reports")
+    ),
+    key!(
+        NONE,
+        [char('x'), KeyCode::Delete],
+        "x",
+        Action::Kill,
+        OF_A_TRIAL,
+        Control,
+        |_| "kill the trial (asks first)",
+        Some("kill")
+    ),
+    key!(
+        NONE,
+        [char('p')],
+        "p",
+        Action::PauseTrial,
+        OF_A_TRIAL,
+        Control,
+        |_| "pause or resume the trial",
+        Some("pause")
+    ),
+    key!(
+        NONE,
+        [char('e')],
+        "e",
+        Action::Enqueue,
+        OF_A_TRIAL,
+        Control,
+        |_| "queue a copy of the trial with other values",
+        Some("enqueue")
+    ),
+    key!(
+        NONE,
+        [char('a')],
+        "a",
+        Action::Note,
+        OF_A_TRIAL,
+        Control,
+        |_| "write a note on the trial",
+        Some("note")
+    ),
+    key!(
+        NONE,
+        [char('t')],
+        "t",
+        Action::Tag,
+        OF_A_TRIAL,
+        Control,
+        |_| "tag the trial; the same tag again removes it",
+        Some("tag")
+    ),
     key!(
         SHIFT_FREE,
         [char('R')],
@@ -270,10 +458,19 @@ pub static KEYS: &[KeyLine] = &[
         Action::Retry,
         OF_A_TRIAL,
         Control,
-        |_| "try a failed trial again; on another: all that failed (asks first)",
+        |_| "retry a failed trial; on another one: all that failed (asks first)",
         None
     ),
-    key!(SHIFT_FREE, [char('C')], "C", Action::Continue, OF_A_TRIAL, Control, |_| "let a trial that has ended go on, to a later step", None),
+    key!(
+        SHIFT_FREE,
+        [char('C')],
+        "C",
+        Action::Continue,
+        OF_A_TRIAL,
+        Control,
+        |_| "train a finished trial further, to a later step",
+        None
+    ),
     key!(
         NONE,
         [char('p')],
@@ -284,11 +481,56 @@ pub static KEYS: &[KeyLine] = &[
         |_| "pause a device, or use it again; its trials go on elsewhere",
         Some("pause device")
     ),
-    key!(NONE, [char('n')], "n", Action::Slots, DEVICES, Control, |_| "run another number of trials at a time on a device", Some("slots")),
-    key!(SHIFT_FREE, [char('E')], "E", Action::Extend, EVERYWHERE, Control, |_| "raise the budget: trials, time, device-hours, cost", None),
-    key!(SHIFT_FREE, [char('A')], "A", Action::NoteStudy, EVERYWHERE, Control, |_| "write a note on the study", None),
-    key!(SHIFT_FREE, [char('T')], "T", Action::TagStudy, EVERYWHERE, Control, |_| "tag the study; the same tag again takes it off", None),
-    key!(SHIFT_FREE, [char('P')], "P", Action::PauseStudy, EVERYWHERE, Control, |_| "pause the study, or let it go on", None),
+    key!(
+        NONE,
+        [char('n')],
+        "n",
+        Action::Slots,
+        DEVICES,
+        Control,
+        |_| "change how many trials run at a time on a device",
+        Some("slots")
+    ),
+    key!(
+        SHIFT_FREE,
+        [char('E')],
+        "E",
+        Action::Extend,
+        EVERYWHERE,
+        Control,
+        |_| "raise the budget: trials, time, device-hours, cost",
+        None
+    ),
+    key!(
+        SHIFT_FREE,
+        [char('A')],
+        "A",
+        Action::NoteStudy,
+        EVERYWHERE,
+        Control,
+        |_| "write a note on the study",
+        None
+    ),
+    key!(
+        SHIFT_FREE,
+        [char('T')],
+        "T",
+        Action::TagStudy,
+        EVERYWHERE,
+        Control,
+        |_| "tag the study; the same tag again removes it",
+        None
+    ),
+    key!(
+        SHIFT_FREE,
+        [char('P')],
+        "P",
+        Action::PauseStudy,
+        EVERYWHERE,
+        Control,
+        |_| "pause or resume the study",
+        None
+    ),
     key!(
         SHIFT_FREE,
         [char('S')],
@@ -299,9 +541,27 @@ pub static KEYS: &[KeyLine] = &[
         |_| "stop the study: running trials save a checkpoint and leave (asks first)",
         Some("stop study")
     ),
-    key!(NONE, [KeyCode::Up, char('k')], "Up Down", Action::Up, EVERYWHERE, Move, |_| "one row (also k and j)", None),
+    key!(
+        NONE,
+        [KeyCode::Up, char('k')],
+        "Up Down",
+        Action::Up,
+        EVERYWHERE,
+        Move,
+        |_| "one row (also k and j)",
+        None
+    ),
     key!(NONE, [KeyCode::Down, char('j')], "Down", Action::Down, EVERYWHERE, Move, |_| "", None),
-    key!(NONE, [KeyCode::PageUp], "PgUp PgDn", Action::PageUp, EVERYWHERE, Move, |_| "one page (also Ctrl-B and Ctrl-F)", None),
+    key!(
+        NONE,
+        [KeyCode::PageUp],
+        "PgUp PgDn",
+        Action::PageUp,
+        EVERYWHERE,
+        Move,
+        |_| "one page (also Ctrl-B and Ctrl-F)",
+        None
+    ),
     key!(NONE, [KeyCode::PageDown], "PgDn", Action::PageDown, EVERYWHERE, Move, |_| "", None),
     key!(
         NONE,
@@ -324,29 +584,110 @@ pub static KEYS: &[KeyLine] = &[
         None
     ),
     key!(NONE, [KeyCode::End, char('G')], "End", Action::Last, EVERYWHERE, Move, |_| "", None),
-    key!(NONE, [KeyCode::Left, char('h')], "Left Right", Action::Left, TRIALS, Move, |_| "more columns, where not all fit (also h and l)", None),
-    key!(NONE, [KeyCode::Left, char('h')], "Left Right", Action::Left, ONE, Move, |_| "the trial before or after it (also h and l)", None),
-    key!(NONE, [KeyCode::Left, char('h')], "Left Right", Action::Left, SEARCH, Move, |_| "another view (also h and l)", None),
+    key!(
+        NONE,
+        [KeyCode::Left, char('h')],
+        "Left Right",
+        Action::Left,
+        TRIALS,
+        Move,
+        |_| "more columns, where not all fit (also h and l)",
+        None
+    ),
+    key!(
+        NONE,
+        [KeyCode::Left, char('h')],
+        "Left Right",
+        Action::Left,
+        ONE,
+        Move,
+        |_| "the trial before or after it (also h and l)",
+        None
+    ),
+    key!(
+        NONE,
+        [KeyCode::Left, char('h')],
+        "Left Right",
+        Action::Left,
+        SEARCH,
+        Move,
+        |_| "another view (also h and l)",
+        None
+    ),
     key!(NONE, [KeyCode::Right, char('l')], "Right", Action::Right, TRIALS, Move, |_| "", None),
     key!(NONE, [KeyCode::Right, char('l')], "Right", Action::Right, NEIGHBOURS, Move, |_| "", None),
-    key!(NONE, [char('1')], "1 to 6", Action::Go(Screen::Trials), EVERYWHERE, Move, |_| "trials, trial, compare, search, devices, events", None),
+    key!(
+        NONE,
+        [char('1')],
+        "1 to 6",
+        Action::Go(Screen::Trials),
+        EVERYWHERE,
+        Move,
+        |_| "trials, trial, compare, search, devices, events",
+        None
+    ),
     key!(NONE, [char('2')], "2", Action::Go(Screen::Trial), EVERYWHERE, Move, |_| "", None),
     key!(NONE, [char('3')], "3", Action::Go(Screen::Compare), EVERYWHERE, Move, |_| "", None),
     key!(NONE, [char('4')], "4", Action::Go(Screen::Search), EVERYWHERE, Move, |_| "", None),
     key!(NONE, [char('5')], "5", Action::Go(Screen::Devices), EVERYWHERE, Move, |_| "", None),
     key!(NONE, [char('6')], "6", Action::Go(Screen::Events), EVERYWHERE, Move, |_| "", None),
-    key!(NONE, [KeyCode::Tab], "Tab", Action::NextScreen, EVERYWHERE, Move, |_| "the next screen; Shift-Tab the one before", None),
-    key!(NONE, [KeyCode::BackTab], "Shift-Tab", Action::PreviousScreen, EVERYWHERE, Move, |_| "", None),
+    key!(
+        NONE,
+        [KeyCode::Tab],
+        "Tab",
+        Action::NextScreen,
+        EVERYWHERE,
+        Move,
+        |_| "the next screen; Shift-Tab the one before",
+        None
+    ),
+    key!(
+        NONE,
+        [KeyCode::BackTab],
+        "Shift-Tab",
+        Action::PreviousScreen,
+        EVERYWHERE,
+        Move,
+        |_| "",
+        None
+    ),
     key!(CTRL, [char('b'), char('u')], "Ctrl-B", Action::PageUp, EVERYWHERE, Move, |_| "", None),
     key!(CTRL, [char('f'), char('d')], "Ctrl-F", Action::PageDown, EVERYWHERE, Move, |_| "", None),
-    key!(CTRL, [char('l')], "Ctrl-L", Action::Refresh, EVERYWHERE, Move, |_| "draw everything again", None),
-    key!(CTRL, [char('z')], "Ctrl-Z", Action::Suspend, EVERYWHERE, Move, |_| "back to the shell; `fg` returns", None),
-    key!(CTRL, [char('c')], "Ctrl-C", Action::Interrupt, EVERYWHERE, Control, interrupt_meaning, None),
+    key!(
+        CTRL,
+        [char('l')],
+        "Ctrl-L",
+        Action::Refresh,
+        EVERYWHERE,
+        Move,
+        |_| "redraw the screen",
+        None
+    ),
+    key!(
+        CTRL,
+        [char('z')],
+        "Ctrl-Z",
+        Action::Suspend,
+        EVERYWHERE,
+        Move,
+        |_| "back to the shell; `fg` returns",
+        None
+    ),
+    key!(
+        CTRL,
+        [char('c')],
+        "Ctrl-C",
+        Action::Interrupt,
+        EVERYWHERE,
+        Control,
+        interrupt_meaning,
+        None
+    ),
 ];
 
 fn quit_meaning(mode: TuiMode) -> &'static str {
     match mode {
-        TuiMode::Embedded => "stop the study and leave (asks first)",
+        TuiMode::Embedded => "leave: detach the run, or stop it (asks first)",
         TuiMode::Watching => "leave; the study goes on",
     }
 }
@@ -362,13 +703,21 @@ fn interrupt_meaning(mode: TuiMode) -> &'static str {
 pub fn action(key: KeyEvent, screen: Screen) -> Option<Action> {
     // Shift is how `?` is typed on most keyboards; some terminals report it.
     let modifiers = key.modifiers - KeyModifiers::SHIFT;
-    let fits = |line: &&KeyLine| line.codes.contains(&key.code) && line.modifiers == modifiers && line.works_on(screen);
+    let fits = |line: &&KeyLine| {
+        line.codes.contains(&key.code) && line.modifiers == modifiers && line.works_on(screen)
+    };
     KEYS.iter().find(fits).map(|line| line.action)
 }
 
 /// The lines of the help for `screen`, by heading; what has no words is left out.
 pub fn help(screen: Screen, mode: TuiMode) -> Vec<(Group, Vec<&'static KeyLine>)> {
-    let lines = |group| KEYS.iter().filter(|line| line.group == group && line.works_on(screen) && !line.meaning(mode).is_empty()).collect();
+    let lines = |group| {
+        KEYS.iter()
+            .filter(|line| {
+                line.group == group && line.works_on(screen) && !line.meaning(mode).is_empty()
+            })
+            .collect()
+    };
     Group::ALL.into_iter().map(|group| (group, lines(group))).collect()
 }
 
@@ -380,7 +729,8 @@ mod tests {
     fn no_key_does_two_things_on_a_screen() {
         for (index, line) in KEYS.iter().enumerate() {
             for other in &KEYS[index + 1..] {
-                let same_key = line.modifiers == other.modifiers && line.codes.iter().any(|code| other.codes.contains(code));
+                let same_key = line.modifiers == other.modifiers
+                    && line.codes.iter().any(|code| other.codes.contains(code));
                 let same_screen = line.screens.iter().any(|screen| other.works_on(*screen));
                 assert!(!(same_key && same_screen), "{} {}", line.label, other.label);
             }

@@ -8,15 +8,17 @@ use ratatui::text::{Line, Span};
 use super::columns::{ColumnKey, short_name};
 use super::look::Look;
 use super::state::State;
-use crate::metric::Direction;
-use crate::query::SortKey;
-use crate::reporters::sparkline::{Charset, sparkline};
-use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{StudyState, count, number, one_line, param, rough_duration, shorten, shown_value, width};
-use crate::space::Distribution;
-use crate::study::StudySpec;
-use crate::time::Timestamp;
-use crate::trial::{Trial, TrialState};
+use crate::report::sparkline::{Charset, sparkline};
+use crate::report::table::{Align, Column};
+use crate::report::wording::{
+    StudyState, count, number, one_line, param, rough_duration, shorten, value_cell, width,
+};
+use crate::study::metric::Direction;
+use crate::study::query::SortKey;
+use crate::study::space::Distribution;
+use crate::study::spec::StudySpec;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Trial, TrialState};
 
 /// A column with the width it is drawn at.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +41,10 @@ const NARROWEST_TEXT: usize = 18;
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp, look: Look) {
     if state.seen.page.trials.is_empty() {
         let middle = Rect { y: area.y + area.height / 3, height: area.height.min(1), ..area };
-        frame.render_widget(Line::styled(nothing(state), look.dim()).centered(), middle.intersection(area));
+        frame.render_widget(
+            Line::styled(nothing(state), look.dim()).centered(),
+            middle.intersection(area),
+        );
         return;
     }
     let columns = Layout { state, now, look, room: usize::from(area.width) }.columns();
@@ -57,13 +62,17 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp
     let rows = u64::from(area.height.saturating_sub(1));
     for row in state.list.offset()..state.list.offset() + rows {
         let index = row.checked_sub(page.first).and_then(|index| usize::try_from(index).ok());
-        let Some((index, trial)) = index.and_then(|index| Some((index, page.trials.get(index)?))) else {
+        let Some((index, trial)) = index.and_then(|index| Some((index, page.trials.get(index)?)))
+        else {
             // Not loaded yet.
             put(Line::default(), Style::new());
             continue;
         };
         let selected = row == state.list.selected();
-        put(row_line(&columns.placed, index, trial, selected, state, look), if selected { look.selected() } else { Style::new() });
+        put(
+            row_line(&columns.placed, index, trial, selected, state, look),
+            if selected { look.selected() } else { Style::new() },
+        );
     }
 }
 
@@ -86,7 +95,14 @@ fn title_line(columns: &[Placed], state: &State, look: Look) -> Line<'static> {
     Line::from(spans)
 }
 
-fn row_line(columns: &[Placed], row: usize, trial: &Trial, selected: bool, state: &State, look: Look) -> Line<'static> {
+fn row_line(
+    columns: &[Placed],
+    row: usize,
+    trial: &Trial,
+    selected: bool,
+    state: &State,
+    look: Look,
+) -> Line<'static> {
     let best = state.seen.summary.best.is_some_and(|(best, _)| best == trial.number);
     let pointer = if selected { look.either("▸", ">") } else { " " };
     let mark = match (state.marked.contains(&trial.number), selected) {
@@ -102,7 +118,14 @@ fn row_line(columns: &[Placed], row: usize, trial: &Trial, selected: bool, state
             Some(ColumnKey::State) => look.trial_state(trial.state),
             Some(ColumnKey::Value) if best => look.good().patch(look.strong()),
             Some(ColumnKey::Value) if trial.value.is_none() => look.dim(),
-            Some(ColumnKey::Curve | ColumnKey::Reason | ColumnKey::Note | ColumnKey::Rank | ColumnKey::Age | ColumnKey::Time) => look.dim(),
+            Some(
+                ColumnKey::Curve
+                | ColumnKey::Reason
+                | ColumnKey::Note
+                | ColumnKey::Rank
+                | ColumnKey::Age
+                | ColumnKey::Time,
+            ) => look.dim(),
             _ => Style::new(),
         };
         spans.push(Span::styled(placed.column.cell(row, placed.width, look.charset.cut()), style));
@@ -132,27 +155,45 @@ impl Layout<'_> {
         // Some of each parameter comes before these.
         for expendable in [ColumnKey::Time, ColumnKey::Curve, ColumnKey::Rank, ColumnKey::Step] {
             let others = |key: &&ColumnKey| !matches!(key, ColumnKey::Param(_));
-            let taken: usize = keys.iter().filter(others).filter(|key| !self.is_text(key)).map(|key| self.place(key, WIDEST).width + GAP).sum();
-            if self.left_of(&pinned).saturating_sub(taken) < NARROWEST_TEXT && !self.state.choices.insists_on(&expendable) {
+            let taken: usize = keys
+                .iter()
+                .filter(others)
+                .filter(|key| !self.is_text(key))
+                .map(|key| self.place(key, WIDEST).width + GAP)
+                .sum();
+            if self.left_of(&pinned).saturating_sub(taken) < NARROWEST_TEXT
+                && !self.state.choices.insists_on(&expendable)
+            {
                 keys.retain(|key| *key != expendable);
-                pinned.retain(|placed| placed.key.as_ref() != Some(&expendable) || ColumnKey::of(&self.state.sort) == expendable);
+                pinned.retain(|placed| {
+                    placed.key.as_ref() != Some(&expendable)
+                        || ColumnKey::of(&self.state.sort) == expendable
+                });
             }
         }
-        let (texts, keys): (Vec<ColumnKey>, Vec<ColumnKey>) = keys.into_iter().partition(|key| self.is_text(key));
+        let (texts, keys): (Vec<ColumnKey>, Vec<ColumnKey>) =
+            keys.into_iter().partition(|key| self.is_text(key));
         let mut left = 0;
         let room = self.left_of(&pinned);
         let full: Vec<Placed> = keys.iter().map(|key| self.place(key, WIDEST)).collect();
         if needs(&full) <= room {
             pinned.extend(full);
         } else {
-            let cut: Vec<Placed> = keys.iter().map(|key| self.place(key, NARROWEST_TITLE)).collect();
+            let cut: Vec<Placed> =
+                keys.iter().map(|key| self.place(key, NARROWEST_TITLE)).collect();
             let params = keys.iter().filter(|key| matches!(key, ColumnKey::Param(_))).count();
             let mut fitted = as_many_as_fit(&cut, self.state.columns_left, room, self.look);
             widen(&mut fitted.0, &full, room);
-            let fitting_params = fitted.0.iter().filter(|placed| matches!(placed.key, Some(ColumnKey::Param(_)))).count();
+            let fitting_params = fitted
+                .0
+                .iter()
+                .filter(|placed| matches!(placed.key, Some(ColumnKey::Param(_))))
+                .count();
             match self.param_list(room) {
                 // One or two of many say less than a list of all.
-                Some(list) if fitting_params <= 1 && params > 1 && self.state.columns_left == 0 => pinned.push(list),
+                Some(list) if fitting_params <= 1 && params > 1 && self.state.columns_left == 0 => {
+                    pinned.push(list)
+                }
                 _ => {
                     left = fitted.1;
                     pinned.extend(fitted.0);
@@ -183,16 +224,23 @@ impl Layout<'_> {
 
     /// What is left of the room after these columns and the gap behind them.
     fn left_of(&self, columns: &[Placed]) -> usize {
-        self.room.saturating_sub(GAP + columns.iter().map(|placed| placed.width + GAP).sum::<usize>())
+        self.room
+            .saturating_sub(GAP + columns.iter().map(|placed| placed.width + GAP).sum::<usize>())
     }
 
     /// The columns that are chosen and have something to say.
     fn shown(&self) -> Vec<ColumnKey> {
         let says_something = |key: &ColumnKey| match key {
             // A place among others means something only where all are listed by value.
-            ColumnKey::Rank => self.state.sort == SortKey::Value && !self.state.reverse && self.state.filter.is_all(),
+            ColumnKey::Rank => {
+                self.state.sort == SortKey::Value
+                    && !self.state.reverse
+                    && self.state.filter.is_all()
+            }
             ColumnKey::Time => self.room >= 100 || self.state.choices.insists_on(key),
-            ColumnKey::Tags | ColumnKey::Note | ColumnKey::Reason => self.trials().iter().any(|trial| !self.text(key, trial).is_empty()),
+            ColumnKey::Tags | ColumnKey::Note | ColumnKey::Reason => {
+                self.trials().iter().any(|trial| !self.text(key, trial).is_empty())
+            }
             _ => true,
         };
         let all = ColumnKey::all(self.spec(), &self.state.seen.metrics);
@@ -209,7 +257,9 @@ impl Layout<'_> {
             }
         }
         // On a small screen what is sorted by takes the place of what would not fit; on a large one columns stay where they are.
-        let all_fit = needs(&keys.iter().map(|key| self.place(key, WIDEST)).collect::<Vec<_>>()) + GAP <= self.room;
+        let all_fit = needs(&keys.iter().map(|key| self.place(key, WIDEST)).collect::<Vec<_>>())
+            + GAP
+            <= self.room;
         if !(pinned.contains(&sorted) || all_fit && keys.contains(&sorted)) {
             pinned.push(sorted);
         }
@@ -220,7 +270,10 @@ impl Layout<'_> {
     /// A column with its cells, as wide as they are and as much of its title as `title` columns hold.
     fn place(&self, key: &ColumnKey, title: usize) -> Placed {
         let cells: Vec<String> = match key {
-            ColumnKey::Rank => (self.state.seen.page.first + 1..).take(self.trials().len()).map(|rank| rank.to_string()).collect(),
+            ColumnKey::Rank => (self.state.seen.page.first + 1..)
+                .zip(self.trials())
+                .map(|(rank, trial)| rank_cell(rank, trial))
+                .collect(),
             _ => self.trials().iter().map(|trial| self.text(key, trial)).collect(),
         };
         let sorted = *key == ColumnKey::of(&self.state.sort);
@@ -244,18 +297,29 @@ impl Layout<'_> {
             SortKey::Value => self.spec().direction() == Direction::Minimize,
             _ => true,
         };
-        if grows != self.state.reverse { self.look.either("▲", "^") } else { self.look.either("▼", "v") }
+        if grows != self.state.reverse {
+            self.look.either("▲", "^")
+        } else {
+            self.look.either("▼", "v")
+        }
     }
 
     fn align(&self, key: &ColumnKey) -> Align {
         match key {
             ColumnKey::Value | ColumnKey::Metric(_) => Align::Point,
-            ColumnKey::Rank | ColumnKey::Trial | ColumnKey::Step | ColumnKey::Time | ColumnKey::Age | ColumnKey::Attempts => Align::Right,
-            ColumnKey::Param(name) => match self.spec().space.dimension(name).map(|dimension| &dimension.distribution) {
-                Some(Distribution::Float { .. }) => Align::Point,
-                Some(Distribution::Int { .. }) => Align::Right,
-                _ => Align::Left,
-            },
+            ColumnKey::Rank
+            | ColumnKey::Trial
+            | ColumnKey::Step
+            | ColumnKey::Time
+            | ColumnKey::Age
+            | ColumnKey::Attempts => Align::Right,
+            ColumnKey::Param(name) => {
+                match self.spec().space.dimension(name).map(|dimension| &dimension.distribution) {
+                    Some(Distribution::Float { .. }) => Align::Point,
+                    Some(Distribution::Int { .. }) => Align::Right,
+                    _ => Align::Left,
+                }
+            }
             _ => Align::Left,
         }
     }
@@ -265,24 +329,35 @@ impl Layout<'_> {
             ColumnKey::Rank => String::new(),
             ColumnKey::Trial => trial.number.to_string(),
             ColumnKey::State => trial.state.as_str().to_owned(),
-            ColumnKey::Value => shown_value(trial).map_or_else(String::new, number),
+            ColumnKey::Value => value_cell(trial),
             ColumnKey::Step => trial.last().map_or_else(String::new, |(step, _)| step.to_string()),
-            ColumnKey::Curve => sparkline(&trial.curve, if self.room < 100 { 8 } else { 16 }, self.look.charset),
-            ColumnKey::Time => super::detail::time_spent(trial, self.now).map_or_else(String::new, rough_duration),
+            ColumnKey::Curve => {
+                sparkline(&trial.curve, if self.room < 100 { 8 } else { 16 }, self.look.charset)
+            }
+            ColumnKey::Time => {
+                super::detail::time_spent(trial, self.now).map_or_else(String::new, rough_duration)
+            }
             ColumnKey::Age => age(trial, self.now),
-            ColumnKey::Metric(name) => trial.last_metrics.get(name).map_or_else(String::new, number),
+            ColumnKey::Metric(name) => {
+                trial.last_metrics.get(name).map_or_else(String::new, number)
+            }
             ColumnKey::Param(name) => trial.params.get(name).map_or_else(String::new, param),
-            ColumnKey::Device => trial.device.as_ref().map_or_else(String::new, ToString::to_string),
+            ColumnKey::Device => {
+                trial.device.as_ref().map_or_else(String::new, ToString::to_string)
+            }
             ColumnKey::Attempts => trial.attempts.to_string(),
             ColumnKey::Tags => one_line(&trial.tags.join(" ")),
-            ColumnKey::Note => trial.notes.last().map_or_else(String::new, |note| one_line(&note.text)),
+            ColumnKey::Note => {
+                trial.notes.last().map_or_else(String::new, |note| one_line(&note.text))
+            }
             ColumnKey::Reason => trial.reason.as_deref().map_or_else(String::new, one_line),
         }
     }
 
     /// All parameters in one column, as `name=value`.
     fn param_list(&self, left: usize) -> Option<Placed> {
-        let cells: Vec<String> = self.trials().iter().map(|trial| param_pairs(trial, self.spec())).collect();
+        let cells: Vec<String> =
+            self.trials().iter().map(|trial| param_pairs(trial, self.spec())).collect();
         let column = Column::new("parameters", Align::Left, cells);
         let width = column.width().min(left);
         (width >= NARROWEST_TEXT.min(column.width())).then_some(Placed { key: None, column, width })
@@ -296,7 +371,12 @@ fn needs(columns: &[Placed]) -> usize {
 
 /// The columns that fit when the first `scrolled` are left out, with how many are hidden on either side; and how many are
 /// left out in truth, since the last ones fill the screen.
-fn as_many_as_fit(columns: &[Placed], scrolled: usize, room: usize, look: Look) -> (Vec<Placed>, usize) {
+fn as_many_as_fit(
+    columns: &[Placed],
+    scrolled: usize,
+    room: usize,
+    look: Look,
+) -> (Vec<Placed>, usize) {
     let more = |text: String| {
         let column = Column::new(text, Align::Left, Vec::new());
         Placed { key: None, width: column.width(), column }
@@ -311,14 +391,20 @@ fn as_many_as_fit(columns: &[Placed], scrolled: usize, room: usize, look: Look) 
     loop {
         let hidden = columns.len() - fitting;
         let after = (hidden > 0).then(|| more(format!("{hidden}{}", look.either("›", ">"))));
-        let placed: Vec<Placed> = before.iter().chain(&columns[left..fitting]).chain(&after).cloned().collect();
+        let placed: Vec<Placed> =
+            before.iter().chain(&columns[left..fitting]).chain(&after).cloned().collect();
         if needs(&placed) <= room {
             return (placed, left);
         }
         if fitting <= left + 1 {
             // Not even one: a part of it is better than nothing.
             let part = columns[left..].first().filter(|_| room >= NARROWEST_TITLE).cloned();
-            return (part.into_iter().map(|placed| Placed { width: placed.width.min(room), ..placed }).collect(), left);
+            return (
+                part.into_iter()
+                    .map(|placed| Placed { width: placed.width.min(room), ..placed })
+                    .collect(),
+                left,
+            );
         }
         fitting -= 1;
     }
@@ -328,11 +414,19 @@ fn as_many_as_fit(columns: &[Placed], scrolled: usize, room: usize, look: Look) 
 fn widen(placed: &mut [Placed], full: &[Placed], room: usize) {
     let mut left = room.saturating_sub(needs(placed));
     for column in placed {
-        let wanted = full.iter().find(|full| full.key.is_some() && full.key == column.key).map_or(column.width, |full| full.width);
+        let wanted = full
+            .iter()
+            .find(|full| full.key.is_some() && full.key == column.key)
+            .map_or(column.width, |full| full.width);
         let more = wanted.saturating_sub(column.width).min(left);
         column.width += more;
         left -= more;
     }
+}
+
+/// The place of a trial among those with values; the others come after them, and have none.
+fn rank_cell(rank: u64, trial: &Trial) -> String {
+    if trial.value.is_some_and(|value| !value.is_nan()) { rank.to_string() } else { String::new() }
 }
 
 fn age(trial: &Trial, now: Timestamp) -> String {
@@ -358,7 +452,8 @@ pub fn selected_line(state: &State, room: usize, look: Look) -> Line<'static> {
     let Some(trial) = state.list.trial().and_then(|number| state.seen.trial(number)) else {
         return Line::default();
     };
-    let place = format!("{}/{}", state.list.selected() + 1, count(state.seen.page.matching, "trial"));
+    let place =
+        format!("{}/{}", state.list.selected() + 1, count(state.seen.page.matching, "trial"));
     let head = format!(" trial {}  ", trial.number);
     let pairs = param_pairs(trial, state.spec());
     let separator = if look.charset == Charset::Unicode { " · " } else { " - " };
@@ -369,5 +464,10 @@ pub fn selected_line(state: &State, room: usize, look: Look) -> Line<'static> {
     let left = room.saturating_sub(width(&head) + width(&place) + 3);
     let text = shorten(&text, left, look.charset.cut());
     let space = " ".repeat(left.saturating_sub(width(&text)) + 2);
-    Line::from(vec![Span::styled(head, look.strong()), Span::raw(text), Span::raw(space), Span::styled(place, look.dim())])
+    Line::from(vec![
+        Span::styled(head, look.strong()),
+        Span::raw(text),
+        Span::raw(space),
+        Span::styled(place, look.dim()),
+    ])
 }

@@ -40,7 +40,11 @@ impl LineEdit {
 
     /// Takes pasted text in, its line breaks and other control characters as spaces.
     pub fn paste(&mut self, pasted: &str) {
-        let cleaned: String = pasted.trim_end_matches(['\r', '\n']).chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+        let cleaned: String = pasted
+            .trim_end_matches(['\r', '\n'])
+            .chars()
+            .map(|char| if char.is_control() { ' ' } else { char })
+            .collect();
         self.text.insert_str(self.cursor, &cleaned);
         self.cursor += cleaned.len();
     }
@@ -86,12 +90,17 @@ impl LineEdit {
     }
 
     fn next(&self) -> usize {
-        self.text[self.cursor..].chars().next().map_or(self.cursor, |char| self.cursor + char.len_utf8())
+        self.text[self.cursor..]
+            .chars()
+            .next()
+            .map_or(self.cursor, |char| self.cursor + char.len_utf8())
     }
 
     fn word_start(&self) -> usize {
         let before = self.text[..self.cursor].trim_end();
-        before.rfind(char::is_whitespace).map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8))
+        before
+            .rfind(char::is_whitespace)
+            .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The selected row of a list of trials that is loaded in parts and changes while it is looked at.
 
-use crate::trial::TrialNumber;
+use crate::study::trial::TrialNumber;
 
 /// How the selected row is kept when trials change places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,15 @@ pub struct List {
 
 impl Default for List {
     fn default() -> Self {
-        List { selected: 0, offset: 0, selection: Selection::First, page: 1, total: 0, first_loaded: 0, loaded: Vec::new() }
+        List {
+            selected: 0,
+            offset: 0,
+            selection: Selection::First,
+            page: 1,
+            total: 0,
+            first_loaded: 0,
+            loaded: Vec::new(),
+        }
     }
 }
 
@@ -97,7 +105,9 @@ impl List {
         let page = i64::try_from(self.page).unwrap_or(i64::MAX);
         self.selected = match step {
             Step::By(rows) => self.selected.saturating_add_signed(rows).min(last),
-            Step::Pages(pages) => self.selected.saturating_add_signed(pages.saturating_mul(page)).min(last),
+            Step::Pages(pages) => {
+                self.selected.saturating_add_signed(pages.saturating_mul(page)).min(last)
+            }
             Step::First => 0,
             Step::Last => last,
         };
@@ -130,7 +140,8 @@ impl List {
 
     fn keep_visible(&mut self) {
         self.selected = self.selected.min(self.total.saturating_sub(1));
-        self.offset = self.offset.min(self.selected).max((self.selected + 1).saturating_sub(self.page));
+        self.offset =
+            self.offset.min(self.selected).max((self.selected + 1).saturating_sub(self.page));
         // A taller screen shows no empty rows while there are trials above.
         self.offset = self.offset.min(self.total.saturating_sub(self.page));
     }

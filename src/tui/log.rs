@@ -3,9 +3,9 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::reporters::wording::drives_a_terminal;
+use crate::report::wording::drives_a_terminal;
 use crate::storage::sqlite;
-use crate::trial::AttemptNumber;
+use crate::study::trial::AttemptNumber;
 
 /// No more than so many bytes of a log are read.
 const MOST_BYTES: u64 = 256 << 10;
@@ -42,8 +42,15 @@ impl LogTail {
         file.take(MOST_BYTES).read_to_end(&mut end)?;
         let text = String::from_utf8_lossy(&end);
         // The first line of a part is a part of a line.
-        let whole = if from > 0 { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
-        Ok(LogTail { path: path.to_owned(), attempt, bytes, cut: from > 0, lines: whole.lines().map(plain).collect() })
+        let whole =
+            if from > 0 { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
+        Ok(LogTail {
+            path: path.to_owned(),
+            attempt,
+            bytes,
+            cut: from > 0,
+            lines: whole.lines().map(plain).collect(),
+        })
     }
 
     /// The length of the file now, if it can be told.
@@ -70,10 +77,14 @@ pub fn plain(line: &str) -> String {
             '\t' => plain.push_str("    "),
             '\u{1b}' => match chars.next() {
                 // A control sequence ends with a letter or the like, a command to the system with BEL or ESC \.
-                Some('[') => while chars.next().is_some_and(|char| !('\u{40}'..='\u{7e}').contains(&char)) {},
+                Some('[') => {
+                    while chars.next().is_some_and(|char| !('\u{40}'..='\u{7e}').contains(&char)) {}
+                }
                 Some(']' | 'P' | '_' | '^' | 'X') => {
                     while let Some(char) = chars.next() {
-                        if char == '\u{7}' || (char == '\u{1b}' && chars.next_if_eq(&'\\').is_some()) {
+                        if char == '\u{7}'
+                            || (char == '\u{1b}' && chars.next_if_eq(&'\\').is_some())
+                        {
                             break;
                         }
                     }

@@ -2,9 +2,9 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::reporters::sparkline::Charset;
-use crate::reporters::wording::StudyState;
-use crate::trial::TrialState;
+use crate::report::sparkline::Charset;
+use crate::report::wording::StudyState;
+use crate::study::trial::TrialState;
 
 /// Whether the screens are coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +28,18 @@ impl Look {
     /// The look that the environment asks for: ASCII unless the locale says UTF-8, colours unless `NO_COLOR` is set.
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let given = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let locale = given("LC_ALL").or_else(|| given("LC_CTYPE")).or_else(|| given("LANG")).unwrap_or_default().to_ascii_lowercase();
-        let charset = if locale.contains("utf-8") || locale.contains("utf8") { Charset::Unicode } else { Charset::Ascii };
-        let palette = if given("NO_COLOR").is_some() { Palette::Monochrome } else { Palette::Colours };
+        let locale = given("LC_ALL")
+            .or_else(|| given("LC_CTYPE"))
+            .or_else(|| given("LANG"))
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        let charset = if locale.contains("utf-8") || locale.contains("utf8") {
+            Charset::Unicode
+        } else {
+            Charset::Ascii
+        };
+        let palette =
+            if given("NO_COLOR").is_some() { Palette::Monochrome } else { Palette::Colours };
         Look { charset, palette }
     }
 
@@ -51,7 +60,7 @@ impl Look {
         let colour = match state {
             StudyState::New | StudyState::Paused | StudyState::Stopped => return self.strong(),
             StudyState::Running => Color::Cyan,
-            StudyState::Interrupted => Color::Red,
+            StudyState::Interrupted | StudyState::Failed => Color::Red,
             StudyState::Finished => Color::Green,
         };
         self.colour(colour).add_modifier(Modifier::BOLD)
@@ -109,7 +118,9 @@ mod tests {
     use super::*;
 
     fn look(variables: &[(&str, &str)]) -> Look {
-        Look::from_environment(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+        Look::from_environment(|name| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
     }
 
     #[test]
@@ -124,6 +135,11 @@ mod tests {
     fn no_color_leaves_no_colour_anywhere() {
         let look = look(&[("NO_COLOR", "1")]);
         let styles = TrialState::ALL.map(|state| look.trial_state(state));
-        assert!(styles.iter().chain(&[look.good(), look.dim(), look.warning()]).all(|style| style.fg.is_none()));
+        assert!(
+            styles
+                .iter()
+                .chain(&[look.good(), look.dim(), look.warning()])
+                .all(|style| style.fg.is_none())
+        );
     }
 }

@@ -6,14 +6,15 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 
+use super::Detach;
 use super::form::Form;
 use super::keys::{Screen, help};
 use super::line::LineEdit;
 use super::look::Look;
 use super::picker::{Choosing, Picker};
 use super::state::{Overlay, Question, State};
-use crate::reporters::sparkline::Charset;
-use crate::reporters::wording::{one_line, shorten, width};
+use crate::report::sparkline::Charset;
+use crate::report::wording::{one_line, shorten, width};
 
 /// Draws it; `state` learns how far it scrolls. A line that is typed stands in the footer, not here.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
@@ -21,10 +22,19 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
         None | Some(Overlay::Prompt(_)) => {}
         Some(Overlay::Help(scroll)) => {
             let (scroll, lines) = (*scroll, help_lines(state, look));
-            let most = draw_scrolled(frame, area, &format!(" keys: {} ", state.screen.name()), lines, scroll, look);
+            let most = draw_scrolled(
+                frame,
+                area,
+                &format!(" keys: {} ", state.screen.name()),
+                lines,
+                scroll,
+                look,
+            );
             state.overlay = Some(Overlay::Help(scroll.min(most)));
         }
-        Some(Overlay::Question(question)) => draw_question(frame, area, *question, look),
+        Some(Overlay::Question(question)) => {
+            draw_question(frame, area, *question, state.detach, look)
+        }
         Some(Overlay::Picker(picker)) => draw_picker(frame, area, picker, look),
         Some(Overlay::Form(form)) => draw_form(frame, area, form, look),
     }
@@ -41,14 +51,20 @@ fn help_lines(state: &State, look: Look) -> Vec<Line<'static>> {
         }
         lines.push(Line::styled(group.title(), look.dim()));
         for key in keys {
-            lines.push(Line::from(vec![Span::styled(format!("{:>10}  ", key.label), look.strong()), Span::raw(key.meaning(state.mode))]));
+            lines.push(Line::from(vec![
+                Span::styled(format!("{:>10}  ", key.label), look.strong()),
+                Span::raw(key.meaning(state.mode)),
+            ]));
         }
     }
     if state.screen == Screen::Trials {
         lines.push(Line::default());
         lines.push(Line::styled("filter", look.dim()));
         for (term, meaning) in FILTER_TERMS {
-            lines.push(Line::from(vec![Span::styled(format!("{term:>22}  "), look.strong()), Span::raw(*meaning)]));
+            lines.push(Line::from(vec![
+                Span::styled(format!("{term:>22}  "), look.strong()),
+                Span::raw(*meaning),
+            ]));
         }
     }
     lines
@@ -63,33 +79,81 @@ const FILTER_TERMS: &[(&str, &str)] = &[
     ("adamw -sgd", "a text anywhere; - means not"),
 ];
 
-fn draw_question(frame: &mut Frame<'_>, area: Rect, question: Question, look: Look) {
+fn draw_question(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    question: Question,
+    detach: Detach,
+    look: Look,
+) {
+    if (question, detach) == (Question::StopAndLeave, Detach::Possible) {
+        draw_box(frame, area, "", leaving(look), look);
+        return;
+    }
     let (asked, then) = match question {
-        Question::StopAndLeave => ("stop the study and leave?".to_owned(), "running trials save a checkpoint; `hpsearch run` goes on"),
-        Question::Stop => ("stop the study?".to_owned(), "running trials save a checkpoint; `hpsearch run` goes on"),
-        Question::Kill(trial) => (format!("kill trial {trial}?"), "it ends at once and counts as failed"),
-        Question::RetryFailed(1) => ("try the failed trial again?".to_owned(), "it is queued, and keeps its place in the budget"),
-        Question::RetryFailed(failed) => (format!("try all {failed} failed trials again?"), "they are queued, and keep their places in the budget"),
+        Question::StopAndLeave => (
+            "stop the study and leave?".to_owned(),
+            "running trials save a checkpoint; `hpsearch run` goes on",
+        ),
+        Question::Stop => (
+            "stop the study?".to_owned(),
+            "running trials save a checkpoint; `hpsearch run` goes on",
+        ),
+        Question::Kill(trial) => {
+            (format!("kill trial {trial}?"), "it ends at once and counts as failed")
+        }
+        Question::RetryFailed(1) => (
+            "retry the failed trial?".to_owned(),
+            "it is queued, and does not count twice in the budget",
+        ),
+        Question::RetryFailed(failed) => (
+            format!("retry all {failed} failed trials?"),
+            "they are queued, and do not count twice in the budget",
+        ),
     };
     let lines = vec![
         Line::styled(asked, look.strong()),
         Line::styled(then, look.dim()),
         Line::default(),
-        Line::from(vec![Span::styled("y", look.warning()), Span::raw(" yes    "), Span::styled("n", look.warning()), Span::raw(" no")]),
+        Line::from(vec![
+            Span::styled("y", look.warning()),
+            Span::raw(" yes    "),
+            Span::styled("n", look.warning()),
+            Span::raw(" no"),
+        ]),
     ];
     draw_box(frame, area, "", lines, look);
+}
+
+/// The ways to leave a run that can be detached.
+fn leaving(look: Look) -> Vec<Line<'static>> {
+    let way = |key: &'static str, word: &'static str, then: &'static str| {
+        Line::from(vec![
+            Span::styled(key, look.warning()),
+            Span::raw(format!(" {word}  ")),
+            Span::styled(then, look.dim()),
+        ])
+    };
+    vec![
+        Line::styled("leave the run?", look.strong()),
+        Line::default(),
+        way("d", "detach", "it goes on in the background; `hpsearch watch` shows it"),
+        way("y", "stop  ", "running trials save a checkpoint; `hpsearch run` goes on"),
+        way("n", "stay  ", ""),
+    ]
 }
 
 fn draw_picker(frame: &mut Frame<'_>, area: Rect, picker: &Picker, look: Look) {
     let (items, selected) = picker.visible();
     let (title, keys) = match picker.choosing {
-        Choosing::Sort => (" sort by ", "type to find  Enter sorts, again turns round  Esc"),
+        Choosing::Sort => (" sort by ", "type to find  Enter sorts, again reverses  Esc"),
         Choosing::Columns => (" columns ", "type to find  Space shows or hides  Enter"),
     };
     let rows = usize::from(area.height.saturating_sub(6)).clamp(1, 18);
     let first = selected.saturating_sub(rows / 2).min(items.len().saturating_sub(rows));
     let titles = items.iter().map(|item| width(&item.title)).max().unwrap_or(0).min(32);
-    let mut lines = vec![typed(" ", &picker.line, usize::from(area.width).saturating_sub(10), look).0];
+    let mut lines =
+        vec![typed(" ", &picker.line, usize::from(area.width).saturating_sub(10), look).0];
     for (index, item) in items.iter().enumerate().skip(first).take(rows) {
         let on = match (picker.choosing, item.on) {
             (Choosing::Sort, true) => look.either("•", "*"),
@@ -99,14 +163,20 @@ fn draw_picker(frame: &mut Frame<'_>, area: Rect, picker: &Picker, look: Look) {
         };
         let name = shorten(&item.title, titles, look.charset.cut());
         let name = format!("{on} {name}{}", " ".repeat(titles.saturating_sub(width(&name))));
-        let line = Line::from(vec![Span::raw(name), Span::styled(format!("  {}", item.about), look.dim())]);
+        let line = Line::from(vec![
+            Span::raw(name),
+            Span::styled(format!("  {}", item.about), look.dim()),
+        ]);
         lines.push(if index == selected { line.patch_style(look.selected()) } else { line });
     }
     if items.is_empty() {
-        lines.push(Line::styled("nothing of this name", look.dim()));
+        lines.push(Line::styled("no match", look.dim()));
     }
     let hidden = items.len().saturating_sub(rows);
-    lines.push(Line::styled(if hidden > 0 { format!("{keys}  ({hidden} more)") } else { keys.to_owned() }, look.dim()));
+    lines.push(Line::styled(
+        if hidden > 0 { format!("{keys}  ({hidden} more)") } else { keys.to_owned() },
+        look.dim(),
+    ));
     draw_box(frame, area, title, lines, look);
 }
 
@@ -126,8 +196,14 @@ fn draw_form(frame: &mut Frame<'_>, area: Rect, form: &Form, look: Look) {
         let mut spans = line.spans;
         let said = match (&field.problem, field.active) {
             (_, false) => Span::styled("  not used with these values", look.dim()),
-            (Some(problem), _) => Span::styled(format!("  {}", shorten(problem, room / 2 + 4, look.charset.cut())), look.warning()),
-            (None, _) => Span::styled(format!("  {}", shorten(&field.range, room / 2 + 4, look.charset.cut())), look.dim()),
+            (Some(problem), _) => Span::styled(
+                format!("  {}", shorten(problem, room / 2 + 4, look.charset.cut())),
+                look.warning(),
+            ),
+            (None, _) => Span::styled(
+                format!("  {}", shorten(&field.range, room / 2 + 4, look.charset.cut())),
+                look.dim(),
+            ),
         };
         spans.push(said);
         let line = Line::from(spans);
@@ -137,8 +213,17 @@ fn draw_form(frame: &mut Frame<'_>, area: Rect, form: &Form, look: Look) {
         lines.push(if field.active { line } else { line.patch_style(look.dim()) });
     }
     let keys = "Up/Down field  Left/Right choice  Enter queues it  Esc";
-    lines.push(Line::styled(shorten(keys, usize::from(area.width).saturating_sub(6), look.charset.cut()), look.dim()));
-    let inside = draw_box(frame, area, &format!(" a copy of trial {} to run next ", form.trial), lines, look);
+    lines.push(Line::styled(
+        shorten(keys, usize::from(area.width).saturating_sub(6), look.charset.cut()),
+        look.dim(),
+    ));
+    let inside = draw_box(
+        frame,
+        area,
+        &format!(" a copy of trial {} to run next ", form.trial),
+        lines,
+        look,
+    );
     if let Some((column, row)) = cursor {
         put_cursor(frame, inside, column, row);
     }
@@ -158,7 +243,10 @@ pub fn typed(before: &str, line: &LineEdit, room: usize, look: Look) -> (Line<'s
     }
     let shown = shorten(&all[start..], room, "");
     let column = width(before) + width(&head[start..]);
-    let line = Line::from(vec![Span::styled(before.to_owned(), look.dim()), Span::styled(shown, look.strong())]);
+    let line = Line::from(vec![
+        Span::styled(before.to_owned(), look.dim()),
+        Span::styled(shown, look.strong()),
+    ]);
     (line, u16::try_from(column).unwrap_or(u16::MAX))
 }
 
@@ -170,7 +258,14 @@ pub fn put_cursor(frame: &mut Frame<'_>, area: Rect, column: u16, row: u16) {
 }
 
 /// A box of lines that may be more than fit; how many lines may at most be above it.
-fn draw_scrolled(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'static>>, scroll: u16, look: Look) -> u16 {
+fn draw_scrolled(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    title: &str,
+    lines: Vec<Line<'static>>,
+    scroll: u16,
+    look: Look,
+) -> u16 {
     let count = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let most = count.saturating_sub(area.height.saturating_sub(2));
     let scroll = scroll.min(most);
@@ -182,11 +277,24 @@ fn draw_scrolled(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line
 }
 
 /// A box in the middle of the screen, as large as its lines; the place inside.
-fn draw_box(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'_>>, look: Look) -> Rect {
+fn draw_box(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    title: &str,
+    lines: Vec<Line<'_>>,
+    look: Look,
+) -> Rect {
     let widest = lines.iter().map(Line::width).max().unwrap_or(0).max(width(title));
-    let wanted = (u16::try_from(widest + 6).unwrap_or(u16::MAX), u16::try_from(lines.len() + 2).unwrap_or(u16::MAX));
-    let place = area.centered(Constraint::Length(wanted.0.min(area.width)), Constraint::Length(wanted.1.min(area.height)));
-    let mut block = Block::bordered().title(title.to_owned()).padding(ratatui::widgets::Padding::horizontal(2));
+    let wanted = (
+        u16::try_from(widest + 6).unwrap_or(u16::MAX),
+        u16::try_from(lines.len() + 2).unwrap_or(u16::MAX),
+    );
+    let place = area.centered(
+        Constraint::Length(wanted.0.min(area.width)),
+        Constraint::Length(wanted.1.min(area.height)),
+    );
+    let mut block =
+        Block::bordered().title(title.to_owned()).padding(ratatui::widgets::Padding::horizontal(2));
     block = match look.charset {
         Charset::Unicode => block.border_type(BorderType::Rounded),
         Charset::Ascii => block.border_set(ASCII_BORDER),

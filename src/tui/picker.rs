@@ -52,15 +52,32 @@ pub enum Picked {
 impl Picker {
     /// A list with the first line that is on selected, where one is sought.
     pub fn new(choosing: Choosing, items: Vec<Item>) -> Self {
-        let selected = if choosing == Choosing::Sort { items.iter().position(|item| item.on).unwrap_or(0) } else { 0 };
+        let selected = if choosing == Choosing::Sort {
+            items.iter().position(|item| item.on).unwrap_or(0)
+        } else {
+            0
+        };
         Picker { choosing, line: LineEdit::default(), items, selected }
     }
 
-    /// The lines that hold what was typed, and which of them is selected.
+    /// The lines that hold what was typed, and which of them is selected: first those whose name begins with it, then those that
+    /// have it in their name, then those that have it in their description.
     pub fn visible(&self) -> (Vec<&Item>, usize) {
         let typed = self.line.text().to_lowercase();
-        let visible: Vec<&Item> =
-            self.items.iter().filter(|item| item.title.to_lowercase().contains(&typed) || item.about.contains(&typed)).collect();
+        let place = |item: &Item| {
+            let title = item.title.to_lowercase();
+            let places = [
+                title.starts_with(&typed),
+                title.contains(&typed),
+                item.about.to_lowercase().contains(&typed),
+            ];
+            places.iter().position(|fits| *fits)
+        };
+        let mut placed: Vec<(usize, &Item)> =
+            self.items.iter().filter_map(|item| Some((place(item)?, item))).collect();
+        // Those of one place stay in the order of the columns.
+        placed.sort_by_key(|(place, _)| *place);
+        let visible: Vec<&Item> = placed.into_iter().map(|(_, item)| item).collect();
         let selected = self.selected.min(visible.len().saturating_sub(1));
         (visible, selected)
     }
@@ -93,7 +110,9 @@ impl Picker {
     }
 
     fn turn(&mut self, key: &ColumnKey) {
-        if let Some(item) = self.items.iter_mut().find(|item| item.key == *key && !item.key.is_fixed()) {
+        if let Some(item) =
+            self.items.iter_mut().find(|item| item.key == *key && !item.key.is_fixed())
+        {
             item.on = !item.on;
         }
     }
@@ -110,25 +129,58 @@ mod tests {
     }
 
     fn press(picker: &mut Picker, codes: &[KeyCode]) -> Picked {
-        codes.iter().fold(Picked::Nothing, |_, code| picker.press(KeyEvent::new(*code, KeyModifiers::NONE)))
+        codes
+            .iter()
+            .fold(Picked::Nothing, |_, code| picker.press(KeyEvent::new(*code, KeyModifiers::NONE)))
     }
 
     fn items() -> Vec<Item> {
-        vec![item(ColumnKey::Trial, true), item(ColumnKey::Curve, true), item(ColumnKey::Device, false)]
+        vec![
+            item(ColumnKey::Trial, true),
+            item(ColumnKey::Curve, true),
+            item(ColumnKey::Device, false),
+        ]
     }
 
     #[test]
     fn typing_narrows_the_list_and_enter_chooses() {
         let mut picker = Picker::new(Choosing::Sort, items());
-        assert_eq!(press(&mut picker, &[KeyCode::Char('c'), KeyCode::Down, KeyCode::Enter]), Picked::Column(ColumnKey::Device));
+        assert_eq!(
+            press(&mut picker, &[KeyCode::Char('c'), KeyCode::Down, KeyCode::Enter]),
+            Picked::Column(ColumnKey::Device)
+        );
         let mut none = Picker::new(Choosing::Sort, items());
         assert_eq!(press(&mut none, &[KeyCode::Char('q'), KeyCode::Enter]), Picked::Nothing);
     }
 
     #[test]
+    fn what_is_typed_is_looked_for_in_names_before_descriptions() {
+        let named = |key: ColumnKey, title: &str, about: &str| Item {
+            key,
+            title: title.into(),
+            about: about.into(),
+            on: false,
+        };
+        let items = vec![
+            named(ColumnKey::Age, "age", "since it began or ended"),
+            named(ColumnKey::Time, "runtime", "spent on the trial"),
+            named(ColumnKey::Trial, "Time", "number"),
+            named(ColumnKey::Curve, "curve", "loss over Time"),
+        ];
+        let mut picker = Picker::new(Choosing::Columns, items);
+        press(&mut picker, &"time".chars().map(KeyCode::Char).collect::<Vec<_>>());
+        let titles: Vec<&str> = picker.visible().0.iter().map(|item| item.title.as_str()).collect();
+        assert_eq!(titles, ["Time", "runtime", "curve"]);
+        assert_eq!(press(&mut picker, &[KeyCode::Char(' ')]), Picked::Column(ColumnKey::Trial));
+    }
+
+    #[test]
     fn columns_are_turned_on_and_off_until_the_list_is_closed() {
         let mut picker = Picker::new(Choosing::Columns, items());
-        assert_eq!(press(&mut picker, &[KeyCode::Down, KeyCode::Char(' ')]), Picked::Column(ColumnKey::Curve));
+        assert_eq!(
+            press(&mut picker, &[KeyCode::Down, KeyCode::Char(' ')]),
+            Picked::Column(ColumnKey::Curve)
+        );
         assert!(!picker.visible().0[1].on);
         assert_eq!(press(&mut picker, &[KeyCode::Enter]), Picked::Closed);
     }

@@ -9,12 +9,12 @@ use super::compare::{self, CompareData};
 use super::devices::{self, DevicesData};
 use super::look::Look;
 use super::search::{self, SearchData, SearchView};
-use crate::device::Device;
-use crate::importance::{Evaluator, Row, importances};
-use crate::monitor::Monitor;
+use crate::analysis::importance::{self, Evaluator};
+use crate::runner::monitor::Monitor;
 use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudyId};
-use crate::time::Timestamp;
-use crate::trial::TrialNumber;
+use crate::study::device::Device;
+use crate::study::time::Timestamp;
+use crate::study::trial::TrialNumber;
 
 /// What is drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,9 +63,6 @@ pub struct Studio {
     devices: Option<DevicesData>,
     monitor: Option<Monitor>,
 }
-
-/// Fewer complete trials do not tell which parameters matter.
-const ENOUGH: usize = 10;
 /// What they told holds so long.
 const WEIGHED_FOR: Duration = Duration::from_secs(10);
 /// No picture scrolls further.
@@ -78,13 +75,21 @@ impl Studio {
     }
 
     /// Draws what is asked for, as it is in the store now.
-    pub fn draw(&mut self, reader: &dyn StorageReader, study: StudyId, order: &Order, now: Timestamp) -> Result<Picture, StorageError> {
+    pub fn draw(
+        &mut self,
+        reader: &dyn StorageReader,
+        study: StudyId,
+        order: &Order,
+        now: Timestamp,
+    ) -> Result<Picture, StorageError> {
         let look = self.look;
         let area = Rect::new(0, 0, order.size.0, order.size.1);
         match &order.subject {
             Subject::Compare { trials, metric } => {
                 let data = CompareData::load(reader, study, trials, metric.as_deref())?;
-                Ok(scrolled(order, area, |buffer, scroll| compare::draw(buffer, area, &data, scroll, look)))
+                Ok(scrolled(order, area, |buffer, scroll| {
+                    compare::draw(buffer, area, &data, scroll, look)
+                }))
             }
             Subject::Search(view) => {
                 self.search_data(reader, study)?;
@@ -92,17 +97,25 @@ impl Studio {
                     self.weigh(reader, study)?;
                 }
                 let data = self.search_data(reader, study)?;
-                Ok(scrolled(order, area, |buffer, scroll| search::draw(buffer, area, data, *view, scroll, look)))
+                Ok(scrolled(order, area, |buffer, scroll| {
+                    search::draw(buffer, area, data, *view, scroll, look)
+                }))
             }
             Subject::Devices => {
                 let data = self.devices_data(reader, study, now)?;
-                let picture = scrolled(order, area, |buffer, scroll| devices::draw(buffer, area, data, scroll, look));
+                let picture = scrolled(order, area, |buffer, scroll| {
+                    devices::draw(buffer, area, data, scroll, look)
+                });
                 Ok(Picture { devices: data.of_the_study(), ..picture })
             }
         }
     }
 
-    fn search_data(&mut self, reader: &dyn StorageReader, study: StudyId) -> Result<&SearchData, StorageError> {
+    fn search_data(
+        &mut self,
+        reader: &dyn StorageReader,
+        study: StudyId,
+    ) -> Result<&SearchData, StorageError> {
         let data = match self.search.take() {
             None => SearchData::load(reader, study)?,
             Some(mut known) => {
@@ -124,15 +137,26 @@ impl Studio {
             return Ok(());
         }
         let (outcomes, _) = reader.outcomes(study, OutcomeCursor::default())?;
-        let rows: Vec<Row<'_>> = outcomes.iter().filter_map(|outcome| Some(Row { params: &outcome.params, value: outcome.value? })).collect();
-        if rows.len() >= ENOUGH {
-            data.importances = importances(Evaluator::PedAnova, &data.spec.space, &rows, data.spec.direction(), data.spec.seed).unwrap_or_default();
-        }
+        let (rows, _) = importance::rows(&outcomes, Evaluator::PedAnova, data.spec.direction());
+        // Of too few nothing is said.
+        let told = importance::importances(
+            Evaluator::PedAnova,
+            &data.spec.space,
+            &rows,
+            data.spec.direction(),
+            data.spec.seed,
+        );
+        data.importances = told.unwrap_or_default();
         self.weighed = Some((Instant::now(), trials));
         Ok(())
     }
 
-    fn devices_data(&mut self, reader: &dyn StorageReader, study: StudyId, now: Timestamp) -> Result<&DevicesData, StorageError> {
+    fn devices_data(
+        &mut self,
+        reader: &dyn StorageReader,
+        study: StudyId,
+        now: Timestamp,
+    ) -> Result<&DevicesData, StorageError> {
         let visible = || std::env::var("CUDA_VISIBLE_DEVICES").ok();
         let monitor = self.monitor.get_or_insert_with(|| Monitor::new(visible().as_deref()));
         let data = DevicesData::load(reader, study, monitor, now, self.devices.as_ref())?;
@@ -171,7 +195,10 @@ pub fn hang(picture: &Picture, target: &mut Buffer, area: Rect) {
     let source = picture.buffer.area;
     for row in 0..area.height.min(source.height) {
         for column in 0..area.width.min(source.width) {
-            if let (Some(cell), Some(place)) = (picture.buffer.cell((column, row)), target.cell_mut((area.x + column, area.y + row))) {
+            if let (Some(cell), Some(place)) = (
+                picture.buffer.cell((column, row)),
+                target.cell_mut((area.x + column, area.y + row)),
+            ) {
                 *place = cell.clone();
             }
         }
@@ -195,7 +222,16 @@ mod tests {
     #[test]
     fn scrolling_ends_where_there_is_nothing_more_to_see() {
         let area = Rect::new(0, 0, 6, 3);
-        for (lines, asked, shown) in [(10, 4, 4), (10, 7, 7), (10, 8, 7), (10, u16::MAX, 7), (2, 5, 0), (0, 1, 0), (4, 1, 1), (500, u16::MAX, 497)] {
+        for (lines, asked, shown) in [
+            (10, 4, 4),
+            (10, 7, 7),
+            (10, 8, 7),
+            (10, u16::MAX, 7),
+            (2, 5, 0),
+            (0, 1, 0),
+            (4, 1, 1),
+            (500, u16::MAX, 497),
+        ] {
             let order = Order { subject: Subject::Devices, size: (6, 3), scroll: asked };
             let picture = scrolled(&order, area, text(lines));
             assert_eq!(picture.order.scroll, shown, "{lines} lines, scrolled by {asked}");

@@ -17,10 +17,17 @@ pub struct Preferences {
 
 impl Preferences {
     /// `$XDG_STATE_HOME/hpsearch/screens.json`, by default below `~/.local/state`; without a home nothing is kept.
-    pub fn from_environment(variable: impl Fn(&str) -> Option<String>, store: &Path, study: &str) -> Self {
-        let given = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    pub fn from_environment(
+        variable: impl Fn(&str) -> Option<String>,
+        store: &Path,
+        study: &str,
+    ) -> Self {
+        let given =
+            |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let state = given("XDG_STATE_HOME").or_else(|| Some(given("HOME")?.join(".local/state")));
-        let store = fs::canonicalize(store).or_else(|_| std::path::absolute(store)).unwrap_or_else(|_| store.to_owned());
+        let store = fs::canonicalize(store)
+            .or_else(|_| std::path::absolute(store))
+            .unwrap_or_else(|_| store.to_owned());
         let key = format!("{}\n{study}", store.display());
         Preferences { file: state.map(|state| state.join("hpsearch/screens.json")), key }
     }
@@ -59,7 +66,13 @@ mod tests {
     fn choices_come_back_for_their_study_of_their_store_only() {
         let directory = tempfile::tempdir().unwrap();
         let home = directory.path().display().to_string();
-        let of = |store: &Path, study: &str| Preferences::from_environment(|name| (name == "XDG_STATE_HOME").then(|| home.clone()), store, study);
+        let of = |store: &Path, study: &str| {
+            Preferences::from_environment(
+                |name| (name == "XDG_STATE_HOME").then(|| home.clone()),
+                store,
+                study,
+            )
+        };
         let store = directory.path().join("hpsearch.db");
         fs::write(&store, "").unwrap();
         let preferences = |study: &str| of(&store, study);
@@ -79,7 +92,11 @@ mod tests {
     fn a_damaged_file_and_a_missing_home_are_no_obstacle() {
         let directory = tempfile::tempdir().unwrap();
         let home = directory.path().display().to_string();
-        let preferences = Preferences::from_environment(|name| (name == "HOME").then(|| home.clone()), Path::new("hpsearch.db"), "digits");
+        let preferences = Preferences::from_environment(
+            |name| (name == "HOME").then(|| home.clone()),
+            Path::new("hpsearch.db"),
+            "digits",
+        );
         let file = directory.path().join(".local/state/hpsearch/screens.json");
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, "{").unwrap();

@@ -9,9 +9,9 @@ use super::look::Look;
 use super::picture::Subject;
 use super::search::SearchView;
 use super::state::{Course, Overlay, State};
-use super::{detail, header, journal, leaderboard, overlay, picture};
-use crate::reporters::wording::{count, one_line, shorten, width};
-use crate::time::Timestamp;
+use super::{TuiMode, detail, events, header, leaderboard, overlay, picture};
+use crate::report::wording::{count, one_line, shorten, width};
+use crate::study::time::Timestamp;
 
 /// The parts of the screen, top to bottom.
 struct Parts {
@@ -49,7 +49,8 @@ fn parts(area: Rect, state: &State) -> Parts {
         Constraint::Length(u16::from(notice(state).is_some())),
         Constraint::Length(1),
     ];
-    let [header, note, body, preview, selected, notice, footer] = Layout::vertical(heights).areas(area);
+    let [header, note, body, preview, selected, notice, footer] =
+        Layout::vertical(heights).areas(area);
     Parts { header, note, body, preview, selected, notice, footer }
 }
 
@@ -79,12 +80,23 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, look: Look
             }
         }
         Screen::Trial => detail::draw(frame, parts.body, state, now, look),
-        Screen::Events => journal::draw(frame, parts.body, state, look),
-        Screen::Compare | Screen::Search | Screen::Devices => draw_picture(frame, parts.body, state, look),
+        Screen::Events => events::draw(frame, parts.body, state, look),
+        Screen::Compare | Screen::Search | Screen::Devices => {
+            draw_picture(frame, parts.body, state, look)
+        }
     }
-    if let Some((notice, warns)) = notice(state) {
-        let notice = shorten(&notice, usize::from(area.width).saturating_sub(2), look.charset.cut());
-        frame.render_widget(Line::styled(format!(" {notice}"), if warns { look.warning() } else { look.dim() }), parts.notice);
+    if let Some(Notice { text, tail, warns }) = notice(state) {
+        // What can be pressed next is not cut off, where the reason has room beside it.
+        let tail = if usize::from(area.width) >= 2 * tail.len() { tail } else { "" };
+        let notice = shorten(
+            &text,
+            usize::from(area.width).saturating_sub(2 + tail.len()),
+            look.charset.cut(),
+        ) + tail;
+        frame.render_widget(
+            Line::styled(format!(" {notice}"), if warns { look.warning() } else { look.dim() }),
+            parts.notice,
+        );
     }
     draw_footer(frame, parts.footer, state, look);
     overlay::draw(frame, area, state, look);
@@ -94,28 +106,51 @@ fn draw_picture(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
     let of_this_screen = |subject: &Subject| {
         matches!(
             (state.screen, subject),
-            (Screen::Compare, Subject::Compare { .. }) | (Screen::Search, Subject::Search(_)) | (Screen::Devices, Subject::Devices)
+            (Screen::Compare, Subject::Compare { .. })
+                | (Screen::Search, Subject::Search(_))
+                | (Screen::Devices, Subject::Devices)
         )
     };
     match state.seen.picture.as_ref().filter(|picture| of_this_screen(&picture.order.subject)) {
         Some(picture) => picture::hang(picture, frame.buffer_mut(), area),
         None => {
             let middle = Rect { y: area.y + area.height / 3, height: area.height.min(1), ..area };
-            frame.render_widget(Line::styled("loading", look.dim()).centered(), middle.intersection(area));
+            frame.render_widget(
+                Line::styled("loading", look.dim()).centered(),
+                middle.intersection(area),
+            );
         }
     }
 }
 
-/// What is worth a word, and whether it is a warning.
-fn notice(state: &State) -> Option<(String, bool)> {
+/// What is worth a word.
+struct Notice {
+    text: String,
+    /// What it ends with, however little room there is.
+    tail: &'static str,
+    warns: bool,
+}
+
+fn notice(state: &State) -> Option<Notice> {
+    let warning = |text: String| Notice { text, tail: "", warns: true };
     if let Some(Overlay::Prompt(prompt)) = &state.overlay {
-        let problem = prompt.problem.as_ref().map(|problem| (one_line(problem), true));
-        return Some(problem.unwrap_or_else(|| (prompt.hint().to_owned(), false)));
+        let problem = prompt.problem.as_ref().map(|problem| warning(one_line(problem)));
+        return Some(
+            problem.unwrap_or_else(|| Notice { warns: false, ..warning(prompt.hint().to_owned()) }),
+        );
     }
     match (&state.course, &state.notice) {
-        (Course::Over(reason), None) => Some((format!("study finished: {} - press q", one_line(reason)), true)),
-        (_, Some(notice)) => Some((one_line(notice), true)),
-        (Course::Stopping, None) => Some(("stopping: running trials save a checkpoint and leave".to_owned(), true)),
+        (Course::Over(reason), None) => {
+            let tail = match state.mode {
+                TuiMode::Embedded => " - E +20 runs 20 more, q leaves",
+                TuiMode::Watching => " - E raises the budget, q leaves",
+            };
+            Some(Notice { tail, ..warning(format!("study finished: {}", one_line(reason))) })
+        }
+        (_, Some(notice)) => Some(warning(one_line(notice))),
+        (Course::Stopping, None) => {
+            Some(warning("stopping: running trials save a checkpoint and leave".to_owned()))
+        }
         (Course::Open, None) => None,
     }
 }
@@ -123,30 +158,56 @@ fn notice(state: &State) -> Option<(String, bool)> {
 fn note_line(state: &State, area: Rect, look: Look) -> Line<'static> {
     match state.screen {
         Screen::Search => return views(state, look),
-        Screen::Compare => return Line::styled(" the best trial beside another; Space in the table of trials marks which", look.dim()),
+        Screen::Compare => {
+            return Line::styled(
+                " the best trial beside another; Space on screen 1 marks the trials to compare",
+                look.dim(),
+            );
+        }
         Screen::Trials | Screen::Trial | Screen::Devices | Screen::Events => {}
     }
     let (text, found) = match state.screen {
         Screen::Events => (state.journal.text.clone(), String::new()),
         _ => {
             let all = state.seen.summary.counts.total();
-            (state.filter.text().to_owned(), format!("{} of {}", state.seen.page.matching, count(all, "trial")))
+            (
+                state.filter.text().to_owned(),
+                format!("{} of {}", state.seen.page.matching, count(all, "trial")),
+            )
         }
     };
     let tail = format!("  {found}  Esc shows all");
-    let text = shorten(&one_line(&text), usize::from(area.width).saturating_sub(width(&tail) + 9), look.charset.cut());
-    Line::from(vec![Span::styled(" filter ", look.dim()), Span::styled(text, look.warning()), Span::styled(tail, look.dim())])
+    let text = shorten(
+        &one_line(&text),
+        usize::from(area.width).saturating_sub(width(&tail) + 9),
+        look.charset.cut(),
+    );
+    Line::from(vec![
+        Span::styled(" filter ", look.dim()),
+        Span::styled(text, look.warning()),
+        Span::styled(tail, look.dim()),
+    ])
 }
 
 /// The views of the search, the one that is shown standing out.
 fn views(state: &State, look: Look) -> Line<'static> {
-    let name = |view: SearchView| Span::styled(format!(" {}  ", view.as_str()), if view == state.search { look.strong() } else { look.dim() });
+    let name = |view: SearchView| {
+        Span::styled(
+            format!(" {}  ", view.as_str()),
+            if view == state.search { look.strong() } else { look.dim() },
+        )
+    };
     Line::from(SearchView::ALL.map(name).to_vec())
 }
 
 fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
     if let Some(Overlay::Prompt(prompt)) = &state.overlay {
-        let (line, column) = overlay::typed(&format!(" {}: ", prompt.label()), &prompt.line, usize::from(area.width) / 2, look);
+        let (line, column) = overlay::typed(
+            &format!(" {}: ", prompt.label()),
+            &prompt.line,
+            usize::from(area.width) / 2,
+            look,
+        );
         frame.render_widget(line, area);
         overlay::put_cursor(frame, area, column, 0);
         return;

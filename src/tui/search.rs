@@ -13,14 +13,14 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::look::Look;
-use crate::metric::{Direction, Score};
-use crate::query::{SortKey, TrialQuery};
-use crate::reporters::wording::shorten;
-use crate::space::{Dimension, Scale};
+use crate::report::wording::shorten;
 use crate::storage::{Outcome, OutcomeCursor, StorageError, StorageReader, StudyId};
-use crate::study::StudySpec;
-use crate::time::Timestamp;
-use crate::trial::{Trial, TrialNumber, TrialState};
+use crate::study::metric::{Direction, Score};
+use crate::study::query::{SortKey, TrialQuery};
+use crate::study::space::{Dimension, Scale};
+use crate::study::spec::StudySpec;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 pub use rungs::Decided;
 
 /// What of the search is shown.
@@ -125,7 +125,11 @@ impl SearchData {
     }
 
     /// Reads what has changed since; whether anything had.
-    pub fn refresh(&mut self, reader: &dyn StorageReader, study: StudyId) -> Result<bool, StorageError> {
+    pub fn refresh(
+        &mut self,
+        reader: &dyn StorageReader,
+        study: StudyId,
+    ) -> Result<bool, StorageError> {
         let spec = reader.summary(study)?.spec;
         if spec != self.spec {
             *self = SearchData::load(reader, study)?;
@@ -153,25 +157,42 @@ impl SearchData {
             created: outcome.created,
         };
         if index >= self.dots.len() {
-            let nothing = Dot { state: TrialState::Queued, value: f64::NAN, finished: None, created: outcome.created };
+            let nothing = Dot {
+                state: TrialState::Queued,
+                value: f64::NAN,
+                finished: None,
+                created: outcome.created,
+            };
             self.dots.resize(index + 1, nothing);
             self.places.iter_mut().for_each(|places| places.resize(index + 1, f64::NAN));
         }
         self.dots[index] = dot;
         for (places, dimension) in self.places.iter_mut().zip(self.spec.space.dimensions()) {
-            let place = outcome.params.get(&dimension.name).and_then(|value| dimension.distribution.to_internal(value));
+            let place = outcome
+                .params
+                .get(&dimension.name)
+                .and_then(|value| dimension.distribution.to_internal(value));
             places[index] = place.unwrap_or(f64::NAN);
         }
     }
 
     /// Decisions come with whole trials only, so of a large study they are read part by part, each in bounded time. A study
     /// without a pruner has none, and is spared the reading.
-    fn read_decisions(&mut self, reader: &dyn StorageReader, study: StudyId, changed: &[Outcome]) -> Result<(), StorageError> {
+    fn read_decisions(
+        &mut self,
+        reader: &dyn StorageReader,
+        study: StudyId,
+        changed: &[Outcome],
+    ) -> Result<(), StorageError> {
         if self.spec.pruner.name == "none" {
             self.decisions_of = self.dots.len() as u64;
             return Ok(());
         }
-        let again: Vec<TrialNumber> = changed.iter().map(|outcome| outcome.number).filter(|number| number.0 < self.decisions_of).collect();
+        let again: Vec<TrialNumber> = changed
+            .iter()
+            .map(|outcome| outcome.number)
+            .filter(|number| number.0 < self.decisions_of)
+            .collect();
         if again.len() <= FEW {
             for number in again {
                 if let Some(trial) = reader.trial(study, number)? {
@@ -183,7 +204,8 @@ impl SearchData {
         }
         let begin = Instant::now();
         while !self.is_complete() && begin.elapsed() < PATIENCE {
-            let page = reader.trials(study, &TrialQuery::all(SortKey::Number).page(self.decisions_of, PAGE))?;
+            let page = reader
+                .trials(study, &TrialQuery::all(SortKey::Number).page(self.decisions_of, PAGE))?;
             if page.is_empty() {
                 break;
             }
@@ -208,15 +230,21 @@ impl SearchData {
     /// What the charts need of all trials at once, so that drawing need not look at all of them.
     fn summarise(&mut self) {
         let direction = self.direction();
-        let is_complete = |number: &usize| self.dots[*number].state == TrialState::Complete && !self.dots[*number].value.is_nan();
+        let is_complete = |number: &usize| {
+            self.dots[*number].state == TrialState::Complete && !self.dots[*number].value.is_nan()
+        };
         let complete: Vec<usize> = (0..self.dots.len()).filter(is_complete).collect();
-        let best = complete.iter().copied().min_by_key(|number| Score::new(direction, self.dots[*number].value));
+        let best = complete
+            .iter()
+            .copied()
+            .min_by_key(|number| Score::new(direction, self.dots[*number].value));
         self.best = best.map(|number| TrialNumber(number as u64));
         self.better_by_number = self.better(complete.iter().copied());
         let mut by_time = complete;
         by_time.sort_by_key(|number| self.dots[*number].finished);
         self.better_by_time = self.better(by_time.into_iter());
-        let finished: Vec<usize> = (0..self.dots.len()).filter(|number| self.dots[*number].state.is_finished()).collect();
+        let finished: Vec<usize> =
+            (0..self.dots.len()).filter(|number| self.dots[*number].state.is_finished()).collect();
         self.one_of = finished.len().div_ceil(MOST_DOTS).max(1);
         self.shown = finished.into_iter().step_by(self.one_of).collect();
     }
@@ -225,7 +253,9 @@ impl SearchData {
     fn better(&self, numbers: impl Iterator<Item = usize>) -> Vec<usize> {
         let mut better: Vec<usize> = Vec::new();
         for number in numbers {
-            if better.last().is_none_or(|best| self.direction().better(self.dots[number].value, self.dots[*best].value)) {
+            if better.last().is_none_or(|best| {
+                self.direction().better(self.dots[number].value, self.dots[*best].value)
+            }) {
                 better.push(number);
             }
         }
@@ -257,15 +287,28 @@ impl SearchData {
 
     /// The dimensions and where they are in the space: by importance where that is known.
     fn dimensions(&self) -> Vec<(usize, &Dimension)> {
-        let rank = |dimension: &Dimension| self.importances.iter().position(|(name, _)| *name == dimension.name).unwrap_or(usize::MAX);
-        let mut dimensions: Vec<(usize, &Dimension)> = self.spec.space.dimensions().iter().enumerate().collect();
+        let rank = |dimension: &Dimension| {
+            self.importances
+                .iter()
+                .position(|(name, _)| *name == dimension.name)
+                .unwrap_or(usize::MAX)
+        };
+        let mut dimensions: Vec<(usize, &Dimension)> =
+            self.spec.space.dimensions().iter().enumerate().collect();
         dimensions.sort_by_key(|(_, dimension)| rank(dimension));
         dimensions
     }
 }
 
 /// Draws one view; `scroll` moves what does not fit: rows of small charts, or lines.
-pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, view: SearchView, scroll: u16, look: Look) {
+pub fn draw(
+    buffer: &mut Buffer,
+    area: Rect,
+    data: &SearchData,
+    view: SearchView,
+    scroll: u16,
+    look: Look,
+) {
     let area = area.intersection(buffer.area);
     if area.is_empty() {
         return;
@@ -280,12 +323,18 @@ pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, view: SearchView
 /// A sentence in the middle of nothing else.
 fn say(buffer: &mut Buffer, area: Rect, text: &str, look: Look) {
     let room = usize::from(area.width.saturating_sub(2));
-    buffer.set_stringn(area.x + 1.min(area.width - 1), area.y + area.height / 2, shorten(text, room, look.charset.cut()), room, look.dim());
+    buffer.set_stringn(
+        area.x + 1.min(area.width - 1),
+        area.y + area.height / 2,
+        shorten(text, room, look.charset.cut()),
+        room,
+        look.dim(),
+    );
 }
 
 /// The scale of a dimension's axis.
 fn scale_of(dimension: &Dimension) -> Scale {
-    use crate::space::Distribution;
+    use crate::study::space::Distribution;
     match dimension.distribution {
         Distribution::Float { scale, .. } | Distribution::Int { scale, .. } => scale,
         Distribution::Choice { .. } => Scale::Linear,

@@ -9,12 +9,15 @@ use super::journal::Journal;
 use super::log::LogTail;
 use super::look::Look;
 use super::picture::{Order, Picture, Studio, Subject};
-use crate::forecast::Used;
-use crate::query::{SortKey, TrialQuery};
-use crate::reporters::wording::{HolderLife, StudyState, micros};
-use crate::storage::{Attempt, HeldLease, StorageError, StorageReader, StudyId, StudySummary};
-use crate::time::Timestamp;
-use crate::trial::{Trial, TrialNumber};
+use crate::report::wording::{HolderLife, StudyState, micros};
+use crate::storage::{
+    Attempt, HeldLease, Remarked, StorageError, StorageReader, StudyId, StudySummary,
+};
+use crate::study::event::Seq;
+use crate::study::query::{SortKey, TrialQuery};
+use crate::study::time::Timestamp;
+use crate::study::trial::{Trial, TrialNumber};
+use crate::study::usage::Used;
 
 /// What a screen wants besides the header: everything that is loaded depends on this alone.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +71,8 @@ pub struct Detail {
     pub attempts: Vec<Attempt>,
     /// Its metrics and their curves, by name.
     pub metrics: Vec<(String, Curve)>,
+    /// What was remarked on its lines; read for its own screen only.
+    pub remarks: Vec<Remarked>,
 }
 
 /// The same metric of other trials.
@@ -117,7 +122,9 @@ impl Snapshot {
     /// The trial, if it is loaded.
     pub fn trial(&self, number: TrialNumber) -> Option<&Trial> {
         let on_page = self.page.trials.iter().find(|trial| trial.number == number);
-        on_page.or_else(|| self.detail.as_ref().map(|detail| &detail.trial).filter(|trial| trial.number == number))
+        on_page.or_else(|| {
+            self.detail.as_ref().map(|detail| &detail.trial).filter(|trial| trial.number == number)
+        })
     }
 }
 
@@ -142,6 +149,8 @@ struct Known {
     metrics: BTreeSet<String>,
     field: Option<(Arc<Field>, Instant)>,
     log: Option<Arc<LogTail>>,
+    /// The remarks on the lines of the trial whose screen is shown, up to a place of the journal.
+    remarks: Option<(TrialNumber, Vec<Remarked>, Seq)>,
     holder: Option<(HeldLease, HolderLife)>,
     /// Whether what is shown moves without the store.
     moves: bool,
@@ -154,7 +163,13 @@ const FIELD_AGE: Duration = Duration::from_secs(5);
 
 impl Source {
     /// Nothing was read yet.
-    pub fn new(reader: Box<dyn StorageReader>, study: StudyId, store: PathBuf, life: fn(&HeldLease) -> HolderLife, look: Look) -> Self {
+    pub fn new(
+        reader: Box<dyn StorageReader>,
+        study: StudyId,
+        store: PathBuf,
+        life: fn(&HeldLease) -> HolderLife,
+        look: Look,
+    ) -> Self {
         Source { reader, study, store, life, known: Known::default(), studio: Studio::new(look) }
     }
 
@@ -169,13 +184,16 @@ impl Source {
         let page = self.page(&wanted.query, &summary)?;
         let (detail, field, log) = self.part(wanted, &summary)?;
         if wanted.journal {
-            self.known.journal.catch_up(&*self.reader, self.study)?;
+            self.known.journal.catch_up(&*self.reader, self.study, summary.spec.step)?;
         }
         let picture = match &wanted.part {
-            Part::Picture(order) => Some(Arc::new(self.studio.draw(&*self.reader, self.study, order, super::now())?)),
+            Part::Picture(order) => {
+                Some(Arc::new(self.studio.draw(&*self.reader, self.study, order, super::now())?))
+            }
             _ => None,
         };
-        self.known.moves = matches!(&wanted.part, Part::Picture(order) if order.subject == Subject::Devices);
+        self.known.moves =
+            matches!(&wanted.part, Part::Picture(order) if order.subject == Subject::Devices);
         self.learn_metrics(&page, detail.as_ref());
         Ok(Snapshot {
             wanted: Arc::clone(wanted),
@@ -197,39 +215,61 @@ impl Source {
 
     /// Whether something else than the store changed: the runner died, the log grew.
     pub fn changed_outside(&self) -> bool {
-        let died = self.known.holder.as_ref().is_some_and(|(held, life)| (self.life)(held) != *life);
-        let grew = self.known.log.as_ref().is_some_and(|log| LogTail::length(&log.path) != log.bytes);
+        let died =
+            self.known.holder.as_ref().is_some_and(|(held, life)| (self.life)(held) != *life);
+        let grew =
+            self.known.log.as_ref().is_some_and(|log| LogTail::length(&log.path) != log.bytes);
         died || grew || self.known.moves
     }
 
     fn page(&self, query: &TrialQuery, summary: &StudySummary) -> Result<Page, StorageError> {
-        let matching = if query.filter.is_all() { summary.counts.total() } else { self.reader.count(self.study, &query.filter)? };
+        let matching = if query.filter.is_all() {
+            summary.counts.total()
+        } else {
+            self.reader.count(self.study, &query.filter)?
+        };
         // Rows may have gone since they were asked for.
-        let first = if query.offset < matching { query.offset } else { matching.saturating_sub(query.limit) };
+        let first = if query.offset < matching {
+            query.offset
+        } else {
+            matching.saturating_sub(query.limit)
+        };
         let trials = self.reader.trials(self.study, &query.clone().page(first, query.limit))?;
         Ok(Page { matching, first, trials })
     }
 
     #[expect(clippy::type_complexity, reason = "three parts of one answer, used once")]
-    fn part(&mut self, wanted: &Wanted, summary: &StudySummary) -> Result<(Option<Detail>, Arc<Field>, Option<Arc<LogTail>>), StorageError> {
+    fn part(
+        &mut self,
+        wanted: &Wanted,
+        summary: &StudySummary,
+    ) -> Result<(Option<Detail>, Arc<Field>, Option<Arc<LogTail>>), StorageError> {
         let Part::Trial { trial, metric, log } = &wanted.part else {
             self.known.log = None;
             return Ok((None, Arc::default(), None));
         };
-        let Some(detail) = self.detail(*trial)? else {
+        let Some(mut detail) = self.detail(*trial)? else {
             return Ok((None, Arc::default(), None));
         };
+        if *log {
+            detail.remarks = self.remarks(*trial)?;
+        }
         let metric = metric.as_ref().unwrap_or(&summary.spec.objective().metric);
         let field = self.field(metric, summary.counts.total())?;
-        self.known.log = match (log, detail.trial.last_attempt()) {
-            (true, Some(attempt)) => {
-                let path = summary.files(&self.store).log(*trial, attempt);
-                let known = self.known.log.take().filter(|known| known.path == path && known.bytes == LogTail::length(&path));
-                // A log that cannot be read is shown as none.
-                Some(known.unwrap_or_else(|| Arc::new(LogTail::read(&path, attempt).unwrap_or_default())))
-            }
-            _ => None,
-        };
+        self.known.log =
+            match (log, detail.trial.last_attempt()) {
+                (true, Some(attempt)) => {
+                    let path = summary.files(&self.store).log(*trial, attempt);
+                    let known = self.known.log.take().filter(|known| {
+                        known.path == path && known.bytes == LogTail::length(&path)
+                    });
+                    // A log that cannot be read is shown as none.
+                    Some(known.unwrap_or_else(|| {
+                        Arc::new(LogTail::read(&path, attempt).unwrap_or_default())
+                    }))
+                }
+                _ => None,
+            };
         Ok((Some(detail), field, self.known.log.clone()))
     }
 
@@ -240,8 +280,24 @@ impl Source {
         let attempts = self.reader.attempts(self.study, Some(number))?;
         let reports = self.reader.reports(self.study, number)?;
         let curves = reports.chunk_by(|one, next| one.0 == next.0);
-        let curve = |group: &[(String, u64, f64)]| (group[0].0.clone(), group.iter().map(|(_, step, value)| (*step, *value)).collect());
-        Ok(Some(Detail { trial, attempts, metrics: curves.map(curve).collect() }))
+        let curve = |group: &[(String, u64, f64)]| {
+            (group[0].0.clone(), group.iter().map(|(_, step, value)| (*step, *value)).collect())
+        };
+        Ok(Some(Detail {
+            trial,
+            attempts,
+            metrics: curves.map(curve).collect(),
+            remarks: Vec::new(),
+        }))
+    }
+
+    fn remarks(&mut self, number: TrialNumber) -> Result<Vec<Remarked>, StorageError> {
+        let known = self.known.remarks.take().filter(|(trial, ..)| *trial == number);
+        let (_, mut remarks, read) = known.unwrap_or_else(|| (number, Vec::new(), Seq::default()));
+        let (new, read) = self.reader.remarks(self.study, number, read)?;
+        remarks = Remarked::taken_together(remarks.into_iter().chain(new));
+        self.known.remarks = Some((number, remarks.clone(), read));
+        Ok(remarks)
     }
 
     fn field(&mut self, metric: &str, total: u64) -> Result<Arc<Field>, StorageError> {
@@ -252,9 +308,13 @@ impl Source {
             return Ok(Arc::clone(field));
         }
         let count = total.min(FIELD_CURVES);
-        let trials: Vec<TrialNumber> = (0..count).map(|nth| TrialNumber(nth * total / count)).collect();
+        let trials: Vec<TrialNumber> =
+            (0..count).map(|nth| TrialNumber(nth * total / count)).collect();
         let curves = self.reader.curves(self.study, metric, &trials)?;
-        let curves = curves.into_iter().map(|(trial, curve)| (trial, thinned(&curve, FIELD_POINTS))).collect();
+        let curves = curves
+            .into_iter()
+            .map(|(trial, curve)| (trial, thinned(&curve, FIELD_POINTS)))
+            .collect();
         let field = Arc::new(Field { metric: metric.to_owned(), curves });
         self.known.field = Some((Arc::clone(&field), Instant::now()));
         Ok(field)
@@ -268,14 +328,20 @@ impl Source {
                 }
             }
         }
-        self.known.metrics.extend(detail.iter().flat_map(|detail| detail.metrics.iter().map(|(name, _)| name.clone())));
+        self.known.metrics.extend(
+            detail.iter().flat_map(|detail| detail.metrics.iter().map(|(name, _)| name.clone())),
+        );
     }
 }
 
 impl Wanted {
     /// The best trials first, and nothing else.
     pub fn first_page() -> Self {
-        Wanted { query: TrialQuery::all(SortKey::Value).page(0, 64), part: Part::Nothing, journal: false }
+        Wanted {
+            query: TrialQuery::all(SortKey::Value).page(0, 64),
+            part: Part::Nothing,
+            journal: false,
+        }
     }
 }
 

@@ -21,18 +21,19 @@ use super::picker::Picker;
 use super::picture::{Order, Subject};
 use super::search::SearchView;
 use super::snapshot::{Part, Snapshot, Wanted};
-use super::{TuiExit, TuiMode};
-use crate::event::Request;
-use crate::query::{Filter, SortKey, TrialQuery};
-use crate::study::StudySpec;
-use crate::trial::{Trial, TrialNumber};
+use super::{Detach, TuiExit, TuiMode};
+use crate::report::wording::StudyState;
+use crate::study::event::Request;
+use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::spec::StudySpec;
+use crate::study::trial::{Trial, TrialNumber};
 use moves::scrolled;
 pub use prompt::{Prompt, Purpose};
 
 /// A question that waits for `y` or `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Stop the study, and leave when it has stopped?
+    /// Stop the study, and leave when it has stopped? Or let it go on without its screen?
     StopAndLeave,
     /// Stop the study?
     Stop,
@@ -112,6 +113,8 @@ pub struct TrialView {
 pub struct State {
     /// Who runs the study.
     pub mode: TuiMode,
+    /// Whether an embedded run can be detached.
+    pub detach: Detach,
     /// What was loaded last.
     pub seen: Snapshot,
     /// What fills the screen.
@@ -154,6 +157,8 @@ pub struct State {
     pub zone: TimeZone,
     leave_when_over: bool,
     asked: Vec<i64>,
+    /// Whether something was asked of the study after its run was over.
+    asked_for_more: bool,
 }
 
 /// Among so many of the last entries of the journal an answer is looked for.
@@ -163,9 +168,14 @@ impl State {
     /// Nothing chosen yet but what was kept: best trials first, the first row selected.
     pub fn new(mode: TuiMode, seen: Snapshot, choices: Choices) -> Self {
         let spec = &seen.summary.spec;
-        let (sort, reverse) = choices.sort.as_ref().and_then(|word| SortKey::parse_with(word, spec, &seen.metrics).ok()).unwrap_or_default();
+        let (sort, reverse) = choices
+            .sort
+            .as_ref()
+            .and_then(|word| SortKey::parse_with(word, spec, &seen.metrics).ok())
+            .unwrap_or_default();
         let mut state = State {
             mode,
+            detach: Detach::Impossible,
             screen: Screen::Trials,
             overlay: None,
             notice: None,
@@ -187,6 +197,7 @@ impl State {
             zone: TimeZone::UTC,
             leave_when_over: false,
             asked: Vec::new(),
+            asked_for_more: false,
             seen: seen.clone(),
         };
         state.see(seen);
@@ -201,12 +212,25 @@ impl State {
     /// What has to be loaded for what is to be seen.
     pub fn wanted(&self) -> Wanted {
         let (offset, limit) = self.list.window();
-        let query = TrialQuery { filter: self.filter.clone(), sort: self.sort.clone(), reverse: self.reverse, offset, limit };
+        let query = TrialQuery {
+            filter: self.filter.clone(),
+            sort: self.sort.clone(),
+            reverse: self.reverse,
+            offset,
+            limit,
+        };
         let of_trial = |trial, log| Part::Trial { trial, metric: self.trial.metric.clone(), log };
         let part = match self.screen {
-            Screen::Trials => self.list.trial().filter(|_| self.preview).map_or(Part::Nothing, |trial| of_trial(trial, false)),
+            Screen::Trials => self
+                .list
+                .trial()
+                .filter(|_| self.preview)
+                .map_or(Part::Nothing, |trial| of_trial(trial, false)),
             Screen::Trial => self.opened.map_or(Part::Nothing, |trial| of_trial(trial, true)),
-            Screen::Compare => self.picture(Subject::Compare { trials: self.compared(), metric: self.trial.metric.clone() }),
+            Screen::Compare => self.picture(Subject::Compare {
+                trials: self.compared(),
+                metric: self.trial.metric.clone(),
+            }),
             Screen::Search => self.picture(Subject::Search(self.search)),
             Screen::Devices => self.picture(Subject::Devices),
             Screen::Events => Part::Nothing,
@@ -225,7 +249,9 @@ impl State {
         }
         let best = self.seen.summary.best.map(|(best, _)| best);
         let selected = self.opened.or_else(|| self.list.trial()).into_iter();
-        let other = selected.chain(self.seen.page.trials.iter().map(|trial| trial.number)).find(|trial| Some(*trial) != best);
+        let other = selected
+            .chain(self.seen.page.trials.iter().map(|trial| trial.number))
+            .find(|trial| Some(*trial) != best);
         best.into_iter().chain(other).collect()
     }
 
@@ -235,7 +261,11 @@ impl State {
         // Rows of another list would be taken for those of this one.
         if (&query.filter, &query.sort, query.reverse) == (&self.filter, &self.sort, self.reverse) {
             let page = &seen.page;
-            self.list.loaded(page.matching, page.first, page.trials.iter().map(|trial| trial.number).collect());
+            self.list.loaded(
+                page.matching,
+                page.first,
+                page.trials.iter().map(|trial| trial.number).collect(),
+            );
         }
         if self.screen == Screen::Trial && self.opened.is_none() {
             self.opened = self.list.trial();
@@ -253,14 +283,33 @@ impl State {
     /// A request was put into the store under this key: what becomes of it is worth a word.
     pub fn asked(&mut self, id: i64) {
         self.asked.push(id);
+        self.asked_for_more |= matches!(self.course, Course::Over(_));
+    }
+
+    /// Whether the run of this process was over, and what was asked of the study since then has opened it again.
+    pub fn is_to_run_again(&self) -> bool {
+        let is_over = self.mode == TuiMode::Embedded && matches!(self.course, Course::Over(_));
+        is_over
+            && self.asked_for_more
+            && self.asked.is_empty()
+            && self.seen.summary.finished.is_none()
     }
 
     fn hear_answers(&mut self) {
         // Answers are the newest of what is there.
         for entry in self.seen.journal.entries.iter().rev().take(RECENT) {
-            if let Some(at) = entry.request.and_then(|id| self.asked.iter().position(|asked| *asked == id)) {
+            if let Some(at) =
+                entry.request.and_then(|id| self.asked.iter().position(|asked| *asked == id))
+            {
                 self.asked.remove(at);
-                self.notice = Some(entry.text.clone());
+                // Where nobody runs the study, the answer is about what comes when somebody does.
+                let is_at_rest =
+                    self.mode == TuiMode::Watching && self.seen.state == StudyState::Stopped;
+                self.notice = Some(if is_at_rest {
+                    format!("`hpsearch run STUDY.toml` goes on: {}", entry.text)
+                } else {
+                    entry.text.clone()
+                });
             }
         }
     }
@@ -344,7 +393,9 @@ impl State {
                     Screen::Trials => self.act_on_trials(action),
                     Screen::Trial => self.act_on_trial(action),
                     Screen::Events => self.act_on_events(action),
-                    Screen::Compare | Screen::Search | Screen::Devices => self.act_elsewhere(action),
+                    Screen::Compare | Screen::Search | Screen::Devices => {
+                        self.act_elsewhere(action)
+                    }
                 };
             }
         }

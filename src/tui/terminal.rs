@@ -12,8 +12,12 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
 use ratatui::{Frame, Terminal};
+use rustix::process::getpgrp;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 use signal_hook::SigId;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::low_level::unregister;
@@ -104,18 +108,50 @@ fn blank() -> io::Result<Canvas> {
 
 fn enter() -> io::Result<()> {
     HELD.store(true, Ordering::Relaxed);
-    let taken = enable_raw_mode().and_then(|()| execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste));
+    let taken = enable_raw_mode()
+        .and_then(|()| execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste));
     if taken.is_err() {
         give_back();
     }
     taken
 }
 
+/// The terminal's settings before another process takes it.
+pub struct Before(Termios);
+
+impl Before {
+    /// The settings as they are now.
+    ///
+    /// # Errors
+    /// Standard input is no terminal.
+    pub fn remember() -> io::Result<Before> {
+        Ok(Before(tcgetattr(io::stdin())?))
+    }
+
+    /// Gives the terminal back for a process that was killed while it held it; whether that was so. One that is this process's
+    /// no more is left alone: its shell has it.
+    pub fn put_back(&self) -> bool {
+        let stdin = io::stdin();
+        let is_ours = tcgetpgrp(&stdin).is_ok_and(|group| group == getpgrp());
+        let is_held =
+            is_ours && tcgetattr(&stdin).is_ok_and(|now| now.local_modes != self.0.local_modes);
+        if is_held {
+            let _ = tcsetattr(&stdin, OptionalActions::Flush, &self.0);
+            leave();
+        }
+        is_held
+    }
+}
+
+fn leave() {
+    let _ = execute!(io::stdout(), DisableBracketedPaste, LeaveAlternateScreen, Show);
+}
+
 /// Nothing can be done, or said, about a terminal that cannot be given back (it was closed).
 fn give_back() {
     if HELD.swap(false, Ordering::Relaxed) {
         let _ = disable_raw_mode();
-        let _ = execute!(io::stdout(), DisableBracketedPaste, LeaveAlternateScreen, Show);
+        leave();
     }
 }
 
@@ -127,7 +163,9 @@ fn give_back_on_panic() {
             let until = Instant::now() + LAST_FRAME;
             let _turn = loop {
                 match TURN.try_lock() {
-                    Err(TryLockError::WouldBlock) if Instant::now() < until => sleep(Duration::from_millis(1)),
+                    Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                        sleep(Duration::from_millis(1))
+                    }
                     turn => break turn,
                 }
             };
@@ -197,10 +235,13 @@ impl Alarm {
         // Once the screens are left, Ctrl-Z is the system's again: this is never unregistered, for without it the signal would
         // do nothing at all. SIGHUP stays without effect, since it comes twice when a terminal is closed, and whoever is
         // leaving in order because of the first shall not die of the second.
-        let _for_ever = signal_hook::flag::register_conditional_default(SIGTSTP, Arc::clone(&alarm.over))?;
+        let _for_ever =
+            signal_hook::flag::register_conditional_default(SIGTSTP, Arc::clone(&alarm.over))?;
         alarm.flag(SIGTSTP, &alarm.suspend.clone())?;
         for signal in [SIGWINCH, SIGCONT] {
-            alarm.registered.push(signal_hook::low_level::pipe::register(signal, alarm.waker.try_clone()?)?);
+            alarm
+                .registered
+                .push(signal_hook::low_level::pipe::register(signal, alarm.waker.try_clone()?)?);
         }
         Ok(alarm)
     }
@@ -237,7 +278,8 @@ impl Alarm {
     pub fn wait(&mut self, most: Option<Duration>) -> Woken {
         use rustix::event::{PollFd, PollFlags};
         let stdin = io::stdin();
-        let mut ready = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&self.bell, PollFlags::IN)];
+        let mut ready =
+            [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&self.bell, PollFlags::IN)];
         let most = most.and_then(|most| rustix::event::Timespec::try_from(most).ok());
         // Interrupted by a signal: what it was is looked for by the caller.
         let _interrupted = rustix::event::poll(&mut ready, most.as_ref());

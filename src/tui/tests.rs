@@ -18,24 +18,25 @@ use super::screen;
 use super::snapshot::{Source, Wanted};
 use super::state::State;
 use super::{HolderLife, TuiMode};
-use crate::checkpoint::Checkpoint;
-use crate::device::{Device, Slot};
-use crate::event::{AttemptEnd, Event, Seq};
-use crate::forecast::Used;
-use crate::metric::Direction;
-use crate::params::{Params, Value};
-use crate::query::{Filter, TrialQuery};
-use crate::reporters::sparkline::Charset;
-use crate::space::{Condition, Dimension, Distribution, Scale, Space};
+use crate::report::sparkline::Charset;
 use crate::storage::memory::MemoryStore;
 use crate::storage::{
-    Attempt, Curve, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredStudy, StudyId, StudySummary, Takeover,
+    Attempt, Curve, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader,
+    StoredStudy, StudyId, StudySummary, Takeover,
 };
-use crate::study::{FailureCause, Program, StudySpec};
-use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
-use crate::verdict::{Reason, Verdict};
-use crate::view::StudyView;
+use crate::study::checkpoint::Checkpoint;
+use crate::study::decision::{Reason, Verdict};
+use crate::study::device::{Device, Slot};
+use crate::study::event::{AttemptEnd, Event, Seq};
+use crate::study::metric::Direction;
+use crate::study::params::{Params, Value};
+use crate::study::query::{Filter, TrialQuery};
+use crate::study::space::{Condition, Dimension, Distribution, Scale, Space};
+use crate::study::spec::{FailureCause, Program, StudySpec};
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
+use crate::study::usage::Used;
 
 const COLOURS: Look = Look { charset: Charset::Unicode, palette: Palette::Colours };
 
@@ -49,7 +50,8 @@ fn dimension(name: &str, distribution: Distribution) -> Dimension {
 
 pub(super) fn spec() -> StudySpec {
     let optimizers = Distribution::choice(vec!["adamw".into(), "sgd".into()]).unwrap();
-    let mut momentum = dimension("momentum", Distribution::float(0.0, 0.99, Scale::Linear, None).unwrap());
+    let mut momentum =
+        dimension("momentum", Distribution::float(0.0, 0.99, Scale::Linear, None).unwrap());
     momentum.when = Some(Condition(vec![("optim".into(), vec!["sgd".into()])]));
     let space = Space::new(vec![
         dimension("learning_rate", Distribution::float(1e-5, 1e-1, Scale::Log, None).unwrap()),
@@ -58,7 +60,8 @@ pub(super) fn spec() -> StudySpec {
         momentum,
     ])
     .unwrap();
-    let mut spec = StudySpec::new("digits-baseline", "eval_loss", Direction::Minimize, space, Program::Inline);
+    let mut spec =
+        StudySpec::new("digits-baseline", "eval_loss", Direction::Minimize, space, Program::Inline);
     spec.budget.trials = Some(24);
     spec
 }
@@ -77,7 +80,13 @@ impl Script {
         let study = store.create_study(at(0), spec).unwrap();
         let holder = Holder { pid: 7, pid_started: 1, host: "here".into(), boot_id: None };
         let lease = store.acquire(study, &holder, at(0), Takeover::IfFree).unwrap();
-        store.append(&lease, at(0), &[Event::RunnerStarted { pid: 7, host: "here".into(), slots: vec![slot()] }]).unwrap();
+        store
+            .append(
+                &lease,
+                at(0),
+                &[Event::RunnerStarted { pid: 7, host: "here".into(), slots: vec![slot()] }],
+            )
+            .unwrap();
         Script { store, study, lease, clock: 0 }
     }
 
@@ -88,10 +97,23 @@ impl Script {
 
     pub(super) fn start(&mut self, number: u64, params: &[(&str, Value)]) {
         let trial = TrialNumber(number);
-        let params: Params = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let params: Params =
+            params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         self.append(&[
-            Event::TrialCreated { trial, params, origin: Origin::Sampled("tpe-independent".into()) },
-            Event::AttemptStarted { trial, attempt: AttemptNumber(0), slot: slot(), resume: None, until: None, rows_at_once: None, device_micros: 0 },
+            Event::TrialCreated {
+                trial,
+                params,
+                origin: Origin::Sampled("tpe-independent".into()),
+            },
+            Event::AttemptStarted {
+                trial,
+                attempt: AttemptNumber(0),
+                slot: slot(),
+                resume: None,
+                until: None,
+                rows_at_once: None,
+                device_micros: 0,
+            },
         ]);
     }
 
@@ -102,15 +124,37 @@ impl Script {
     }
 
     pub(super) fn report_at(&mut self, number: u64, step: u64, value: f64) {
-        let metrics = [("eval_loss".to_owned(), value), ("eval_accuracy".to_owned(), 1.0 - value / 4.0)].into_iter().collect();
-        self.append(&[Event::Reported { trial: TrialNumber(number), attempt: AttemptNumber(0), step, metrics }]);
+        let metrics =
+            [("eval_loss".to_owned(), value), ("eval_accuracy".to_owned(), 1.0 - value / 4.0)]
+                .into_iter()
+                .collect();
+        self.append(&[Event::Reported {
+            trial: TrialNumber(number),
+            attempt: AttemptNumber(0),
+            step,
+            metrics,
+        }]);
     }
 
-    pub(super) fn end(&mut self, number: u64, end: AttemptEnd, state: TrialState, value: Option<f64>, reason: Option<&str>) {
+    pub(super) fn end(
+        &mut self,
+        number: u64,
+        end: AttemptEnd,
+        state: TrialState,
+        value: Option<f64>,
+        reason: Option<&str>,
+    ) {
         let trial = TrialNumber(number);
         let reason = reason.map(str::to_owned);
         self.append(&[
-            Event::AttemptEnded { trial, attempt: AttemptNumber(0), end, reason: reason.clone(), device_micros: None, memory: None },
+            Event::AttemptEnded {
+                trial,
+                attempt: AttemptNumber(0),
+                end,
+                reason: reason.clone(),
+                device_micros: None,
+                memory: None,
+            },
             Event::TrialFinished { trial, state, value, reason },
         ]);
     }
@@ -121,7 +165,11 @@ fn slot() -> Slot {
 }
 
 fn params(rate: f64, layers: i64, optim: &str) -> Vec<(&'static str, Value)> {
-    let mut params = vec![("learning_rate", rate.into()), ("model.num_layers", layers.into()), ("optim", optim.into())];
+    let mut params = vec![
+        ("learning_rate", rate.into()),
+        ("model.num_layers", layers.into()),
+        ("optim", optim.into()),
+    ];
     if optim == "sgd" {
         params.push(("momentum", 0.9.into()));
     }
@@ -138,17 +186,40 @@ pub(super) fn mixed() -> Script {
         step: 8,
         path: PathBuf::from("/data/runs/files/digits-baseline/trial-0/step-8"),
         bytes: Some(1 << 20),
+        system: None,
     }]);
     script.end(0, AttemptEnd::Completed, TrialState::Complete, Some(0.184_213), None);
     script.start(1, &params(0.1, 8, "sgd"));
     script.report(1, &[2.3, f64::NAN]);
-    script.end(1, AttemptEnd::Diverged, TrialState::Complete, Some(f64::NAN), Some("the loss is NaN at step 2"));
+    script.end(
+        1,
+        AttemptEnd::Diverged,
+        TrialState::Complete,
+        Some(f64::NAN),
+        Some("the loss is NaN at step 2"),
+    );
     script.start(2, &params(0.05, 1, "sgd"));
     script.report(2, &[1.2, 1.1, 1.05]);
-    script.append(&[Event::Decided { trial: TrialNumber(2), step: 3, verdict: Verdict::Stop(Reason("rank 3 of 3 at step 3; 1 goes on".into())) }]);
-    script.end(2, AttemptEnd::Stopped, TrialState::Pruned, None, Some("rank 3 of 3 at step 3; 1 goes on"));
+    script.append(&[Event::Decided {
+        trial: TrialNumber(2),
+        step: 3,
+        verdict: Verdict::Stop(Reason("rank 3 of 3 at step 3; 1 goes on".into())),
+    }]);
+    script.end(
+        2,
+        AttemptEnd::Stopped,
+        TrialState::Pruned,
+        None,
+        Some("rank 3 of 3 at step 3; 1 goes on"),
+    );
     script.start(3, &params(2e-5, 4, "adamw"));
-    script.end(3, AttemptEnd::Failed(FailureCause::Program), TrialState::Failed, None, Some("exit code 1: out of 学習率\nrange"));
+    script.end(
+        3,
+        AttemptEnd::Failed(FailureCause::Program),
+        TrialState::Failed,
+        None,
+        Some("exit code 1: out of 学習率\nrange"),
+    );
     script.start(4, &params(1.2e-3, 3, "adamw"));
     script.report(4, &[0.8, 0.4, 0.3, 0.26]);
     script.end(4, AttemptEnd::Completed, TrialState::Complete, Some(0.26), None);
@@ -156,7 +227,10 @@ pub(super) fn mixed() -> Script {
     script.report(5, &[0.85, 0.44]);
     script.append(&[Event::TrialCreated {
         trial: TrialNumber(6),
-        params: params(1e-3, 5, "adamw").into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        params: params(1e-3, 5, "adamw")
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
         origin: Origin::Enqueued(0),
     }]);
     script
@@ -174,7 +248,13 @@ impl Shown {
     pub(super) fn new(script: Script, size: (u16, u16)) -> Self {
         let files = PathBuf::from("/nowhere/hpsearch.db");
         let seen = source(&script, &files).load(&Arc::new(Wanted::first_page())).unwrap();
-        Shown { script, state: State::new(TuiMode::Watching, seen, Choices::default()), look: COLOURS, size, files }
+        Shown {
+            script,
+            state: State::new(TuiMode::Watching, seen, Choices::default()),
+            look: COLOURS,
+            size,
+            files,
+        }
     }
 
     fn press(mut self, codes: &[KeyCode]) -> Self {
@@ -208,7 +288,11 @@ impl Shown {
     fn terminal(&mut self) -> Terminal<TestBackend> {
         self.load();
         let mut terminal = Terminal::new(TestBackend::new(self.size.0, self.size.1)).unwrap();
-        terminal.draw(|frame| screen::draw(frame, &mut self.state, at(self.script.clock + 3), self.look)).unwrap();
+        terminal
+            .draw(|frame| {
+                screen::draw(frame, &mut self.state, at(self.script.clock + 3), self.look)
+            })
+            .unwrap();
         terminal
     }
 
@@ -218,7 +302,8 @@ impl Shown {
         let buffer = terminal.backend().buffer();
         let mut lines = String::new();
         for row in 0..self.size.1 {
-            let line: String = (0..self.size.0).map(|column| letter(buffer[(column, row)].style())).collect();
+            let line: String =
+                (0..self.size.0).map(|column| letter(buffer[(column, row)].style())).collect();
             lines += line.trim_end();
             lines.push('\n');
         }
@@ -242,7 +327,13 @@ fn letter(style: Style) -> char {
 }
 
 fn source(script: &Script, files: &std::path::Path) -> Source {
-    Source::new(Box::new(script.store.clone()), script.study, files.to_owned(), |_| HolderLife::Alive, COLOURS)
+    Source::new(
+        Box::new(script.store.clone()),
+        script.study,
+        files.to_owned(),
+        |_| HolderLife::Alive,
+        COLOURS,
+    )
 }
 
 fn frame(script: Script, size: (u16, u16)) -> String {
@@ -260,8 +351,10 @@ pub(super) fn trial(number: u64, params: Params) -> Trial {
     for before in 0..number {
         script.start(before, &[]);
     }
-    let params: Vec<(String, Value)> = params.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
-    let params: Vec<(&str, Value)> = params.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    let params: Vec<(String, Value)> =
+        params.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    let params: Vec<(&str, Value)> =
+        params.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     script.start(number, &params);
     script.end(number, AttemptEnd::Completed, TrialState::Complete, Some(0.5), None);
     script.store.trial(script.study, TrialNumber(number)).unwrap().unwrap()
@@ -299,7 +392,10 @@ fn everything_that_happened() {
 
 #[test]
 fn marked_trials_side_by_side() {
-    at_all_sizes("compare", &[KeyCode::Char(' '), KeyCode::Down, KeyCode::Char(' '), KeyCode::Char('3')]);
+    at_all_sizes(
+        "compare",
+        &[KeyCode::Char(' '), KeyCode::Down, KeyCode::Char(' '), KeyCode::Char('3')],
+    );
 }
 
 #[test]
@@ -322,7 +418,9 @@ fn the_keys_of_a_screen() {
 
 #[test]
 fn colours_tell_states_the_best_and_what_is_selected() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press(&[KeyCode::Down, KeyCode::Char(' ')]).styles());
+    insta::assert_snapshot!(
+        Shown::new(mixed(), (80, 24)).press(&[KeyCode::Down, KeyCode::Char(' ')]).styles()
+    );
 }
 
 #[test]
@@ -344,7 +442,14 @@ fn a_running_study_in_ascii() {
 
 #[test]
 fn without_colours_nothing_is_coloured() {
-    for keys in [&[][..], &[KeyCode::Enter], &[KeyCode::Char('6')], &[KeyCode::Char('e')], &[KeyCode::Char('s')], &[KeyCode::Char('?')]] {
+    for keys in [
+        &[][..],
+        &[KeyCode::Enter],
+        &[KeyCode::Char('6')],
+        &[KeyCode::Char('e')],
+        &[KeyCode::Char('s')],
+        &[KeyCode::Char('?')],
+    ] {
         let mut shown = Shown::new(mixed(), (120, 40));
         shown.look = Look { charset: Charset::Unicode, palette: Palette::Monochrome };
         let styles = shown.press(keys).styles();
@@ -365,15 +470,30 @@ fn names_in_any_script_and_long_values_stay_in_their_columns() {
         dimension("model", Distribution::choice(choices.clone()).unwrap()),
     ])
     .unwrap();
-    let mut spec = StudySpec::new("数字認識の実験・その一", "eval_loss", Direction::Maximize, space, Program::Inline);
+    let mut spec = StudySpec::new(
+        "数字認識の実験・その一",
+        "eval_loss",
+        Direction::Maximize,
+        space,
+        Program::Inline,
+    );
     spec.budget.time = Some(std::time::Duration::from_secs(60));
     let mut script = Script::new(&spec);
     for (number, choice) in (0..).zip(choices) {
         script.start(number, &[("学習率", 0.125.into()), ("model", choice)]);
-        script.report(number, &[0.5, [1e-12, f64::NAN, f64::INFINITY, f64::NEG_INFINITY][usize::try_from(number).unwrap()]]);
+        script.report(
+            number,
+            &[
+                0.5,
+                [1e-12, f64::NAN, f64::INFINITY, f64::NEG_INFINITY]
+                    [usize::try_from(number).unwrap()],
+            ],
+        );
     }
     let shown = frame(script, (80, 24));
-    assert!(!shown.contains(|char: char| (char.is_control() && char != '\n') || char == '\u{202e}'));
+    assert!(
+        !shown.contains(|char: char| (char.is_control() && char != '\n') || char == '\u{202e}')
+    );
     insta::assert_snapshot!(shown);
 }
 
@@ -383,7 +503,12 @@ fn a_finished_study_stays_and_says_why() {
     script.end(5, AttemptEnd::Completed, TrialState::Complete, Some(0.17), None);
     script.append(&[
         Event::StudyFinished { reason: "24 trials are done".into() },
-        Event::RunnerStopped { reason: "finished".into(), ran_micros: 125_000_000, heard: None, device_micros: 0 },
+        Event::RunnerStopped {
+            reason: "finished".into(),
+            ran_micros: 125_000_000,
+            heard: None,
+            device_micros: 0,
+        },
     ]);
     script.store.release(&script.lease).unwrap();
     let mut shown = Shown::new(script, (80, 24));
@@ -393,7 +518,11 @@ fn a_finished_study_stays_and_says_why() {
 
 #[test]
 fn killing_asks_first() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press(&[KeyCode::Down, KeyCode::Down, KeyCode::Down, KeyCode::Char('x')]).frame());
+    insta::assert_snapshot!(
+        Shown::new(mixed(), (80, 24))
+            .press(&[KeyCode::Down, KeyCode::Down, KeyCode::Down, KeyCode::Char('x')])
+            .frame()
+    );
 }
 
 #[test]
@@ -403,7 +532,9 @@ fn a_filter_is_typed_and_what_is_wrong_with_it_is_said() {
 
 #[test]
 fn a_filtered_table_says_so() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).typed("/optim=adamw").press(&[KeyCode::Enter]).frame());
+    insta::assert_snapshot!(
+        Shown::new(mixed(), (80, 24)).typed("/optim=adamw").press(&[KeyCode::Enter]).frame()
+    );
 }
 
 #[test]
@@ -413,12 +544,19 @@ fn what_to_sort_by_is_chosen_from_a_list() {
 
 #[test]
 fn what_is_sorted_by_stands_beside_the_value_where_columns_do_not_fit() {
-    insta::assert_snapshot!(Shown::new(mixed(), (60, 18)).typed("smomen").press(&[KeyCode::Enter, KeyCode::Right]).frame());
+    insta::assert_snapshot!(
+        Shown::new(mixed(), (60, 18))
+            .typed("smomen")
+            .press(&[KeyCode::Enter, KeyCode::Right])
+            .frame()
+    );
 }
 
 #[test]
 fn the_form_says_in_place_what_is_wrong() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).typed("e9").press(&[KeyCode::Down]).typed("x").frame());
+    insta::assert_snapshot!(
+        Shown::new(mixed(), (80, 24)).typed("e9").press(&[KeyCode::Down]).typed("x").frame()
+    );
 }
 
 #[test]
@@ -426,13 +564,62 @@ fn the_log_is_searched_and_stands_at_what_was_found() {
     let directory = tempfile::tempdir().unwrap();
     let mut shown = Shown::new(mixed(), (80, 24));
     shown.files = directory.path().join("hpsearch.db");
-    let log = crate::paths::StudyFiles::of(shown.state.spec(), None, &shown.files).log(TrialNumber(0), AttemptNumber(0));
+    let log = crate::storage::paths::StudyFiles::of(shown.state.spec(), None, &shown.files)
+        .log(TrialNumber(0), AttemptNumber(0));
     std::fs::create_dir_all(log.parent().unwrap()).unwrap();
-    let text: String = (0..200).map(|line| format!("\u{1b}[32mstep {line}\u{1b}[0m{}\n", if line == 70 { "  loss is nan" } else { "" })).collect();
+    let text: String = (0..200)
+        .map(|line| {
+            format!(
+                "\u{1b}[32mstep {line}\u{1b}[0m{}\n",
+                if line == 70 { "  loss is nan" } else { "" }
+            )
+        })
+        .collect();
     std::fs::write(&log, text).unwrap();
-    let shown = shown.press(&[KeyCode::Enter, KeyCode::Char('o')]).typed("/NAN").press(&[KeyCode::Enter]).frame();
-    assert!(shown.contains("step 70  loss is nan") && shown.contains("1 of 1 lines with `NAN`"), "{shown}");
+    let shown = shown
+        .press(&[KeyCode::Enter, KeyCode::Char('o')])
+        .typed("/NAN")
+        .press(&[KeyCode::Enter])
+        .frame();
+    assert!(
+        shown.contains("step 70  loss is nan") && shown.contains("1 of 1 lines with `NAN`"),
+        "{shown}"
+    );
     assert!(!shown.contains("[32m"), "{shown}");
+}
+
+#[test]
+fn what_was_not_taken_of_a_trials_lines_stands_on_its_screen_and_in_the_journal() {
+    let remarked = |count| {
+        let mut script = mixed();
+        let (kind, text) =
+            (crate::study::remark::RemarkKind::Value, "`lr` must be a number\u{1b}[2J".to_owned());
+        for count in 1..=count {
+            script.append(&[Event::Remarked {
+                trial: TrialNumber(0),
+                attempt: AttemptNumber(0),
+                kind,
+                text: text.clone(),
+                count,
+            }]);
+        }
+        Shown::new(script, (200, 60))
+    };
+    assert!(!remarked(0).press(&[KeyCode::Enter]).frame().contains("remarks on its lines"));
+    let shown = remarked(1).press(&[KeyCode::Enter]).frame();
+    assert!(
+        shown.contains("remarks on its lines")
+            && shown.contains("attempt 0: `lr` must be a number"),
+        "{shown}"
+    );
+    let mut shown = remarked(2).press(&[KeyCode::Enter]);
+    for _ in 0..2 {
+        let frame = shown.frame();
+        assert_eq!(frame.matches("`lr` must be a number").count(), 1, "{frame}");
+        assert!(frame.contains("attempt 0: 2 times in this attempt: `lr` must"), "{frame}");
+    }
+    let shown = remarked(1).press(&[KeyCode::Char('6')]).frame();
+    assert!(shown.contains("trial 0  `lr` must be a number"), "{shown}");
 }
 
 #[test]
@@ -487,16 +674,29 @@ impl StorageReader for Counting {
         self.read.fetch_add(query.limit, Ordering::Relaxed);
         self.store.trials(study, query)
     }
-    fn numbers(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<TrialNumber>, StorageError> {
+    fn numbers(
+        &self,
+        study: StudyId,
+        query: &TrialQuery,
+    ) -> Result<Vec<TrialNumber>, StorageError> {
         self.store.numbers(study, query)
     }
     fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
         self.store.count(study, filter)
     }
-    fn outcomes(&self, _: StudyId, _: OutcomeCursor) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
+    fn outcomes(
+        &self,
+        _: StudyId,
+        _: OutcomeCursor,
+    ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
         panic!("the leaderboard reads the visible trials only")
     }
-    fn curves(&self, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, StorageError> {
+    fn curves(
+        &self,
+        study: StudyId,
+        metric: &str,
+        trials: &[TrialNumber],
+    ) -> Result<Vec<Curve>, StorageError> {
         self.store.curves(study, metric, trials)
     }
     fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
@@ -508,17 +708,35 @@ impl StorageReader for Counting {
     fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {
         self.store.trial(study, number)
     }
-    fn attempts(&self, study: StudyId, trial: Option<TrialNumber>) -> Result<Vec<Attempt>, StorageError> {
+    fn attempts(
+        &self,
+        study: StudyId,
+        trial: Option<TrialNumber>,
+    ) -> Result<Vec<Attempt>, StorageError> {
         assert!(trial.is_some(), "the leaderboard never reads all attempts");
         self.store.attempts(study, trial)
     }
-    fn reports(&self, study: StudyId, trial: TrialNumber) -> Result<Vec<(String, u64, f64)>, StorageError> {
+    fn reports(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+    ) -> Result<Vec<(String, u64, f64)>, StorageError> {
         self.store.reports(study, trial)
     }
-    fn events_after(&self, _: StudyId, _: Seq, _: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+    fn events_after(
+        &self,
+        _: StudyId,
+        _: Seq,
+        _: u64,
+    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
         panic!("the leaderboard reads no journal")
     }
-    fn events_before(&self, _: StudyId, _: Seq, _: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+    fn events_before(
+        &self,
+        _: StudyId,
+        _: Seq,
+        _: u64,
+    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
         panic!("the leaderboard reads no journal")
     }
     fn used(&self, study: StudyId) -> Result<Used, StorageError> {
@@ -549,7 +767,10 @@ fn of_ten_thousand_trials_only_two_pages_are_loaded() {
     let mut script = Script::new(&spec());
     let created = |number| Event::TrialCreated {
         trial: TrialNumber(number),
-        params: params(1e-3, 1, "adamw").into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        params: params(1e-3, 1, "adamw")
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
         origin: Origin::Sampled("random".into()),
     };
     script.append(&(0..10_000).map(created).collect::<Vec<_>>());
@@ -557,7 +778,13 @@ fn of_ten_thousand_trials_only_two_pages_are_loaded() {
     let mut shown = Shown::new(script, (80, 24));
     shown.load();
     let counting = Counting { store: shown.script.store.clone(), read: Arc::clone(&read) };
-    let mut source = Source::new(Box::new(counting), shown.script.study, PathBuf::new(), |_| HolderLife::Alive, COLOURS);
+    let mut source = Source::new(
+        Box::new(counting),
+        shown.script.study,
+        PathBuf::new(),
+        |_| HolderLife::Alive,
+        COLOURS,
+    );
     let seen = source.load(&Arc::new(shown.state.wanted())).unwrap();
     assert_eq!(seen.summary.counts.total(), 10_000);
     let page = shown.state.list.page();
@@ -566,5 +793,8 @@ fn of_ten_thousand_trials_only_two_pages_are_loaded() {
     shown.state.press(KeyEvent::new(KeyCode::End, KeyModifiers::NONE));
     let seen = source.load(&Arc::new(shown.state.wanted())).unwrap();
     shown.state.see(seen);
-    assert_eq!((shown.state.list.trial(), read.load(Ordering::Relaxed)), (Some(TrialNumber(9_999)), 4 * page));
+    assert_eq!(
+        (shown.state.list.trial(), read.load(Ordering::Relaxed)),
+        (Some(TrialNumber(9_999)), 4 * page)
+    );
 }

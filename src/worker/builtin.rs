@@ -13,93 +13,108 @@ use crossbeam_channel::Receiver;
 
 use super::{Incoming, say};
 use crate::arguments::{ArgumentProblem, DataArguments, Probe, TokenizerSource, TrainerArguments};
-use crate::metric::{Direction, Metrics};
-use crate::paths;
-use crate::study::StepClock;
-use crate::trainer::{self, Clock, Host, HostError, HostVerdict, Milestones, Objective, PreparedData, RunEnd, Sampling, Split, Start, TrainerError};
-use crate::wire::{Down, EndWord, Job, TrainJob, USED_BY, Up};
+use crate::runner::protocol::{Down, EndWord, Job, TrainJob, USED_BY, Up};
+use crate::storage::paths;
+use crate::study::metric::{Direction, Metrics};
+use crate::study::spec::StepClock;
+use crate::trainer::{
+    self, GenerationConfig, Host, HostError, HostVerdict, Milestones, Objective, PreparedData,
+    RunEnd, Split, Start, StepUnit, TrainerError,
+};
 
 type Values = BTreeMap<String, serde_json::Value>;
 
-/// How often it is said how far training is, at most.
-const TURN: Duration = Duration::from_millis(100);
+/// Shortest time between two progress messages.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 static BUILTIN: AtomicBool = AtomicBool::new(false);
 static SET_UP: Once = Once::new();
 
-/// The first panic of another thread than the one that carries out the job: a device's own, whose driver says there what went wrong.
-/// A lock, for any thread may panic, at any time.
-static ELSEWHERE: Mutex<Option<String>> = Mutex::new(None);
+/// The first panic of a thread other than the job's: one of a device, whose driver gives the cause there. A lock rather than a channel, since any
+/// thread may panic at any time.
+static DEVICE_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 /// Whether this process is a worker of the built-in trainer: then it ends the moment its runner is gone.
 pub(super) fn is_training() -> bool {
     BUILTIN.load(Ordering::Relaxed)
 }
 
-/// Carries out one job and says how it ended.
+/// Runs one job and reports how it ended.
 pub(super) fn run(job: &Job, incoming: &Receiver<Incoming>) {
     BUILTIN.store(true, Ordering::Relaxed);
     SET_UP.call_once(|| {
         trainer::tune_allocator();
-        note_panics(std::thread::current().id());
+        record_panics(std::thread::current().id());
         let given = |name: &str| std::env::var(name).ok();
-        if let Some(directory) = paths::kernel_cache(given("XDG_CACHE_HOME").as_deref(), given("HOME").as_deref()) {
-            trainer::keep_kernels(&directory);
+        if let Some(directory) =
+            paths::kernel_cache(given("XDG_CACHE_HOME").as_deref(), given("HOME").as_deref())
+        {
+            trainer::set_kernel_cache(&directory);
         }
-        // A stopped process cannot notice that its stdin was closed; the kernel can. Where it is not told, the pipe still tells.
-        let _pipe_tells = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+        // A stopped process does not notice that its stdin was closed; the kernel does. Where that is not supported, the pipe remains.
+        let _pipe_remains =
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     });
-    forget_peak();
-    let _of_an_earlier_job = elsewhere();
+    reset_peak();
+    let _of_an_earlier_job = take_device_panic();
     let (end, message) = match catch_unwind(AssertUnwindSafe(|| carry_out(job, incoming))) {
         Ok(Ok(end)) => (end.0, end.1),
         Ok(Err(message)) => (EndWord::Failed, Some(message)),
         Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            (EndWord::Failed, Some(panicked(&text.unwrap_or_default(), elsewhere().as_deref())))
+            let text = panic
+                .downcast_ref::<String>()
+                .cloned()
+                .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            (
+                EndWord::Failed,
+                Some(panicked(&text.unwrap_or_default(), take_device_panic().as_deref())),
+            )
         }
     };
     if let (Job::Train(_), Some(bytes)) = (job, peak()) {
         say(&Up::Peak { bytes });
     }
-    trainer::give_memory_back();
+    trainer::release_free_memory();
     say(&Up::End { end, message });
 }
 
-/// Remembers what other threads than this one panic with, besides saying it as usual.
-fn note_panics(own: ThreadId) {
+/// Records panics of threads other than `own`, besides printing them as usual.
+fn record_panics(own: ThreadId) {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        if trainer::panics_are_errors() {
+        if trainer::panics_are_caught() {
             return;
         }
         if std::thread::current().id() != own {
             let text = info.payload_as_str().unwrap_or("it does not say why").to_owned();
-            ELSEWHERE.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(text);
+            DEVICE_PANIC.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(text);
         }
         usual(info);
     }));
 }
 
-fn elsewhere() -> Option<String> {
-    ELSEWHERE.lock().unwrap_or_else(PoisonError::into_inner).take()
+fn take_device_panic() -> Option<String> {
+    DEVICE_PANIC.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// What a panic means. Where a device's thread panicked first, the device failed: another process may have more luck.
-fn panicked(text: &str, elsewhere: Option<&str>) -> String {
-    match elsewhere {
-        Some(first) => TrainerError::DeviceLost { message: format!("a thread of it panicked: {first}") }.to_string(),
+/// The message of a panic. If a device's thread panicked first, the device failed, and another process may succeed.
+fn panicked(text: &str, device_panic: Option<&str>) -> String {
+    match device_panic {
+        Some(first) => {
+            TrainerError::DeviceLost { message: format!("a thread of it panicked: {first}") }
+                .to_string()
+        }
         None => format!("the trainer panicked (please report it): {text}"),
     }
 }
 
-/// Lets the system forget the most memory that this process had resident: what is told is that of one job.
-fn forget_peak() {
-    // Linux 4.0, where that is built in; elsewhere it stays the most of all jobs.
-    let _kept = std::fs::write("/proc/self/clear_refs", "5");
+/// Resets the peak resident memory of this process, so that it is reported for one job.
+fn reset_peak() {
+    // Since Linux 4.0; without it, the peak is that of all jobs.
+    let _unsupported = std::fs::write("/proc/self/clear_refs", "5");
 }
 
-/// The most bytes that this process had resident.
+/// The peak resident memory of this process in bytes.
 fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -114,17 +129,20 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
         Job::Probe { train, probe: what } => probe(train, *what, incoming),
         Job::Profile { train, steps, trace } => profile(train, *steps, trace, incoming),
         Job::Prepare { arguments, data, cache, others } => {
-            let (prepared, mut findings) = fitting(arguments, data, cache)?;
+            let (prepared, mut findings) = prepare_and_check(arguments, data, cache)?;
             for other in others {
-                let (_, found) = fitting(other, data, cache)?;
+                let (_, found) = prepare_and_check(other, data, cache)?;
                 // Of the same data enough is said.
-                let of_model = |finding: &trainer::Finding| ["new_head", "unused_tensors"].contains(&&*finding.code);
+                let of_model = |finding: &trainer::Finding| {
+                    ["new_head", "unused_tensors"].contains(&&*finding.code)
+                };
                 findings.extend(found.into_iter().filter(of_model));
             }
             let mut said = HashSet::new();
             findings.retain(|finding| said.insert(finding.message.clone()));
             let splits = [Split::Train, Split::Validation, Split::Test];
-            let rows: BTreeMap<&str, usize> = splits.into_iter().map(|split| (split.name(), prepared.rows(split))).collect();
+            let rows: BTreeMap<&str, usize> =
+                splits.into_iter().map(|split| (split.name(), prepared.rows(split))).collect();
             answer(serde_json::json!({
                 "digest": prepared.digest(), "directory": prepared.directory(), "labels": prepared.labels(), "rows": rows,
                 "max_length": prepared.max_length(), "vocab_size": prepared.vocab_size(), "findings": findings,
@@ -138,28 +156,57 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
                 _ => Split::Test,
             };
             let rows = rows.unwrap_or(resolve(arguments)?.per_device_eval_batch_size);
-            let metrics = trainer::evaluate(checkpoint, &prepared, split, rows, &device.to_string(), &tell).map_err(|error| chain(&error))?;
+            let metrics = trainer::evaluate(
+                checkpoint,
+                &prepared,
+                split,
+                rows,
+                &device.to_string(),
+                &report_progress,
+            )
+            .map_err(|error| chain(&error))?;
             let metrics: Metrics = metrics.into_iter().collect();
             answer(serde_json::to_value(metrics).map_err(|error| error.to_string())?)
         }
         Job::Quantize { checkpoint, target } => {
-            let [before, after] = trainer::quantize(checkpoint, target).map_err(|error| chain(&error))?;
+            let [before, after] =
+                trainer::quantize(checkpoint, target).map_err(|error| chain(&error))?;
             answer(serde_json::json!({ "before": before, "after": after }))
         }
         Job::Predict { directory, texts, device, rows } => {
-            let predictions = trainer::predict(directory, texts, *rows, &device.to_string(), &tell).map_err(|error| chain(&error))?;
+            let predictions =
+                trainer::predict(directory, texts, *rows, &device.to_string(), &report_progress)
+                    .map_err(|error| chain(&error))?;
             answer(serde_json::to_value(predictions).map_err(|error| error.to_string())?)
         }
-        Job::Generate { directory, prompt, max_new_tokens, temperature, top_k, top_p, seed, device } => {
+        Job::Generate {
+            directory,
+            prompt,
+            max_new_tokens,
+            temperature,
+            top_k,
+            top_p,
+            seed,
+            device,
+        } => {
             let (max_new_tokens, top_k) = (*max_new_tokens, *top_k);
-            let sampling = Sampling { max_new_tokens, temperature: *temperature, top_k, top_p: *top_p, seed: *seed };
+            let config = GenerationConfig {
+                max_new_tokens,
+                temperature: *temperature,
+                top_k,
+                top_p: *top_p,
+                seed: *seed,
+            };
             let mut hear = |text: &str| say(&Up::Text { text: text.to_owned() });
-            let done = trainer::generate(directory, prompt, &sampling, &device.to_string(), &mut hear).map_err(|error| chain(&error))?;
+            let done =
+                trainer::generate(directory, prompt, &config, &device.to_string(), &mut hear)
+                    .map_err(|error| chain(&error))?;
             answer(serde_json::json!({ "tokens": done.tokens, "unknown": done.unknown }))
         }
-        Job::Devices => answer(serde_json::json!(trainer::further_devices())),
+        Job::Devices => answer(serde_json::json!(trainer::gpu_devices())),
         Job::TryDevice { device, arguments } => {
-            trainer::try_device(&device.to_string(), &resolve(arguments)?).map_err(|error| chain(&error))?;
+            trainer::try_device(&device.to_string(), &resolve(arguments)?)
+                .map_err(|error| chain(&error))?;
             answer(serde_json::json!({}))
         }
         Job::Command(_) => Err("a command is not the trainer's job".to_owned()),
@@ -172,15 +219,20 @@ fn answer(body: serde_json::Value) -> Result<End, String> {
 }
 
 fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, String> {
-    let (arguments, prepared) = told(job)?;
-    if let Some(study) = job.trial.directory.parent().and_then(Path::file_name).and_then(|name| name.to_str()) {
+    let (arguments, prepared) = resolve_job(job)?;
+    if let Some(study) =
+        job.trial.directory.parent().and_then(Path::file_name).and_then(|name| name.to_str())
+    {
         // Without the mark it is taken for anyone's, and stays.
-        let _only_a_mark = std::fs::write(prepared.directory().join(format!("{USED_BY}{study}")), "");
+        let _only_a_mark =
+            std::fs::write(prepared.directory().join(format!("{USED_BY}{study}")), "");
     }
-    let (device, start) = (job.trial.device.to_string(), job.trial.resume.as_deref().map_or(Start::Fresh, Start::Resume));
+    let (device, start) = (
+        job.trial.device.to_string(),
+        job.trial.resume.as_deref().map_or(Start::Fresh, Start::Resume),
+    );
     let mut run = training(job, &arguments, &prepared, &device, start);
-    let watched = job.is_watched.then_some(None);
-    let mut host = Uplink { incoming, metric: &job.trial.metric, leave: Cell::new(false), watched };
+    let mut host = RunnerConnection::new(job, incoming);
     let mut ended = trainer::train(&run, &mut host);
     if let (Err(error @ TrainerError::Checkpoint { .. }), Start::Resume(_)) = (&ended, start) {
         host.log(&format!("[hpsearch] cannot go on from the checkpoint, so this starts from the beginning: {error}"));
@@ -192,14 +244,18 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, String> {
         Ok(RunEnd::Paused) => Ok((EndWord::Paused, None)),
         Ok(RunEnd::Stopped) => Ok((EndWord::Stopped, None)),
         Ok(RunEnd::Interrupted) => Ok((EndWord::Interrupted, None)),
-        Ok(RunEnd::Diverged { step, what }) => Ok((EndWord::Diverged, Some(format!("{what} at optimiser step {step}")))),
-        Err(error) if error.is_refused_by_the_machine() => Ok((EndWord::Refused, Some(chain(&error)))),
+        Ok(RunEnd::Diverged { step, what }) => {
+            Ok((EndWord::Diverged, Some(format!("{what} at optimiser step {step}"))))
+        }
+        Err(error) if error.is_refused_by_the_machine() => {
+            Ok((EndWord::Refused, Some(chain(&error))))
+        }
         Err(error) => Err(chain(&error)),
     }
 }
 
 /// A trial's arguments and its data.
-fn told(job: &TrainJob) -> Result<(TrainerArguments, PreparedData), String> {
+fn resolve_job(job: &TrainJob) -> Result<(TrainerArguments, PreparedData), String> {
     let mut values = job.arguments.clone();
     values.extend(job.trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
     let prepared = prepare(&values, &job.data, &job.cache)?;
@@ -207,14 +263,23 @@ fn told(job: &TrainJob) -> Result<(TrainerArguments, PreparedData), String> {
 }
 
 /// The trainer's job for a trial.
-fn training<'a>(job: &'a TrainJob, arguments: &'a TrainerArguments, data: &'a PreparedData, device: &'a str, start: Start<'a>) -> trainer::Job<'a> {
+fn training<'a>(
+    job: &'a TrainJob,
+    arguments: &'a TrainerArguments,
+    data: &'a PreparedData,
+    device: &'a str,
+    start: Start<'a>,
+) -> trainer::Job<'a> {
     trainer::Job {
         arguments,
         data,
         device,
         seed: job.trial.seed,
-        objective: Objective { metric: job.trial.metric.clone(), maximize: job.direction == Direction::Maximize },
-        clock: clock(job.clock),
+        objective: Objective {
+            metric: job.trial.metric.clone(),
+            maximize: job.direction == Direction::Maximize,
+        },
+        step_unit: step_unit(job.clock),
         milestones: Milestones { every: job.milestones.every, at: job.milestones.at.clone() },
         directory: &job.trial.directory,
         rows_at_once: job.rows_at_once,
@@ -224,21 +289,25 @@ fn training<'a>(job: &'a TrainJob, arguments: &'a TrainerArguments, data: &'a Pr
     }
 }
 
-fn profile(job: &TrainJob, steps: u32, trace: &Path, incoming: &Receiver<Incoming>) -> Result<End, String> {
-    let (arguments, prepared) = told(job)?;
+fn profile(
+    job: &TrainJob,
+    steps: u32,
+    trace: &Path,
+    incoming: &Receiver<Incoming>,
+) -> Result<End, String> {
+    let (arguments, prepared) = resolve_job(job)?;
     let device = job.trial.device.to_string();
     let run = training(job, &arguments, &prepared, &device, Start::Fresh);
-    let mut host = Uplink { incoming, metric: &job.trial.metric, leave: Cell::new(false), watched: job.is_watched.then_some(None) };
+    let mut host = RunnerConnection::new(job, incoming);
     let profile = trainer::profile(&run, steps, trace, &mut host).map_err(|error| chain(&error))?;
     answer(serde_json::to_value(profile).map_err(|error| error.to_string())?)
 }
 
 fn probe(job: &TrainJob, probe: Probe, incoming: &Receiver<Incoming>) -> Result<End, String> {
-    let (arguments, prepared) = told(job)?;
+    let (arguments, prepared) = resolve_job(job)?;
     let device = job.trial.device.to_string();
     let run = training(job, &arguments, &prepared, &device, Start::Fresh);
-    let watched = job.is_watched.then_some(None);
-    let mut host = Uplink { incoming, metric: &job.trial.metric, leave: Cell::new(false), watched };
+    let mut host = RunnerConnection::new(job, incoming);
     let points = trainer::probe(&run, probe, &mut host).map_err(|error| chain(&error))?;
     answer(serde_json::json!({ "points": points }))
 }
@@ -247,30 +316,50 @@ fn prepare(arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedDa
     prepare_for(None, arguments, data, cache)
 }
 
-/// Data that is prepared for these arguments, and what was found in it and in the model that they ask for.
-fn fitting(arguments: &Values, data: &Values, cache: &Path) -> Result<(PreparedData, Vec<trainer::Finding>), String> {
+/// The data prepared for these arguments, with findings about it and the model.
+fn prepare_and_check(
+    arguments: &Values,
+    data: &Values,
+    cache: &Path,
+) -> Result<(PreparedData, Vec<trainer::Finding>), String> {
     let prepared = prepare(arguments, data, cache)?;
-    let trained = trainer::fits(&resolve(arguments)?, &prepared).map_err(|error| chain(&error))?;
+    let trained = trainer::check_fine_tuning(&resolve(arguments)?, &prepared)
+        .map_err(|error| chain(&error))?;
     let findings = prepared.findings().iter().cloned().chain(trained).collect();
     Ok((prepared, findings))
 }
 
-/// The data as a `checkpoint` reads it: it has what the directory of the model that it began with had, should that be gone.
-fn prepare_for(checkpoint: Option<&Path>, arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedData, String> {
+/// The data for a `checkpoint`, which has its own copy of the tokenizer in case the pretrained model is gone.
+fn prepare_for(
+    checkpoint: Option<&Path>,
+    arguments: &Values,
+    data: &Values,
+    cache: &Path,
+) -> Result<PreparedData, String> {
     let data = DataArguments::resolve(data).map_err(|problems| all("data", &problems))?;
     let arguments = resolve(arguments)?;
     let tokenizer = match (arguments.tokenizer(), checkpoint) {
-        (TokenizerSource::Pretrained(model), Some(checkpoint)) => {
-            TokenizerSource::Pretrained(trainer::at_hand(&model).unwrap_or_else(|| checkpoint.to_owned()))
-        }
-        (TokenizerSource::Pretrained(model), None) => TokenizerSource::Pretrained(trainer::locate(&model, &tell).map_err(|error| chain(&error))?),
+        (TokenizerSource::Pretrained(model), Some(checkpoint)) => TokenizerSource::Pretrained(
+            trainer::find_local(&model).unwrap_or_else(|| checkpoint.to_owned()),
+        ),
+        (TokenizerSource::Pretrained(model), None) => TokenizerSource::Pretrained(
+            trainer::locate(&model, &report_progress).map_err(|error| chain(&error))?,
+        ),
         (tokenizer @ TokenizerSource::Trained(_), _) => tokenizer,
     };
-    trainer::prepare(arguments.task, &data, &tokenizer, cache, &mut |line| println!("{line}"), &tell).map_err(|error| chain(&error))
+    trainer::prepare(
+        arguments.task,
+        &data,
+        &tokenizer,
+        cache,
+        &mut |line| println!("{line}"),
+        &report_progress,
+    )
+    .map_err(|error| chain(&error))
 }
 
-/// Says how far it is.
-fn tell(what: &str, done: u64, of: u64) {
+/// Reports progress.
+fn report_progress(what: &str, done: u64, of: u64) {
     say(&Up::At { what: what.to_owned(), done, of });
 }
 
@@ -279,11 +368,14 @@ fn resolve(values: &Values) -> Result<TrainerArguments, String> {
 }
 
 fn all(table: &str, problems: &[ArgumentProblem]) -> String {
-    let each: Vec<String> = problems.iter().map(|problem| format!("[{table}] {}: {}", problem.key, problem.message)).collect();
+    let each: Vec<String> = problems
+        .iter()
+        .map(|problem| format!("[{table}] {}: {}", problem.key, problem.message))
+        .collect();
     each.join("; ")
 }
 
-/// An error with its causes, in one line.
+/// An error and its causes, in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -294,24 +386,34 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn clock(clock: StepClock) -> Clock {
-    match clock {
-        StepClock::Epoch => Clock::Epoch,
-        StepClock::Step => Clock::Step,
-        StepClock::Samples => Clock::Samples,
+fn step_unit(unit: StepClock) -> StepUnit {
+    match unit {
+        StepClock::Epoch => StepUnit::Epoch,
+        StepClock::Step => StepUnit::Step,
+        StepClock::Samples => StepUnit::Samples,
     }
 }
 
-/// The trainer's way to the runner.
-struct Uplink<'a> {
+/// The connection of the trainer to the runner.
+struct RunnerConnection<'a> {
     incoming: &'a Receiver<Incoming>,
     metric: &'a str,
-    leave: Cell<bool>,
-    /// Where somebody wants to hear of every step: when they last did.
-    watched: Option<Option<Instant>>,
+    stop_requested: Cell<bool>,
+    /// The time of the last progress message, if progress is wanted.
+    last_progress: Option<Option<Instant>>,
 }
 
-impl Uplink<'_> {
+impl<'a> RunnerConnection<'a> {
+    fn new(job: &'a TrainJob, incoming: &'a Receiver<Incoming>) -> Self {
+        let last_progress = job.is_watched.then_some(None);
+        Self {
+            incoming,
+            metric: &job.trial.metric,
+            stop_requested: Cell::new(false),
+            last_progress,
+        }
+    }
+
     fn verdict(&self) -> Result<HostVerdict, HostError> {
         loop {
             match self.incoming.recv() {
@@ -323,16 +425,22 @@ impl Uplink<'_> {
                         _ => HostVerdict::Continue,
                     });
                 }
-                Ok(Incoming::Down(Down::Leave | Down::Kill)) => self.leave.set(true),
-                Ok(Incoming::Down(Down::Job(_))) => {}
-                Ok(Incoming::RunnerGone) | Err(_) => return Err(HostError { message: "its pipe is closed".to_owned() }),
+                Ok(Incoming::Down(Down::Leave | Down::Kill)) => self.stop_requested.set(true),
+                Ok(Incoming::Down(Down::Job(_) | Down::Examine)) => {}
+                Ok(Incoming::RunnerGone) | Err(_) => {
+                    return Err(HostError { message: "its pipe is closed".to_owned() });
+                }
             }
         }
     }
 }
 
-impl Host for Uplink<'_> {
-    fn report(&mut self, step: u64, metrics: &BTreeMap<String, f64>) -> Result<HostVerdict, HostError> {
+impl Host for RunnerConnection<'_> {
+    fn report(
+        &mut self,
+        step: u64,
+        metrics: &BTreeMap<String, f64>,
+    ) -> Result<HostVerdict, HostError> {
         say(&Up::Report { step, metrics: Metrics(metrics.clone()) });
         if metrics.contains_key(self.metric) { self.verdict() } else { Ok(HostVerdict::Continue) }
     }
@@ -347,20 +455,20 @@ impl Host for Uplink<'_> {
     }
 
     fn at(&mut self, done: u64, of: u64) {
-        let Some(told) = &mut self.watched else { return };
-        if told.is_none_or(|told| told.elapsed() >= TURN) {
-            *told = Some(Instant::now());
-            tell("training", done, of);
+        let Some(last) = &mut self.last_progress else { return };
+        if last.is_none_or(|last| last.elapsed() >= PROGRESS_INTERVAL) {
+            *last = Some(Instant::now());
+            report_progress("training", done, of);
         }
     }
 
     fn stop_requested(&self) -> bool {
         while let Ok(message) = self.incoming.try_recv() {
             if matches!(message, Incoming::Down(Down::Leave | Down::Kill) | Incoming::RunnerGone) {
-                self.leave.set(true);
+                self.stop_requested.set(true);
             }
         }
-        self.leave.get()
+        self.stop_requested.get()
     }
 }
 
@@ -369,30 +477,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_of_a_devices_thread_is_told_as_the_devices_failure_and_not_as_a_mistake_of_the_trainers() {
-        note_panics(std::thread::current().id());
-        assert_eq!(elsewhere(), None);
-        let device = std::thread::spawn(|| panic!("CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered"));
+    fn a_panic_of_a_devices_thread_is_told_as_the_devices_failure_and_not_as_a_mistake_of_the_trainers()
+     {
+        record_panics(std::thread::current().id());
+        assert_eq!(take_device_panic(), None);
+        let device = std::thread::spawn(|| {
+            panic!("CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered")
+        });
         assert!(device.join().is_err());
         let own = catch_unwind(|| panic!("receiving on a closed channel"));
         assert!(own.is_err());
-        let first = elsewhere();
+        let first = take_device_panic();
         assert_eq!(
             panicked("receiving on a closed channel", first.as_deref()),
             "the device failed: a thread of it panicked: CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered"
         );
-        assert_eq!(elsewhere(), None, "told once");
-        assert_eq!(panicked("index out of bounds", None), "the trainer panicked (please report it): index out of bounds");
+        assert_eq!(take_device_panic(), None, "told once");
+        assert_eq!(
+            panicked("index out of bounds", None),
+            "the trainer panicked (please report it): index out of bounds"
+        );
     }
 
     #[test]
     fn the_peak_of_a_job_is_told_without_that_of_the_one_before() {
         let take = |bytes: usize| std::hint::black_box(vec![1_u8; bytes]).len();
-        forget_peak();
+        reset_peak();
         take(300 << 20);
         let large = peak().unwrap();
-        trainer::give_memory_back();
-        forget_peak();
+        trainer::release_free_memory();
+        reset_peak();
         take(1 << 20);
         let small = peak().unwrap();
         assert!(large >= small + (200 << 20), "{large} {small}");

@@ -1,4 +1,4 @@
-//! The supervisor of one attempt of a command: starts it, hands it verdicts, and leaves nothing of it behind.
+//! The supervisor of one attempt of a command: starts it, passes verdicts on, and ends all of its processes.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,29 +11,29 @@ use crossbeam_channel::{Receiver, bounded, select};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 
-use super::answers::Answers;
+use super::verdict_queue::VerdictQueue;
 use super::{Incoming, say_aside};
-use crate::params::variable;
-use crate::processes;
-use crate::wire::{CHECKPOINTS, CommandJob, Down, EndWord, Up};
+use crate::runner::processes::{self, Doing};
+use crate::runner::protocol::{CHECKPOINTS, CommandJob, Down, EndWord, Up};
+use crate::study::params::variable;
 
-/// With this status shells say, and [`exec`](super::exec), that there was nothing to start.
-pub(super) const NOTHING_TO_START: i32 = 127;
+/// The exit status of shells, and of [`exec`](super::exec), for a command that is not found.
+pub(super) const COMMAND_NOT_FOUND: i32 = 127;
 
-/// How long it may take until everything a command started is gone.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long killing the processes of a command may take.
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a command may take to leave by itself when it hears `pause`; one that does not read its stdin gets SIGTERM then.
-const PAUSE_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a command may take to stop by itself after `pause`; then it gets SIGTERM.
+const PAUSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A command that is to leave gets SIGTERM again after this time: it may have started the program that should hear it only
-/// since, and until it is killed there is nothing else to try.
-const TERMINATE_AGAIN: Duration = Duration::from_secs(10);
+/// SIGTERM is repeated after this time: the program that handles it may have been started since.
+const TERMINATE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Runs the attempt to its end and says how it ended.
+/// Runs the attempt and reports how it ended.
 pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
-    // Orphans of the command become children of this process, wherever they fled to.
-    let inherits = Pid::from_raw(1).and_then(|_| rustix::process::set_child_subreaper(Some(rustix::process::getpid())).ok());
+    // Orphans of the command become children of this process.
+    let inherits = Pid::from_raw(1)
+        .and_then(|_| rustix::process::set_child_subreaper(Some(rustix::process::getpid())).ok());
     if inherits.is_none() {
         return fail("the system does not let a supervisor adopt orphans".to_owned());
     }
@@ -44,23 +44,25 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
     let child = match spawn(job) {
         Ok(child) => child,
         Err(error) => {
-            let why = format!("cannot start `{}` in `{}`: {error}", job.run.join(" "), job.cwd.display());
+            let why =
+                format!("cannot start `{}` in `{}`: {error}", job.run.join(" "), job.cwd.display());
             return if is_refused(&error) { refuse(why) } else { fail(why) };
         }
     };
-    let Supervised { runner_lives, was_asked_to_leave, was_killed, status } = match supervise(child, &job.trial.directory, incoming) {
-        Ok(supervised) => supervised,
-        Err(error) => {
-            processes::kill_descendants(std::process::id(), &BTreeSet::new(), PATIENCE);
-            return refuse(format!("cannot start the threads of its supervisor: {error}"));
-        }
-    };
+    let CommandEnd { runner_lives, was_asked_to_leave, was_killed, status } =
+        match supervise(child, &job.trial.directory, incoming) {
+            Ok(supervised) => supervised,
+            Err(error) => {
+                processes::kill_descendants(std::process::id(), &BTreeSet::new(), KILL_TIMEOUT);
+                return refuse(format!("cannot start the threads of its supervisor: {error}"));
+            }
+        };
     let by = match (was_killed, processes::memory_kills() > memory_kills) {
         (true, _) => Killer::Us,
         (false, true) => Killer::Memory,
         (false, false) => Killer::Unknown,
     };
-    let left = processes::kill_descendants(std::process::id(), &BTreeSet::new(), PATIENCE);
+    let left = processes::kill_descendants(std::process::id(), &BTreeSet::new(), KILL_TIMEOUT);
     if left > 0 {
         eprintln!("[hpsearch] {left} processes of this trial could not be killed");
     }
@@ -77,15 +79,24 @@ fn refuse(message: String) {
     say_aside(&Up::End { end: EndWord::Refused, message: Some(message) });
 }
 
-/// Whether a program was not started because the machine has no more of something, and not because it is not there.
+/// Whether starting a program failed for lack of a resource of the machine.
 pub(super) fn is_refused(error: &io::Error) -> bool {
-    let short = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::NOSPC, Errno::DQUOT, Errno::TXTBSY];
+    let short = [
+        Errno::AGAIN,
+        Errno::NOMEM,
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::NOSPC,
+        Errno::DQUOT,
+        Errno::TXTBSY,
+    ];
     short.into_iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 fn prepare(job: &CommandJob) -> Result<(), String> {
     let directory = &job.trial.directory;
-    let said = |path: &Path, error: std::io::Error| format!("cannot write `{}`: {error}", path.display());
+    let said =
+        |path: &Path, error: std::io::Error| format!("cannot write `{}`: {error}", path.display());
     std::fs::create_dir_all(directory.join(CHECKPOINTS)).map_err(|error| said(directory, error))?;
     let params = serde_json::to_vec_pretty(&job.trial.params).map_err(|error| error.to_string())?;
     let path = directory.join("params.json");
@@ -95,7 +106,13 @@ fn prepare(job: &CommandJob) -> Result<(), String> {
 fn spawn(job: &CommandJob) -> io::Result<Child> {
     let trial = &job.trial;
     let mut command = Command::new("/proc/self/exe");
-    command.arg("worker").arg("--exec").args(&job.run).current_dir(&job.cwd).stdin(Stdio::piped()).process_group(0);
+    command
+        .arg("worker")
+        .arg("--exec")
+        .args(&job.run)
+        .current_dir(&job.cwd)
+        .stdin(Stdio::piped())
+        .process_group(0);
     for (name, value) in trial.params.iter() {
         command.env(variable(name), value.to_string());
     }
@@ -120,8 +137,8 @@ fn spawn(job: &CommandJob) -> io::Result<Child> {
     command.spawn()
 }
 
-/// How a command came to its end.
-struct Supervised {
+/// How a command ended.
+struct CommandEnd {
     runner_lives: bool,
     was_asked_to_leave: bool,
     was_killed: bool,
@@ -131,42 +148,54 @@ struct Supervised {
 /// Who may have killed a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Killer {
-    /// The runner had it killed.
+    /// The runner.
     Us,
-    /// The kernel killed something for want of memory while it ran.
+    /// The kernel's OOM killer was active while it ran.
     Memory,
-    /// Nobody knows.
+    /// Not known.
     Unknown,
 }
 
-/// Waits for the command, handing on what the runner says.
+/// Waits for the command, and passes the runner's messages on.
 ///
 /// # Errors
 /// A thread cannot be started; the command lives.
-fn supervise(mut child: Child, directory: &Path, incoming: &Receiver<Incoming>) -> io::Result<Supervised> {
+fn supervise(
+    mut child: Child,
+    directory: &Path,
+    incoming: &Receiver<Incoming>,
+) -> io::Result<CommandEnd> {
     let group = child.id();
-    let mut answers = child.stdin.take().map(|stdin| Answers::start(stdin, directory.to_owned())).transpose()?;
+    let mut verdicts = child
+        .stdin
+        .take()
+        .map(|stdin| VerdictQueue::start(stdin, directory.to_owned()))
+        .transpose()?;
     let (exited_tx, exited) = bounded(1);
-    std::thread::Builder::new().name("reaper".to_owned()).spawn(move || exited_tx.send(wait_for(group)))?;
+    std::thread::Builder::new()
+        .name("reaper".to_owned())
+        .spawn(move || exited_tx.send(wait_for(group)))?;
     let (mut killing, mut terminate_at) = (false, None::<Instant>);
     let (mut runner_lives, mut was_asked_to_leave) = (true, false);
     loop {
-        let until_then = terminate_at.map_or(Duration::from_secs(3600), |moment| moment.saturating_duration_since(Instant::now()));
+        let until_then = terminate_at.map_or(Duration::from_secs(3600), |moment| {
+            moment.saturating_duration_since(Instant::now())
+        });
         let again = if killing { Duration::from_millis(20) } else { until_then };
         select! {
             recv(exited) -> status => {
-                return Ok(Supervised { runner_lives, was_asked_to_leave, was_killed: killing, status: status.ok().flatten() });
+                return Ok(CommandEnd { runner_lives, was_asked_to_leave, was_killed: killing, status: status.ok().flatten() });
             }
             recv(incoming) -> message => match message {
                 Ok(Incoming::Verdict(line)) => {
                     let stops = line.contains("\"verdict\":\"stop\"");
                     if line.contains("\"verdict\":\"pause\"") {
-                        terminate_at = Some(Instant::now() + PAUSE_PATIENCE);
+                        terminate_at = Some(Instant::now() + PAUSE_TIMEOUT);
                     }
-                    if let Some(Err(lost)) = answers.as_ref().map(|answers| answers.hand_on(&line)) {
-                        // The one that is lost now is not the last: whoever waits for it waits for ever.
-                        eprintln!("[hpsearch] {lost}; it gets no more answers");
-                        answers = None;
+                    if let Some(Err(error)) = verdicts.as_ref().map(|verdicts| verdicts.send(&line)) {
+                        // A command that waits for this verdict would take the next one for it.
+                        eprintln!("[hpsearch] {error}; the command gets no more verdicts");
+                        verdicts = None;
                     }
                     if stops {
                         terminate_at = Some(Instant::now());
@@ -176,6 +205,7 @@ fn supervise(mut child: Child, directory: &Path, incoming: &Receiver<Incoming>) 
                     was_asked_to_leave = true;
                     terminate_at = Some(Instant::now());
                 }
+                Ok(Incoming::Down(Down::Examine)) => examine(),
                 Ok(Incoming::Down(Down::Kill)) => killing = true,
                 Ok(Incoming::Down(Down::Job(_))) => {}
                 Ok(Incoming::RunnerGone) | Err(_) => {
@@ -187,24 +217,52 @@ fn supervise(mut child: Child, directory: &Path, incoming: &Receiver<Incoming>) 
         }
         if let Some(moment) = terminate_at.as_mut().filter(|moment| **moment <= Instant::now()) {
             terminate(group);
-            *moment += TERMINATE_AGAIN;
+            *moment += TERMINATE_INTERVAL;
         }
         if killing {
             processes::descendants(std::process::id()).into_iter().for_each(processes::kill);
         }
         if !runner_lives {
-            let status = exited.recv_timeout(PATIENCE).ok().flatten();
-            return Ok(Supervised { runner_lives, was_asked_to_leave, was_killed: killing, status });
+            let status = exited.recv_timeout(KILL_TIMEOUT).ok().flatten();
+            return Ok(CommandEnd {
+                runner_lives,
+                was_asked_to_leave,
+                was_killed: killing,
+                status,
+            });
         }
     }
 }
 
-/// Waits for the command to end, and for whatever it leaves behind meanwhile: orphans become children of this process, and
-/// would stay in the table of processes when they are dead.
+/// Says in the command's log what each of its processes is doing, as far as the system tells: it takes too long, or says nothing.
+fn examine() {
+    let found: Vec<Doing> = processes::descendants(std::process::id())
+        .into_iter()
+        .filter_map(processes::doing)
+        .collect();
+    let Some(first) = found.first() else { return };
+    eprintln!(
+        "[hpsearch] it takes too long, or says nothing, and is asked to leave; its processes now:"
+    );
+    for Doing { pid, name, state, waits_in, stack } in &found {
+        let waits_in =
+            waits_in.as_ref().map_or_else(String::new, |function| format!(", in {function}"));
+        eprintln!("[hpsearch]   {pid} {name}: {state}{waits_in}");
+        stack.iter().for_each(|frame| eprintln!("[hpsearch]     {frame}"));
+    }
+    eprintln!(
+        "[hpsearch] next time, look while it hangs: `py-spy dump --pid {}` (or `gdb -p`) prints the stack of a program",
+        first.pid
+    );
+}
+
+/// Waits for the command to end, and reaps orphans, which become children of this process, so that they do not stay as zombies.
 fn wait_for(command: u32) -> Option<ExitStatus> {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) if u32::try_from(pid.as_raw_pid()).ok() == Some(command) => return Some(ExitStatus::from_raw(status.as_raw())),
+            Ok(Some((pid, status))) if u32::try_from(pid.as_raw_pid()).ok() == Some(command) => {
+                return Some(ExitStatus::from_raw(status.as_raw()));
+            }
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return None,
         }
@@ -214,38 +272,51 @@ fn wait_for(command: u32) -> Option<ExitStatus> {
 fn terminate(group: u32) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
         let _gone_already = kill_process_group(group, Signal::TERM);
+        // One that is stopped hears nothing before it goes on.
+        let _gone_already = kill_process_group(group, Signal::CONT);
     }
 }
 
 fn end_of(status: Option<ExitStatus>, was_asked_to_leave: bool, by: Killer) -> Up {
     let (end, message) = match status {
-        // A program that heeds SIGTERM leaves with 0, but it is not at its end.
+        // A program that handles SIGTERM exits with 0, but is not finished.
         Some(status) if status.success() && was_asked_to_leave => (EndWord::Interrupted, None),
         Some(status) if status.success() => (EndWord::Finished, None),
         Some(status) => match (status.code(), status.signal()) {
-            // A shell says of a child that was killed by signal 9: 128 + 9.
+            // A shell's status for a child killed by signal 9: 128 + 9.
             (Some(code), _) if code == 128 + Signal::KILL.as_raw() => {
                 killed(&format!("exit status {code}: what it started was killed by signal 9"), by)
             }
-            (Some(NOTHING_TO_START), _) => (EndWord::NotStarted, format!("exit status {NOTHING_TO_START}").into()),
+            (Some(COMMAND_NOT_FOUND), _) => {
+                (EndWord::NotStarted, format!("exit status {COMMAND_NOT_FOUND}").into())
+            }
             (Some(code), _) => (EndWord::Failed, format!("exit status {code}").into()),
-            (None, Some(signal)) if signal == Signal::KILL.as_raw() => killed("killed by signal 9", by),
-            (None, Some(signal)) if [Signal::TERM.as_raw(), Signal::INT.as_raw()].contains(&signal) => {
+            (None, Some(signal)) if signal == Signal::KILL.as_raw() => {
+                killed("killed by signal 9", by)
+            }
+            (None, Some(signal))
+                if [Signal::TERM.as_raw(), Signal::INT.as_raw()].contains(&signal) =>
+            {
                 (EndWord::Killed, Some(format!("killed by signal {signal}")))
             }
-            (None, signal) => (EndWord::Failed, Some(format!("crashed with signal {}", signal.unwrap_or(0)))),
+            (None, signal) => {
+                (EndWord::Failed, Some(format!("crashed with signal {}", signal.unwrap_or(0))))
+            }
         },
         None => (EndWord::Killed, Some("its exit status is unknown".to_owned())),
     };
     Up::End { end, message }
 }
 
-/// How an attempt ended that was killed, and by whom.
+/// The end of a killed attempt.
 fn killed(how: &str, by: Killer) -> (EndWord, Option<String>) {
     match by {
         Killer::Us => (EndWord::Killed, Some(how.to_owned())),
         Killer::Memory => (EndWord::Oom, Some(format!("{how}, by the kernel: memory ran out"))),
-        Killer::Unknown => (EndWord::Killed, Some(format!("{how}: by someone, or for want of memory (`dmesg` tells)"))),
+        Killer::Unknown => (
+            EndWord::Killed,
+            Some(format!("{how}: by someone, or for want of memory (`dmesg` tells)")),
+        ),
     }
 }
 
@@ -254,19 +325,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_killed_a_command_is_told_as_far_as_it_is_known() {
+    fn the_killer_of_a_command_is_reported_if_known() {
         let of = |status: i32, by| match end_of(Some(ExitStatus::from_raw(status)), false, by) {
             Up::End { end, message } => (end, message.unwrap_or_default()),
             other => panic!("{other:?}"),
         };
-        assert_eq!(of(9, Killer::Memory), (EndWord::Oom, "killed by signal 9, by the kernel: memory ran out".to_owned()));
+        assert_eq!(
+            of(9, Killer::Memory),
+            (EndWord::Oom, "killed by signal 9, by the kernel: memory ran out".to_owned())
+        );
         assert_eq!(of(9, Killer::Us), (EndWord::Killed, "killed by signal 9".to_owned()));
         let (end, message) = of(9, Killer::Unknown);
         assert!(end == EndWord::Killed && message.contains("dmesg"), "{message}");
         let (end, message) = of(137 << 8, Killer::Memory);
         assert!(end == EndWord::Oom && message.starts_with("exit status 137"), "{message}");
         assert_eq!(of(137 << 8, Killer::Unknown).0, EndWord::Killed);
-        // A program's own error is its own, whatever else was killed on the machine.
+        // A program's own error is not blamed on the OOM killer.
         assert_eq!(of(1 << 8, Killer::Memory), (EndWord::Failed, "exit status 1".to_owned()));
         assert_eq!(of(11, Killer::Memory).0, EndWord::Failed);
         assert_eq!(of(0, Killer::Memory).0, EndWord::Finished);

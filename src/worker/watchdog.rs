@@ -1,27 +1,27 @@
-//! The watchdog of a run: what its supervisors cannot end, because they were killed with their runner, it ends.
+//! The watchdog of a run: ends the processes whose supervisors were killed together with the runner.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::processes::{self, ControlGroup};
-use crate::wire::{RUN, RUN_IS_OVER};
+use crate::runner::processes::{self, ControlGroup};
+use crate::runner::protocol::{RUN, RUN_IS_OVER};
 
-/// Supervisors and workers end what is theirs themselves when their runner is gone, and know more of it.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Supervisors and workers get this time to end their own processes when the runner is gone.
+const GRACE_PERIOD: Duration = Duration::from_secs(3);
 
-/// How long what is left is killed, again and again.
-const KILLING: Duration = Duration::from_secs(10);
+/// How long remaining processes are killed repeatedly.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-const TURN: Duration = Duration::from_millis(50);
+const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Waits until the runner says on stdin that the run is over, or is gone; the exit code. Then everything that carries the
-/// run's name in its environment is killed: not those of the study's next run.
-/// What is in the run's control group, `group`, is killed at once: nothing else can be in it.
+/// Waits until the runner says on stdin that the run is over, or is gone; the exit code. If it is gone, every process with the
+/// run's id in its environment is killed (the study's next run has another id). The run's control group, `group`, is killed at
+/// once: nothing else can be in it.
 pub fn watch(run: &OsStr, group: Option<&OsStr>) -> i32 {
     let _only_a_name = std::fs::write("/proc/self/comm", "hps-watchdog");
-    // Whoever ends the runner's terminal, or its group, does not end this process; nor does it keep a directory busy.
+    // A session of its own survives the runner's terminal and process group; `/` keeps no directory busy.
     let _belongs_to_a_group = (rustix::process::setsid(), std::env::set_current_dir("/"));
     let mut said = Vec::new();
     let _gone_like_an_end = io::stdin().lock().read_to_end(&mut said);
@@ -32,16 +32,16 @@ pub fn watch(run: &OsStr, group: Option<&OsStr>) -> i32 {
         ControlGroup::at(Path::new(group)).end();
     }
     let mark = [format!("{RUN}={}", run.to_string_lossy())];
-    let (asked, began) = (Instant::now() + PATIENCE, Instant::now());
-    // None at two looks: a process has no environment in the moment in which it becomes another program.
+    let (asked, began) = (Instant::now() + GRACE_PERIOD, Instant::now());
+    // None in two looks: during exec a process has no environment.
     let mut looks_without = 0;
-    while looks_without < 2 && began.elapsed() < PATIENCE + KILLING {
+    while looks_without < 2 && began.elapsed() < GRACE_PERIOD + KILL_TIMEOUT {
         let left = processes::with_environment(&mark);
         looks_without = if left.is_empty() { looks_without + 1 } else { 0 };
         if Instant::now() >= asked {
             left.into_iter().for_each(processes::kill);
         }
-        std::thread::sleep(TURN);
+        std::thread::sleep(INTERVAL);
     }
     0
 }

@@ -12,7 +12,13 @@ const INIT: &str = r#"{"cmd":"init","space":[{"name":"x","type":"float","low":0,
 
 fn run(input: &[u8]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
-    let mut child = command.arg("ask-tell").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .arg("ask-tell")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
     let writer = std::thread::spawn(move || {
@@ -27,7 +33,9 @@ fn run(input: &[u8]) -> Output {
 fn answers(output: &[u8]) -> Vec<Value> {
     let text = std::str::from_utf8(output).unwrap();
     assert!(text.is_empty() || text.ends_with('\n'), "{text}");
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+        .collect()
 }
 
 /// What `serve` answers to these bytes: an object a line, every line.
@@ -42,8 +50,10 @@ fn served(input: &[u8]) -> Vec<Value> {
 #[test]
 fn the_program_answers_each_line_before_the_next_one_is_sent() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
-    let mut child = command.arg("ask-tell").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut input, mut output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let mut child =
+        command.arg("ask-tell").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut input, mut output) =
+        (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
     let mut say = |line: &str| {
         writeln!(input, "{line}").unwrap();
         let mut answer = String::new();
@@ -55,7 +65,10 @@ fn the_program_answers_each_line_before_the_next_one_is_sent() {
         let asked = say(r#"{"cmd":"ask"}"#);
         assert_eq!(asked["id"], id);
         assert_eq!(asked["params"].get("y").is_some(), asked["params"]["k"] == "b");
-        assert_eq!(say(&format!(r#"{{"cmd":"tell","id":{id},"value":{}}}"#, asked["params"]["x"])), json!({ "ok": true }));
+        assert_eq!(
+            say(&format!(r#"{{"cmd":"tell","id":{id},"value":{}}}"#, asked["params"]["x"])),
+            json!({ "ok": true })
+        );
     }
     assert!(say(r#"{"cmd":"best"}"#)["value"].as_f64().unwrap() < 0.3);
     assert_eq!(say(r#"{"cmd":"quit"}"#), json!({ "ok": true }));
@@ -72,7 +85,13 @@ fn an_end_in_the_middle_of_a_line_and_a_reader_that_is_gone_are_no_errors() {
     assert!(answers[2]["error"].as_str().unwrap().contains("not JSON"));
 
     let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
-    let mut child = command.arg("ask-tell").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .arg("ask-tell")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     let mut stdin = child.stdin.take().unwrap();
     let _gone = stdin.write_all(b"{}\n{}\n");
@@ -85,9 +104,13 @@ fn an_end_in_the_middle_of_a_line_and_a_reader_that_is_gone_are_no_errors() {
 #[test]
 fn a_line_of_a_megabyte_and_deep_nesting_get_one_answer_each() {
     let choices: Vec<String> = (0..100_000).map(|choice| format!("choice{choice:06}")).collect();
-    let wide = json!({ "cmd": "init", "space": [{ "name": "x", "type": "cat", "choices": choices }] }).to_string();
+    let wide =
+        json!({ "cmd": "init", "space": [{ "name": "x", "type": "cat", "choices": choices }] })
+            .to_string();
     assert!(wide.len() > 1 << 20);
-    let parameters: Vec<Value> = (0..1001).map(|index| json!({ "name": format!("p{index}"), "type": "int", "low": 0, "high": 1 })).collect();
+    let parameters: Vec<Value> = (0..1001)
+        .map(|index| json!({ "name": format!("p{index}"), "type": "int", "low": 0, "high": 1 }))
+        .collect();
     let lines = [
         wide.clone(),
         r#"{"cmd":"ask"}"#.to_owned(),
@@ -101,7 +124,10 @@ fn a_line_of_a_megabyte_and_deep_nesting_get_one_answer_each() {
     ];
     let answers = served(lines.join("\n").as_bytes());
     assert_eq!(answers.len(), lines.len());
-    assert_eq!((&answers[0], &answers[1]["id"], &answers[8]), (&json!({ "ok": true }), &json!(0), &json!({ "ok": true })));
+    assert_eq!(
+        (&answers[0], &answers[1]["id"], &answers[8]),
+        (&json!({ "ok": true }), &json!(0), &json!({ "ok": true }))
+    );
     for answer in &answers[2..8] {
         let error = answer["error"].as_str().unwrap();
         assert!(error.len() < 400, "an answer sends back what it was sent: {} bytes", error.len());
@@ -111,12 +137,22 @@ fn a_line_of_a_megabyte_and_deep_nesting_get_one_answer_each() {
 #[test]
 fn a_hundred_conditions_in_a_row_are_followed_and_a_thousand_refused() {
     let parameter = |index: usize| {
-        let when = if index == 0 { Value::Null } else { json!({ "param": format!("p{}", index - 1), "in": [1] }) };
+        let when = if index == 0 {
+            Value::Null
+        } else {
+            json!({ "param": format!("p{}", index - 1), "in": [1] })
+        };
         json!({ "name": format!("p{index}"), "type": "int", "low": 0, "high": 1, "when": when })
     };
-    let init = |count: usize| json!({ "cmd": "init", "space": (0..count).rev().map(parameter).collect::<Vec<Value>>() }).to_string();
+    let init = |count: usize| {
+        json!({ "cmd": "init", "space": (0..count).rev().map(parameter).collect::<Vec<Value>>() })
+            .to_string()
+    };
     let answers = served(format!("{}\n{}\n{{\"cmd\":\"ask\"}}", init(1000), init(100)).as_bytes());
-    assert_eq!(answers[0]["error"], "the conditions are nested 1000 deep; 100 can be followed at most");
+    assert_eq!(
+        answers[0]["error"],
+        "the conditions are nested 1000 deep; 100 can be followed at most"
+    );
     assert_eq!(answers[1], json!({ "ok": true }));
     assert!(answers[2]["params"]["p0"].is_i64());
 }
@@ -156,19 +192,28 @@ fn odd_characters_and_odd_numbers_are_refused_and_nothing_else_happens() {
         "null",
         "\"ask\"",
     ];
-    let input = format!("{INIT}\n{{\"cmd\":\"ask\"}}\n{}\n{{\"cmd\":\"tell\",\"id\":0,\"value\":1}}\n{{\"cmd\":\"ask\"}}", lines.join("\n"));
+    let input = format!(
+        "{INIT}\n{{\"cmd\":\"ask\"}}\n{}\n{{\"cmd\":\"tell\",\"id\":0,\"value\":1}}\n{{\"cmd\":\"ask\"}}",
+        lines.join("\n")
+    );
     let answers = served(input.as_bytes());
     assert_eq!(answers.len(), lines.len() + 4);
     for (line, answer) in lines.iter().zip(&answers[2..]) {
         assert!(answer["error"].is_string(), "{line:?} was answered with {answer}");
     }
-    assert_eq!((&answers[lines.len() + 2], &answers[lines.len() + 3]["id"]), (&json!({ "ok": true }), &json!(1)));
+    assert_eq!(
+        (&answers[lines.len() + 2], &answers[lines.len() + 3]["id"]),
+        (&json!({ "ok": true }), &json!(1))
+    );
 }
 
 #[test]
 fn the_largest_steps_and_values_are_taken() {
     let mut session = Session::new();
-    let init = INIT.replace("\"seed\":3", r#""seed":18014398509481984,"pruner":{"type":"asha","max_resource":9223372036854775807}"#);
+    let init = INIT.replace(
+        "\"seed\":3",
+        r#""seed":18014398509481984,"pruner":{"type":"asha","max_resource":9223372036854775807}"#,
+    );
     for line in [
         init.as_str(),
         r#"{"cmd":"ask"}"#,
@@ -191,9 +236,14 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
         4 => (-1e3..1e3f64).prop_map(|value| value.to_string()),
         1 => prop_oneof![Just("NaN"), Just("-Infinity"), Just("\"Infinity\""), Just("1e309"), Just("[]"), Just("\"\\ud800\""), Just("tru")].prop_map(str::to_owned),
     ];
-    let step =
-        prop_oneof![4 => (0u64..10).prop_map(|step| step.to_string()), 1 => Just("18446744073709551615".to_owned()), 1 => Just("0.5".to_owned())];
-    let state = prop_oneof![Just("failed"), Just("pruned"), Just("complete"), Just("running"), Just("\u{0}")];
+    let step = prop_oneof![4 => (0u64..10).prop_map(|step| step.to_string()), 1 => Just("18446744073709551615".to_owned()), 1 => Just("0.5".to_owned())];
+    let state = prop_oneof![
+        Just("failed"),
+        Just("pruned"),
+        Just("complete"),
+        Just("running"),
+        Just("\u{0}")
+    ];
     let command = prop_oneof![
         6 => Just(r#"{"cmd":"ask"}"#.to_owned()),
         6 => (id.clone(), step, number.clone()).prop_map(|(id, step, value)| format!(r#"{{"cmd":"report","id":{id},"step":{step},"value":{value}}}"#)),

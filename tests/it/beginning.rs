@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use hpsearch::config;
-use hpsearch::study::Program;
+use hpsearch::study::spec::Program;
 use serde_json::Value as Json;
 
 use crate::verbs::{Ran, command};
@@ -14,8 +14,17 @@ fn run(directory: &Path, arguments: &[&str]) -> Ran {
 }
 
 fn reviews(directory: &Path, name: &str, rows: usize) {
-    let row = |index: usize| format!("{index},\"Text number {index}, with a comma\",{}\n", ["good", "bad", "fair"][index % 3]);
-    fs::write(directory.join(name), format!("id,review,verdict\n{}", (0..rows).map(row).collect::<String>())).unwrap();
+    let row = |index: usize| {
+        format!(
+            "{index},\"Text number {index}, with a comma\",{}\n",
+            ["good", "bad", "fair"][index % 3]
+        )
+    };
+    fs::write(
+        directory.join(name),
+        format!("id,review,verdict\n{}", (0..rows).map(row).collect::<String>()),
+    )
+    .unwrap();
 }
 
 #[test]
@@ -25,8 +34,16 @@ fn a_table_becomes_a_study_of_the_built_in_trainer() {
     reviews(directory.path(), "valid.csv", 30);
     let ran = run(directory.path(), &["init", "train.csv", "--name", "reviews", "--yes"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.err.contains("train.csv: 90 rows; `review` has 6 words in the middle"), "{}", ran.err);
-    assert!(ran.err.contains("`verdict` has 3 classes: bad (30), fair (30), good (30)"), "{}", ran.err);
+    assert!(
+        ran.err.contains("train.csv: 90 rows\ntexts: `review`, guessed by its name; median length 6 words, 95 % have 6 or fewer\n"),
+        "{}",
+        ran.err
+    );
+    assert!(
+        ran.err.contains("labels: `verdict`, guessed: it has the fewest different values; 3 classes: bad (30), fair (30), good (30)\n"),
+        "{}",
+        ran.err
+    );
     insta::assert_snapshot!(fs::read_to_string(directory.path().join("study.toml")).unwrap());
     let spec = config::load(&directory.path().join("study.toml"), &[]).unwrap();
     let Program::Trainer { data, .. } = &spec.program else { panic!("{:?}", spec.program) };
@@ -51,7 +68,10 @@ fn a_column_that_is_not_there_is_answered_with_those_that_are() {
     let directory = tempfile::tempdir().unwrap();
     reviews(directory.path(), "data.csv", 90);
     let ran = run(directory.path(), &["init", "data.csv", "--label", "stars"]);
-    assert_eq!((ran.code, ran.err.as_str()), (2, "error: `data.csv` has no column `stars`\nhelp: it has `id`, `review`, `verdict`\n"));
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (2, "error: `data.csv` has no column `stars`\nhelp: it has `id`, `review`, `verdict`\n")
+    );
     assert!(!directory.path().join("study.toml").exists());
 }
 
@@ -60,7 +80,11 @@ fn without_data_or_command_both_ways_are_shown() {
     let directory = tempfile::tempdir().unwrap();
     let ran = run(directory.path(), &["init"]);
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("`hpsearch init data.csv`") && ran.err.contains("--command"), "{}", ran.err);
+    assert!(
+        ran.err.contains("`hpsearch init data.csv`") && ran.err.contains("--command"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -68,7 +92,10 @@ fn a_command_becomes_a_study_that_checks_and_runs() {
     let directory = tempfile::tempdir().unwrap();
     let script = "echo '@hpsearch {\"step\": 1, \"score\": '$2'}'\n";
     fs::write(directory.path().join("train.sh"), script).unwrap();
-    let ran = run(directory.path(), &["init", "--command", "sh train.sh --rate 0.01", "--trials", "3", "--name", "shell"]);
+    let ran = run(
+        directory.path(),
+        &["init", "--command", "sh train.sh --rate 0.01", "--trials", "3", "--name", "shell"],
+    );
     assert_eq!(ran.code, 0, "{}", ran.err);
     let text = fs::read_to_string(directory.path().join("study.toml")).unwrap();
     assert!(text.contains("run = [\"sh\", \"train.sh\", \"--rate\", \"{rate}\"]"), "{text}");
@@ -78,7 +105,10 @@ fn a_command_becomes_a_study_that_checks_and_runs() {
     let searched = run(directory.path(), &["run", "study.toml", "--plain"]);
     assert_eq!(searched.code, 0, "{}", searched.err);
     let answer: Json = serde_json::from_str(&run(directory.path(), &["ls", "--json"]).out).unwrap();
-    assert_eq!((&answer["studies"][0]["trials"]["complete"], &answer["studies"][0]["name"]), (&Json::from(3), &Json::from("shell")));
+    assert_eq!(
+        (&answer["studies"][0]["trials"]["complete"], &answer["studies"][0]["name"]),
+        (&Json::from(3), &Json::from("shell"))
+    );
 }
 
 #[test]

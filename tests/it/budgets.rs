@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hpsearch::device::Device;
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
-use hpsearch::event::{AttemptEnd, Event, Request};
-use hpsearch::study::{Extension, PolicySpec};
-use hpsearch::trial::TrialNumber;
+use hpsearch::study::device::Device;
+use hpsearch::study::event::{AttemptEnd, Event, Request};
+use hpsearch::study::spec::{Extension, PolicySpec};
+use hpsearch::study::trial::TrialNumber;
 use proptest::prelude::*;
 
 use crate::commands::{REPORT_X, Site, assert_done, study};
@@ -44,7 +44,11 @@ fn trials_that_share_a_device_use_it_once() {
     let mut simulation = limited(3.7, 8, PolicySpec::named("none"));
     simulation.per_device = 4;
     let run = simulation.run(&[]).unwrap();
-    assert!(run.outcome.reason().ends_with("device-hours is used: 0.00103"), "{}", run.outcome.reason());
+    assert!(
+        run.outcome.reason().ends_with("device-hours is used: 0.00103"),
+        "{}",
+        run.outcome.reason()
+    );
     // Two devices for 1.85 s; a full trial takes 0.9 s of one of their eight slots.
     assert_eq!(run.view.counts.complete, 16);
     // What was billed is what the journal says was in use.
@@ -60,10 +64,15 @@ fn in_use(turns: &[Turn]) -> f64 {
         for event in &turn.events {
             match event {
                 Event::RunnerStopped { heard: Some(last), .. } => heard = last.0,
-                Event::AttemptStarted { trial, slot, .. } => drop(running.insert(*trial, (slot.device.clone(), turn.at.0))),
+                Event::AttemptStarted { trial, slot, .. } => {
+                    running.insert(*trial, (slot.device.clone(), turn.at.0));
+                }
                 Event::AttemptEnded { trial, end, .. } => {
                     let (device, since) = running.remove(trial).unwrap();
-                    stretches.entry(device).or_default().push((since, if *end == AttemptEnd::Lost { heard } else { turn.at.0 }));
+                    stretches
+                        .entry(device)
+                        .or_default()
+                        .push((since, if *end == AttemptEnd::Lost { heard } else { turn.at.0 }));
                 }
                 _ => {}
             }
@@ -96,11 +105,18 @@ fn a_cost_is_device_hours_times_a_price_and_the_tighter_limit_counts() {
     simulation.spec.budget.price_per_hour = Some(2.5);
     simulation.spec.budget.cost = Some(0.005);
     let run = simulation.run(&[]).unwrap();
-    assert_eq!(run.outcome.reason(), "the budget's cost of 0.005 is spent: 0.00500, 0.00200 device-hours at 2.5");
+    assert_eq!(
+        run.outcome.reason(),
+        "the budget's cost of 0.005 is spent: 0.00500, 0.00200 device-hours at 2.5"
+    );
     simulation.spec.budget.cost = Some(5_000.0);
     simulation.spec.budget.device_hours = Some(0.001);
     let run = simulation.run(&[]).unwrap();
-    assert!(run.outcome.reason().starts_with("the budget of 0.001 device-hours is used"), "{}", run.outcome.reason());
+    assert!(
+        run.outcome.reason().starts_with("the budget of 0.001 device-hours is used"),
+        "{}",
+        run.outcome.reason()
+    );
 }
 
 #[test]
@@ -117,7 +133,12 @@ fn a_study_whose_device_hours_are_used_starts_nothing_until_it_is_extended() {
     let by = Extension { cost: 1.0, ..Extension::default() };
     simulation.requests = vec![(0, Request::Extend { by })];
     let refused = simulation.run(&run.turns).unwrap();
-    let answers = refused.turns.iter().flat_map(|turn| &turn.events).filter(|event| format!("{event:?}").contains("budget.cost` is not set")).count();
+    let answers = refused
+        .turns
+        .iter()
+        .flat_map(|turn| &turn.events)
+        .filter(|event| format!("{event:?}").contains("budget.cost` is not set"))
+        .count();
     assert_eq!(answers, 1);
 }
 
@@ -157,7 +178,8 @@ proptest! {
 
 #[test]
 fn a_paused_study_uses_up_no_time_even_if_its_runner_is_killed_meanwhile() {
-    let mut simulation = Simulation::new(spec(1000, "random", PolicySpec::named("none")), 1, 5, loss);
+    let mut simulation =
+        Simulation::new(spec(1000, "random", PolicySpec::named("none")), 1, 5, loss);
     simulation.spec.budget.time = Some(Duration::from_secs(5));
     simulation.requests = vec![(12, Request::PauseStudy)];
     let paused = simulation.run(&[]).unwrap();
@@ -165,7 +187,13 @@ fn a_paused_study_uses_up_no_time_even_if_its_runner_is_killed_meanwhile() {
     let mut journal = paused.turns.clone();
     let day = Duration::from_secs(86_400);
     let at = journal.last().unwrap().at.after(day);
-    journal.push(Turn { at, events: vec![Event::RequestServed { id: 9, answer: hpsearch::event::Answer::Done(String::new()) }] });
+    journal.push(Turn {
+        at,
+        events: vec![Event::RequestServed {
+            id: 9,
+            answer: hpsearch::study::event::Answer::Done(String::new()),
+        }],
+    });
     simulation.requests = vec![(12, Request::PauseStudy), (0, Request::ResumeStudy)];
     let run = simulation.run(&journal).unwrap();
     assert_eq!(run.view.counts.complete, 9, "as many as without the day: {}", run.outcome.reason());
@@ -174,7 +202,10 @@ fn a_paused_study_uses_up_no_time_even_if_its_runner_is_killed_meanwhile() {
 #[test]
 fn a_command_study_ends_with_its_device_hours_and_says_so_everywhere() {
     let rest = "[devices]\nuse = [\"sim:0..1\"]\n";
-    let site = Site::new(&study("device_hours = 0.0003\nprice_per_hour = 10", rest), &format!("sleep 0.2\n{REPORT_X}"));
+    let site = Site::new(
+        &study("device_hours = 0.0003\nprice_per_hour = 10", rest),
+        &format!("sleep 0.2\n{REPORT_X}"),
+    );
     let run = |arguments: &[&str]| {
         let done = site.run(arguments);
         assert_done(&done);
@@ -183,7 +214,9 @@ fn a_command_study_ends_with_its_device_hours_and_says_so_everywhere() {
     let said = run(&["run", "study.toml", "--plain"]);
     assert!(said.contains("the budget of 0.0003 device-hours is used: 0.000"), "{said}");
     assert!(run(&["show", "s"]).contains("finished: the budget of 0.0003 device-hours is used"));
-    assert!(run(&["ls", "--json"]).contains("\"reason\":\"the budget of 0.0003 device-hours is used"));
+    assert!(
+        run(&["ls", "--json"]).contains("\"reason\":\"the budget of 0.0003 device-hours is used")
+    );
     let more = run(&["show", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&more).unwrap();
     let hours = json["device_hours"].as_f64().unwrap();

@@ -1,13 +1,13 @@
-//! Control of built-in trials from another terminal: paused, resumed, moved, continued or cut off, they end as if left alone.
+//! Control of built-in trials from another terminal: paused, resumed, moved, extended or killed, they end with the same result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use hpsearch::event::{Event, Seq};
-use hpsearch::processes;
+use hpsearch::runner::processes;
 use hpsearch::storage::StorageReader as _;
 use hpsearch::storage::sqlite::SqliteReader;
+use hpsearch::study::event::{Event, Seq};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -32,7 +32,10 @@ fn run(directory: &Path) {
 
 fn start(directory: &Path) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
-    command.args(["run", "small.toml", "--plain", "-q"]).current_dir(directory).env_remove("HPSEARCH_STORE");
+    command
+        .args(["run", "small.toml", "--plain", "-q"])
+        .current_dir(directory)
+        .env_remove("HPSEARCH_STORE");
     command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
 }
 
@@ -40,13 +43,22 @@ fn end(mut child: Child) {
     assert!(child.wait().unwrap().success());
 }
 
-/// The newest weights of each of two trials.
+/// The latest weights of each of two trials.
 fn weights(directory: &Path) -> Vec<(String, Vec<u8>)> {
     let of = |trial: u32| {
         let files = directory.join(format!("runs/files/small/trial-{trial}"));
-        let step = |path: &PathBuf| path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.parse::<u64>().ok();
-        let newest = fs::read_dir(files).unwrap().map(|entry| entry.unwrap().path()).max_by_key(step).unwrap();
-        (newest.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(newest.join("model.safetensors")).unwrap())
+        let step = |path: &PathBuf| {
+            path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.parse::<u64>().ok()
+        };
+        let newest = fs::read_dir(files)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .max_by_key(step)
+            .unwrap();
+        (
+            newest.file_name().unwrap().to_str().unwrap().to_owned(),
+            fs::read(newest.join("model.safetensors")).unwrap(),
+        )
     };
     vec![of(0), of(1)]
 }
@@ -64,11 +76,15 @@ fn ask(directory: &Path, words: &[&str]) {
 
 fn workers(directory: &Path) -> usize {
     let store = directory.canonicalize().unwrap().join("runs/hpsearch.db");
-    processes::with_environment(&[format!("HPSEARCH_STORE={}", store.display()), "HPSEARCH_STUDY=small".to_owned()]).len()
+    processes::with_environment(&[
+        format!("HPSEARCH_STORE={}", store.display()),
+        "HPSEARCH_STUDY=small".to_owned(),
+    ])
+    .len()
 }
 
-/// Two trials of six epochs that nobody disturbed.
-fn undisturbed() -> (Vec<Value>, Vec<(String, Vec<u8>)>) {
+/// Two uninterrupted trials of six epochs.
+fn uninterrupted() -> (Vec<Value>, Vec<(String, Vec<u8>)>) {
     let calm = tempfile::tempdir().unwrap();
     steady(calm.path(), 6);
     run(calm.path());
@@ -77,7 +93,7 @@ fn undisturbed() -> (Vec<Value>, Vec<(String, Vec<u8>)>) {
 
 #[test]
 fn a_paused_trial_a_paused_study_and_a_paused_device_cost_nothing() {
-    let (calm_trials, calm_weights) = undisturbed();
+    let (calm_trials, calm_weights) = uninterrupted();
     // One trial: the other takes its slot meanwhile.
     let stormy = tempfile::tempdir().unwrap();
     let directory = stormy.path();
@@ -88,7 +104,11 @@ fn a_paused_trial_a_paused_study_and_a_paused_device_cost_nothing() {
     wait_until("the other has its slot", || states(directory) == ["paused", "running"]);
     ask(directory, &["resume", "small", "0"]);
     end(child);
-    assert_eq!((trials(directory), weights(directory)), (calm_trials.clone(), calm_weights.clone()), "a paused trial");
+    assert_eq!(
+        (trials(directory), weights(directory)),
+        (calm_trials.clone(), calm_weights.clone()),
+        "a paused trial"
+    );
 
     // The study, then its only device: while they are paused no worker holds memory.
     let stormy = tempfile::tempdir().unwrap();
@@ -97,18 +117,26 @@ fn a_paused_trial_a_paused_study_and_a_paused_device_cost_nothing() {
     let child = start(directory);
     wait_for_reports(directory, 2);
     ask(directory, &["pause", "small"]);
-    wait_until("it has left, and its worker with it", || states(directory) == ["paused"] && workers(directory) == 0);
+    wait_until("it has left, and its worker with it", || {
+        states(directory) == ["paused"] && workers(directory) == 0
+    });
     ask(directory, &["resume", "small"]);
     wait_for_reports(directory, 4);
     ask(directory, &["pause", "small", "--device", "cpu"]);
-    wait_until("it waits, and its worker is gone", || states(directory).contains(&"queued".to_owned()) && workers(directory) == 0);
+    wait_until("it waits, and its worker is gone", || {
+        states(directory).contains(&"queued".to_owned()) && workers(directory) == 0
+    });
     ask(directory, &["resume", "small", "--device", "cpu"]);
     end(child);
-    assert_eq!((trials(directory), weights(directory)), (calm_trials, calm_weights), "a paused study and a paused device");
+    assert_eq!(
+        (trials(directory), weights(directory)),
+        (calm_trials, calm_weights),
+        "a paused study and a paused device"
+    );
 }
 
 #[test]
-fn a_continued_trial_is_what_it_would_be_had_it_been_longer_from_the_start() {
+fn an_extended_trial_equals_one_that_was_longer_from_the_start() {
     let (long, short) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     steady(long.path(), 6);
     run(long.path());
@@ -118,12 +146,15 @@ fn a_continued_trial_is_what_it_would_be_had_it_been_longer_from_the_start() {
         ask(short.path(), &["continue", "small", trial, "--until", "6"]);
     }
     run(short.path());
-    assert_eq!((trials(short.path()), weights(short.path())), (trials(long.path()), weights(long.path())));
+    assert_eq!(
+        (trials(short.path()), weights(short.path())),
+        (trials(long.path()), weights(long.path()))
+    );
 }
 
 #[test]
-fn a_whole_checkpoint_that_the_dead_runner_did_not_store_is_adopted() {
-    let (calm_trials, calm_weights) = undisturbed();
+fn a_complete_checkpoint_that_a_killed_runner_did_not_store_is_recovered() {
+    let (calm_trials, calm_weights) = uninterrupted();
     let stormy = tempfile::tempdir().unwrap();
     let directory = stormy.path();
     steady(directory, 6);
@@ -132,7 +163,7 @@ fn a_whole_checkpoint_that_the_dead_runner_did_not_store_is_adopted() {
     processes::signal(child.id(), Signal::KILL);
     child.wait().unwrap();
     wait_until("its worker is gone", || workers(directory) == 0);
-    // As if the runner had died before it stored any of them: the files are whole, the rows are not there.
+    // As if the runner was killed before it stored any of them: complete files without rows.
     let store = rusqlite::Connection::open(directory.join("runs/hpsearch.db")).unwrap();
     assert!(store.execute("DELETE FROM checkpoint", []).unwrap() > 0);
     drop(store);
@@ -140,26 +171,39 @@ fn a_whole_checkpoint_that_the_dead_runner_did_not_store_is_adopted() {
     assert_eq!((trials(directory), weights(directory)), (calm_trials, calm_weights));
     let reader = SqliteReader::open(&directory.join("runs/hpsearch.db")).unwrap();
     let study = reader.study("small").unwrap().unwrap().id;
-    let resumed = reader.events_after(study, Seq(0), u64::MAX).unwrap().into_iter().find_map(|(_, _, event)| match event {
-        Event::AttemptStarted { resume: Some((step, _)), .. } => Some(step),
-        _ => None,
-    });
-    assert!(resumed.is_some_and(|step| step >= 1), "it went on from a checkpoint that was adopted: {resumed:?}");
+    let resumed = reader.events_after(study, Seq(0), u64::MAX).unwrap().into_iter().find_map(
+        |(_, _, event)| match event {
+            Event::AttemptStarted { resume: Some((step, _)), .. } => Some(step),
+            _ => None,
+        },
+    );
+    assert!(
+        resumed.is_some_and(|step| step >= 1),
+        "it went on from a checkpoint that was adopted: {resumed:?}"
+    );
     // And gc knows what is whose: of the tokenised data, too.
     let listed = hpsearch(directory, &["gc", "--dry-run"]);
     assert!(text(&listed.stdout).contains("nothing to remove"), "{}", text(&listed.stdout));
-    assert!(fs::read_dir(directory.join("runs/files/data")).unwrap().any(|entry| entry.unwrap().path().join("used-by-small").exists()));
+    assert!(
+        fs::read_dir(directory.join("runs/files/data")).unwrap().any(|entry| entry
+            .unwrap()
+            .path()
+            .join("used-by-small")
+            .exists())
+    );
 }
 
 #[test]
-fn a_killed_run_with_adapters_frozen_layers_and_kept_features_ends_with_the_same_weights() {
+fn a_killed_run_with_adapters_frozen_layers_and_cached_features_ends_with_the_same_weights() {
     let tuned = |directory: &Path| {
         steady(directory, 3);
         let path = directory.join("small.toml");
         let file = fs::read_to_string(&path).unwrap();
         let how = "\"model.num_layers\" = 2\nfreeze_layers = 1\nlora_r = 2\nlora_dropout = 0.1\nclass_weights = \"balanced\"\nmax_tokens_per_batch = 1600\n\
                    layerwise_lr_decay = 0.9\ngradient_checkpointing = true";
-        let file = file.replace("\"model.num_layers\" = 1", how).replace("per_device_train_batch_size = 32\n", "");
+        let file = file
+            .replace("\"model.num_layers\" = 1", how)
+            .replace("per_device_train_batch_size = 32\n", "");
         fs::write(path, file).unwrap();
     };
     let (calm, stormy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -175,8 +219,11 @@ fn a_killed_run_with_adapters_frozen_layers_and_kept_features_ends_with_the_same
         wait_until("its worker is gone", || workers(directory) == 0);
     }
     run(directory);
-    assert_eq!((trials(directory), weights(directory)), (trials(calm.path()), weights(calm.path())));
-    // The winner is an ordinary model.
+    assert_eq!(
+        (trials(directory), weights(directory)),
+        (trials(calm.path()), weights(calm.path()))
+    );
+    // The exported model has its adapters merged.
     ask(directory, &["export", "small", "-o", "model"]);
     assert!(!directory.join("model/adapters.safetensors").exists());
     ask(directory, &["predict", "model", "the bus never came"]);

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use hpsearch::config::{ChangeClass, difference};
-use hpsearch::metric::Direction;
-use hpsearch::space::Space;
-use hpsearch::study::{Program, StudySpec};
+use hpsearch::study::metric::Direction;
+use hpsearch::study::space::Space;
+use hpsearch::study::spec::{Program, StudySpec};
 use serde_json::{Value as Json, json};
 
 use crate::commands::{ONE_SLOT, REPORT_X, Site, assert_done, study};
@@ -31,7 +31,8 @@ fn file(from: &str, to: &str) -> String {
 }
 
 fn stored(site: &Site) -> Json {
-    serde_json::from_str::<Json>(&site.run(&["show", "s", "--json"]).out).unwrap()["specification"].take()
+    serde_json::from_str::<Json>(&site.run(&["show", "s", "--json"]).out).unwrap()["specification"]
+        .take()
 }
 
 #[test]
@@ -39,13 +40,49 @@ fn budget_devices_retry_checkpoints_export_description_and_tags_are_taken() {
     let site = finished();
     let rows = [
         ("trials = 2", "trials = 3", "budget.trials: 2 -> 3", "/budget/trials", json!(3)),
-        ("trials = 2", "trials = 3\ntime = \"1h\"", "budget.time: not set -> 1h", "/budget/time/secs", json!(3600)),
-        ("trials = 2", "trials = 3\ndevice_hours = 2.5", "budget.device_hours: not set -> 2.5", "/budget/device_hours", json!(2.5)),
-        ("trials = 2", "trials = 3\ncost = 9\nprice_per_hour = 3", "budget.cost: not set -> 9", "/budget/cost", json!(9.0)),
-        ("use = [\"sim:0\"]", "use = [\"sim:0..1\"]", "devices.use: sim:0 -> sim:0..1", "/devices/use", json!(["sim:0..1"])),
-        ("use = [\"sim:0\"]", "use = [\"sim:0\"]\ncpu_threads = 2", "devices.cpu_threads: 1 -> 2", "/devices/cpu_threads", json!(2)),
+        (
+            "trials = 2",
+            "trials = 3\ntime = \"1h\"",
+            "budget.time: not set -> 1h",
+            "/budget/time/secs",
+            json!(3600),
+        ),
+        (
+            "trials = 2",
+            "trials = 3\ndevice_hours = 2.5",
+            "budget.device_hours: not set -> 2.5",
+            "/budget/device_hours",
+            json!(2.5),
+        ),
+        (
+            "trials = 2",
+            "trials = 3\ncost = 9\nprice_per_hour = 3",
+            "budget.cost: not set -> 9",
+            "/budget/cost",
+            json!(9.0),
+        ),
+        (
+            "use = [\"sim:0\"]",
+            "use = [\"sim:0..1\"]",
+            "devices.use: sim:0 -> sim:0..1",
+            "/devices/use",
+            json!(["sim:0..1"]),
+        ),
+        (
+            "use = [\"sim:0\"]",
+            "use = [\"sim:0\"]\ncpu_threads = 2",
+            "devices.cpu_threads: 1 -> 2",
+            "/devices/cpu_threads",
+            json!(2),
+        ),
         ("[devices]", "[retry]\nmax = 5\n[devices]", "retry.max: 2 -> 5", "/retry/max", json!(5)),
-        ("[devices]", "[checkpoints]\nkeep = \"best-1\"\n[devices]", "checkpoints.keep: best-3 -> best-1", "/checkpoints/keep_best", json!(1)),
+        (
+            "[devices]",
+            "[checkpoints]\nkeep = \"best-1\"\n[devices]",
+            "checkpoints.keep: best-3 -> best-1",
+            "/checkpoints/keep_best",
+            json!(1),
+        ),
         (
             "[devices]",
             "[checkpoints]\nmax_disk = \"1GiB\"\n[devices]",
@@ -53,14 +90,35 @@ fn budget_devices_retry_checkpoints_export_description_and_tags_are_taken() {
             "/checkpoints/max_disk",
             json!(1 << 30),
         ),
-        ("[devices]", "[export]\ndir = \"out\"\n[devices]", "export.dir: not set -> ", "", Json::Null),
-        ("name = \"s\"", "name = \"s\"\ndescription = \"why\"", "study.description: not set -> \"why\"", "/description", json!("why")),
-        ("name = \"s\"", "name = \"s\"\ntags = [\"a\"]", "study.tags: not set -> [\"a\"]", "/tags", json!(["a"])),
+        (
+            "[devices]",
+            "[export]\ndir = \"out\"\n[devices]",
+            "export.dir: not set -> ",
+            "",
+            Json::Null,
+        ),
+        (
+            "name = \"s\"",
+            "name = \"s\"\ndescription = \"why\"",
+            "study.description: not set -> \"why\"",
+            "/description",
+            json!("why"),
+        ),
+        (
+            "name = \"s\"",
+            "name = \"s\"\ntags = [\"a\"]",
+            "study.tags: not set -> [\"a\"]",
+            "/tags",
+            json!(["a"]),
+        ),
     ];
     for (from, to, shown, place, value) in rows {
         let (code, said) = again(&site, &file(from, to), &[]);
         assert_eq!(code, 0, "{shown}: {said}");
-        assert!(said.contains("study `s` changed since it was last run:") && said.contains(shown), "{shown} in {said}");
+        assert!(
+            said.contains("study `s` changed since it was last run:") && said.contains(shown),
+            "{shown} in {said}"
+        );
         if !place.is_empty() {
             assert_eq!(stored(&site).pointer(place), Some(&value), "{shown}");
         }
@@ -88,7 +146,11 @@ fn space_sampler_pruner_constraints_and_enqueued_configurations_need_accept() {
         assert_eq!(code, 0, "{shown}: {said}");
         assert_ne!(stored(&site), before);
         let (code, said) = again(&site, &file(from, to), &[]);
-        assert_eq!((code, said.contains("changed since")), (0, false), "once accepted, it is no change: {said}");
+        assert_eq!(
+            (code, said.contains("changed since")),
+            (0, false),
+            "once accepted, it is no change: {said}"
+        );
     }
 }
 
@@ -96,7 +158,11 @@ fn space_sampler_pruner_constraints_and_enqueued_configurations_need_accept() {
 fn metric_direction_value_step_seed_and_command_need_a_fork() {
     let rows = [
         ("metric = \"loss\"", "metric = \"other\"", "study.metric: loss -> other"),
-        ("direction = \"minimize\"", "direction = \"maximize\"", "study.direction: minimize -> maximize"),
+        (
+            "direction = \"minimize\"",
+            "direction = \"maximize\"",
+            "study.direction: minimize -> maximize",
+        ),
         ("step = \"step\"", "step = \"step\"\nvalue = \"last\"", "study.value: best -> last"),
         ("step = \"step\"", "step = \"epoch\"", "study.step: step -> epoch"),
         ("seed = 7", "seed = 8", "study.seed: 7 -> 8"),
@@ -111,7 +177,11 @@ fn metric_direction_value_step_seed_and_command_need_a_fork() {
             assert!(said.contains(shown) && said.contains("--fork NAME"), "{shown} in {said}");
         }
         assert_eq!(stored(&site), before);
-        let (code, said) = again(&site, &file(from, to).replace("trials = 2", "trials = 2\ncount = \"all\""), &["--fork", "t"]);
+        let (code, said) = again(
+            &site,
+            &file(from, to).replace("trials = 2", "trials = 2\ncount = \"all\""),
+            &["--fork", "t"],
+        );
         assert!(matches!(code, 0 | 3), "{shown}: {code} {said}");
         assert_eq!(stored(&site), before, "the study itself stays as it was");
         assert_eq!(site.run(&["show", "t", "--json"]).code, 0, "the fork is a study of its own");
@@ -121,14 +191,22 @@ fn metric_direction_value_step_seed_and_command_need_a_fork() {
 #[test]
 fn data_and_trainer_need_a_fork() {
     let of = |arguments: Json, data: Json| {
-        let table = |json: Json| json.as_object().unwrap().clone().into_iter().collect::<BTreeMap<String, Json>>();
+        let table = |json: Json| {
+            json.as_object().unwrap().clone().into_iter().collect::<BTreeMap<String, Json>>()
+        };
         let program = Program::Trainer { arguments: table(arguments), data: table(data) };
         StudySpec::new("s", "eval_loss", Direction::Minimize, Space::default(), program)
     };
     let before = of(json!({ "num_train_epochs": 3 }), json!({ "train": "/a.csv" }));
     let rows = [
-        (of(json!({ "num_train_epochs": 4 }), json!({ "train": "/a.csv" })), "trainer.num_train_epochs: 3 -> 4"),
-        (of(json!({ "num_train_epochs": 3 }), json!({ "train": "/b.csv" })), "data.train: /a.csv -> /b.csv"),
+        (
+            of(json!({ "num_train_epochs": 4 }), json!({ "train": "/a.csv" })),
+            "trainer.num_train_epochs: 3 -> 4",
+        ),
+        (
+            of(json!({ "num_train_epochs": 3 }), json!({ "train": "/b.csv" })),
+            "data.train: /a.csv -> /b.csv",
+        ),
     ];
     for (after, shown) in rows {
         let changes = difference(&before, &after);

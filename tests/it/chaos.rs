@@ -5,8 +5,8 @@ mod program;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use hpsearch::processes;
-use hpsearch::seed::{SeedTree, StreamRng};
+use hpsearch::runner::processes;
+use hpsearch::study::seed::{SeedTree, StreamRng};
 use rand::RngExt as _;
 use rusqlite::Connection;
 use serde_json::Value as Json;
@@ -61,7 +61,10 @@ fn strike(running: &mut Running, rng: &mut StreamRng) -> Option<Victim> {
         if Instant::now() >= moment {
             let runner = running.child.id();
             let supervisors = processes::children(runner);
-            let commands: Vec<u32> = supervisors.iter().flat_map(|supervisor| processes::children(*supervisor)).collect();
+            let commands: Vec<u32> = supervisors
+                .iter()
+                .flat_map(|supervisor| processes::children(*supervisor))
+                .collect();
             let pids = match chosen {
                 Victim::Runner => vec![runner],
                 Victim::Supervisor => supervisors,
@@ -86,7 +89,9 @@ fn chaos(name: &str, pruner: &str, kills: u32) {
     let mut struck: BTreeMap<String, u32> = BTreeMap::new();
     let (mut left, begun) = (kills, Instant::now() - Duration::from_secs(1));
     while left > 0 {
-        let rest = format!("[devices]\nuse = [\"sim:0..2\"]\n[retry]\nmax = 1000\non = [\"worker_lost\"]\n[pruner]\n{pruner}");
+        let rest = format!(
+            "[devices]\nuse = [\"sim:0..2\"]\n[retry]\nmax = 1000\non = [\"worker_lost\"]\n[pruner]\n{pruner}"
+        );
         let site = Site::new(&study(&format!("trials = {TRIALS}"), &rest), SCRIPT);
         let mut running = site.start(&["run", "study.toml", "--plain"]);
         let mut last_supervisor = begun;
@@ -103,7 +108,11 @@ fn chaos(name: &str, pruner: &str, kills: u32) {
                 let gone = Instant::now() + Duration::from_secs(2);
                 // Who kills a supervisor and at once its runner leaves nobody to clear up, until the study is run again.
                 while orphaned > Duration::from_millis(100) && !site.processes("").is_empty() {
-                    assert!(Instant::now() < gone, "left, {orphaned:?} after a supervisor's end:\n{}", described(&site));
+                    assert!(
+                        Instant::now() < gone,
+                        "left, {orphaned:?} after a supervisor's end:\n{}",
+                        described(&site)
+                    );
                     std::thread::sleep(Duration::from_millis(10));
                 }
                 check_store(&site);
@@ -121,8 +130,15 @@ fn chaos(name: &str, pruner: &str, kills: u32) {
 }
 
 fn described(site: &Site) -> String {
-    let of = |pid: u32, name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default().replace('\0', " ");
-    site.processes("").into_iter().map(|pid| format!("{pid}: {} {}\n", of(pid, "stat"), of(pid, "cmdline"))).collect()
+    let of = |pid: u32, name: &str| {
+        std::fs::read_to_string(format!("/proc/{pid}/{name}"))
+            .unwrap_or_default()
+            .replace('\0', " ")
+    };
+    site.processes("")
+        .into_iter()
+        .map(|pid| format!("{pid}: {} {}\n", of(pid, "stat"), of(pid, "cmdline")))
+        .collect()
 }
 
 fn store(site: &Site) -> Connection {
@@ -136,7 +152,12 @@ fn check_store(site: &Site) {
     let store = store(site);
     let verdict: String = store.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(verdict, "ok");
-    let broken = store.prepare("PRAGMA foreign_key_check").unwrap().query_map([], |_| Ok(())).unwrap().count();
+    let broken = store
+        .prepare("PRAGMA foreign_key_check")
+        .unwrap()
+        .query_map([], |_| Ok(()))
+        .unwrap()
+        .count();
     assert_eq!(broken, 0);
 }
 
@@ -147,7 +168,10 @@ fn check_trials(site: &Site) {
     assert_eq!(numbers, (0..TRIALS).collect::<Vec<_>>());
     for trial in &trials {
         match trial["state"].as_str().unwrap() {
-            "complete" => assert_eq!((&trial["value"], &trial["last_step"]), (&trial["params"]["x"], &Json::from(STEPS))),
+            "complete" => assert_eq!(
+                (&trial["value"], &trial["last_step"]),
+                (&trial["params"]["x"], &Json::from(STEPS))
+            ),
             "pruned" => assert!(trial["last_step"].as_u64().unwrap() < STEPS, "{trial}"),
             _ => panic!("{trial}"),
         }
@@ -168,7 +192,11 @@ fn check_journals(site: &Site) {
             let words: Vec<&str> = line.split(' ').collect();
             let step: u64 = words[1].parse().unwrap();
             if words[0] == "begin" {
-                assert!(step > done, "trial {trial} does step {step} again after {done}\n{}", site.read(&format!("journal.{trial}")));
+                assert!(
+                    step > done,
+                    "trial {trial} does step {step} again after {done}\n{}",
+                    site.read(&format!("journal.{trial}"))
+                );
                 continue;
             }
             done = step;
@@ -192,7 +220,11 @@ fn kills_lose_nothing_where_trials_are_stopped() {
 
 #[test]
 fn kills_lose_nothing_where_trials_are_paused() {
-    chaos("promote", "type = \"asha\"\nmin_resource = 1\nmax_resource = 5\nreduction_factor = 2\nmode = \"promote\"", 16);
+    chaos(
+        "promote",
+        "type = \"asha\"\nmin_resource = 1\nmax_resource = 5\nreduction_factor = 2\nmode = \"promote\"",
+        16,
+    );
 }
 
 #[cfg(feature = "train")]
@@ -241,8 +273,11 @@ on = ["worker_lost"]
         let mut text = "text,label\n".to_owned();
         for row in 0..rows {
             let label = if row % 2 == 0 { "transport" } else { "light" };
-            let hint = if row % 2 == 0 { ["bus", "road", "late"] } else { ["lamp", "tree", "dark"] }[rng.random_range(0..3)];
-            let others: Vec<&str> = (0..5).map(|_| words[rng.random_range(0..words.len())]).collect();
+            let hint =
+                if row % 2 == 0 { ["bus", "road", "late"] } else { ["lamp", "tree", "dark"] }
+                    [rng.random_range(0..3)];
+            let others: Vec<&str> =
+                (0..5).map(|_| words[rng.random_range(0..words.len())]).collect();
             text.push_str(&format!("{hint} {},{label}\n", others.join(" ")));
         }
         text
@@ -268,7 +303,12 @@ on = ["worker_lost"]
     /// The chaos program's study: fewer and shorter trials.
     pub(super) fn small_site() -> Site {
         let site = site();
-        site.write("study.toml", &STUDY.replace("trials = 8", "trials = 4").replace("num_train_epochs = 4", "num_train_epochs = 3"));
+        site.write(
+            "study.toml",
+            &STUDY
+                .replace("trials = 8", "trials = 4")
+                .replace("num_train_epochs = 4", "num_train_epochs = 3"),
+        );
         site
     }
 
@@ -291,7 +331,13 @@ on = ["worker_lost"]
 
     /// What must not depend on kills.
     fn results(site: &Site) -> Vec<Json> {
-        let of = |trial: Json| Json::from(["number", "state", "value", "last_value", "last_step", "params"].map(|key| trial[key].clone()).to_vec());
+        let of = |trial: Json| {
+            Json::from(
+                ["number", "state", "value", "last_value", "last_step", "params"]
+                    .map(|key| trial[key].clone())
+                    .to_vec(),
+            )
+        };
         site.trials().into_iter().map(of).collect()
     }
 
@@ -308,8 +354,11 @@ on = ["worker_lost"]
         let mut running = disturbed.start(&["run", "study.toml", "--plain"]);
         let mut kills = 0;
         while kills < 10 && !running.has_ended() {
-            wait_until("a worker runs", || running.has_ended() || !processes::children(running.child.id()).is_empty());
-            let moment = Instant::now() + Duration::from_millis(rng.random_range(0..longest.max(1)));
+            wait_until("a worker runs", || {
+                running.has_ended() || !processes::children(running.child.id()).is_empty()
+            });
+            let moment =
+                Instant::now() + Duration::from_millis(rng.random_range(0..longest.max(1)));
             wait_until("the moment", || Instant::now() >= moment);
             let workers = processes::children(running.child.id());
             if running.has_ended() {
@@ -322,7 +371,9 @@ on = ["worker_lost"]
             }
             running.child.kill().unwrap();
             running.child.wait().unwrap();
-            wait_at_most(Duration::from_secs(2), "the study's processes are gone", || disturbed.processes("").is_empty());
+            wait_at_most(Duration::from_secs(2), "the study's processes are gone", || {
+                disturbed.processes("").is_empty()
+            });
             check_store(&disturbed);
             running = disturbed.start(&["run", "study.toml", "--plain"]);
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use hpsearch::processes;
+use hpsearch::runner::processes;
 use rustix::process::Signal;
 use serde_json::{Value as Json, json};
 
@@ -63,7 +63,12 @@ impl Site {
 
     /// Runs another program here; `None` if there is no such program.
     pub fn run_program(&self, program: &Path, arguments: &[&str]) -> Option<Ended> {
-        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?;
+        Command::new(program)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .ok()?;
         Some(self.start_program(program, arguments).end())
     }
 
@@ -77,13 +82,23 @@ impl Site {
     }
 
     /// The same with variables of the environment.
-    pub fn start_with(&self, program: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Running {
+    pub fn start_with(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Running {
         let output = tempfile::tempdir().unwrap();
         let file = |name| File::create(output.path().join(name)).unwrap();
         let mut command = Command::new(program);
-        command.args(arguments).current_dir(self.path("")).env("LC_ALL", "C.UTF-8").env_remove("HPSEARCH_STORE");
+        command
+            .args(arguments)
+            .current_dir(self.path(""))
+            .env("LC_ALL", "C.UTF-8")
+            .env_remove("HPSEARCH_STORE");
         command.envs(variables.iter().copied());
-        let child = command.stdin(Stdio::null()).stdout(file("out")).stderr(file("err")).spawn().unwrap();
+        let child =
+            command.stdin(Stdio::null()).stdout(file("out")).stderr(file("err")).spawn().unwrap();
         Running { child, output, said: arguments.join(" ") }
     }
 
@@ -113,7 +128,10 @@ impl Site {
     /// Processes that belong to trials of the study here.
     pub fn processes(&self, mark: &str) -> Vec<u32> {
         let store = format!("HPSEARCH_STORE={}", self.path("runs/hpsearch.db").display());
-        processes::with_environment(&[store, "HPSEARCH_STUDY=s".to_owned(), mark.to_owned()][..if mark.is_empty() { 2 } else { 3 }])
+        processes::with_environment(
+            &[store, "HPSEARCH_STUDY=s".to_owned(), mark.to_owned()]
+                [..if mark.is_empty() { 2 } else { 3 }],
+        )
     }
 
     pub fn log(&self, trial: u64, attempt: u32) -> String {
@@ -174,12 +192,15 @@ impl Running {
                 break status;
             }
             if Instant::now() > until {
-                let text = |name| fs::read_to_string(self.output.path().join(name)).unwrap_or_default();
+                let text =
+                    |name| fs::read_to_string(self.output.path().join(name)).unwrap_or_default();
                 panic!("`hpsearch {}` does not end\n{}\n{}", self.said, text("out"), text("err"));
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        let text = |name| String::from_utf8_lossy(&fs::read(self.output.path().join(name)).unwrap()).into_owned();
+        let text = |name| {
+            String::from_utf8_lossy(&fs::read(self.output.path().join(name)).unwrap()).into_owned()
+        };
         Ended { code: status.code().unwrap_or(-1), out: text("out"), err: text("err") }
     }
 }
@@ -203,12 +224,18 @@ pub fn assert_done(ended: &Ended) {
 
 #[test]
 fn a_scripts_values_are_its_trials_values() {
-    let site = Site::new(&study("trials = 6", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), REPORT_X);
+    let site = Site::new(
+        &study("trials = 6", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
+        REPORT_X,
+    );
     assert_done(&site.run_study());
     let trials = site.trials();
     assert_eq!(trials.len(), 6);
     for (number, trial) in trials.iter().enumerate() {
-        assert_eq!((&trial["number"], &trial["state"], &trial["reason"]), (&json!(number), &json!("complete"), &Json::Null));
+        assert_eq!(
+            (&trial["number"], &trial["state"], &trial["reason"]),
+            (&json!(number), &json!("complete"), &Json::Null)
+        );
         assert_eq!(trial["value"], trial["params"]["x"]);
         assert_eq!((&trial["last_step"], &trial["attempts"]), (&json!(1), &json!(1)));
     }
@@ -219,12 +246,27 @@ fn events_are_json_lines_in_the_journals_order() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
     let ended = site.run(&["run", "study.toml", "--events"]);
     assert_done(&ended);
-    let events: Vec<Json> = ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events: Vec<Json> =
+        ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let numbers: Vec<i64> = events.iter().map(|event| event["seq"].as_i64().unwrap()).collect();
     assert!(numbers.is_sorted_by(|one, next| one + 1 == *next), "{numbers:?}");
-    let of_trial_1: Vec<&str> =
-        events.iter().map(|line| &line["event"]).filter(|event| event["trial"] == 1).map(|event| event["type"].as_str().unwrap()).collect();
-    assert_eq!(of_trial_1, ["trial_created", "attempt_started", "attempt_launched", "reported", "attempt_ended", "trial_finished"]);
+    let of_trial_1: Vec<&str> = events
+        .iter()
+        .map(|line| &line["event"])
+        .filter(|event| event["trial"] == 1)
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        of_trial_1,
+        [
+            "trial_created",
+            "attempt_started",
+            "attempt_launched",
+            "reported",
+            "attempt_ended",
+            "trial_finished"
+        ]
+    );
     assert_eq!(events.first().unwrap()["event"]["type"], "runner_started");
     assert_eq!(events.last().unwrap()["event"]["type"], "runner_stopped");
 }
@@ -241,8 +283,12 @@ fn a_script_finds_everything_the_contract_names() {
     assert_done(&site.run_study());
     let params = site.trials()[0]["params"].clone();
     assert_eq!(serde_json::from_str::<Json>(&site.read("seen.params")).unwrap(), params);
-    let (x, layers, kind) = (&params["x"], &params["model.num_layers"], params["kind"].as_str().unwrap());
-    assert_eq!(site.lines("seen.words"), [format!("--x={x}"), format!("{layers}{kind}"), "{\"json\": 1}".to_owned()]);
+    let (x, layers, kind) =
+        (&params["x"], &params["model.num_layers"], params["kind"].as_str().unwrap());
+    assert_eq!(
+        site.lines("seen.words"),
+        [format!("--x={x}"), format!("{layers}{kind}"), "{\"json\": 1}".to_owned()]
+    );
     let text = site.read("seen.env");
     let seen: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
     let trial = site.path("runs/files/s/trial-0");
@@ -288,7 +334,10 @@ fn verdicts_arrive_on_stdin() {
     assert!(reason.contains('3'), "{reason}");
     // SIGTERM may come before the script has written what it read.
     if let Some(line) = site.lines("answers.2").first() {
-        assert_eq!(serde_json::from_str::<Json>(line).unwrap(), json!({ "verdict": "stop", "reason": reason }));
+        assert_eq!(
+            serde_json::from_str::<Json>(line).unwrap(),
+            json!({ "verdict": "stop", "reason": reason })
+        );
     }
 }
 
@@ -298,7 +347,13 @@ fn a_pruned_trial_that_does_not_listen_gets_sigterm() {
         echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"; [ $HPSEARCH_TRIAL -lt 2 ] || while :; do sleep 0.05; done\n";
     let site = Site::new(&study("trials = 3", WORSENING), script);
     assert_done(&site.run_study());
-    assert_eq!((site.states(), site.lines("told")), (vec!["complete".to_owned(), "complete".to_owned(), "pruned".to_owned()], vec!["2".to_owned()]));
+    assert_eq!(
+        (site.states(), site.lines("told")),
+        (
+            vec!["complete".to_owned(), "complete".to_owned(), "pruned".to_owned()],
+            vec!["2".to_owned()]
+        )
+    );
     let trial = &site.trials()[2];
     assert_eq!((&trial["value"], &trial["last_value"]), (&Json::Null, &json!(0.5)));
     assert!(trial["seconds"].as_f64().unwrap() < 10.0, "{trial}");
@@ -306,7 +361,8 @@ fn a_pruned_trial_that_does_not_listen_gets_sigterm() {
 
 #[test]
 fn a_second_interrupt_kills_what_ignores_the_first() {
-    let script = "trap 'echo told >> told' TERM\necho started > started\nwhile :; do sleep 1; done\n";
+    let script =
+        "trap 'echo told >> told' TERM\necho started > started\nwhile :; do sleep 1; done\n";
     let site = Site::new(&study("trials = 1", ONE_SLOT), script);
     let running = site.start(&["run", "study.toml", "--plain"]);
     wait_until("the trial runs", || site.path("started").exists());
@@ -320,7 +376,16 @@ fn a_second_interrupt_kills_what_ignores_the_first() {
 
 #[test]
 fn values_that_are_no_numbers_are_values() {
-    let words = ["NaN", "Infinity", "-Infinity", "\\\"NaN\\\"", "\\\"Infinity\\\"", "\\\"-inf\\\"", "null", "0.5"];
+    let words = [
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "\\\"NaN\\\"",
+        "\\\"Infinity\\\"",
+        "\\\"-inf\\\"",
+        "null",
+        "0.5",
+    ];
     let mut script = "case $HPSEARCH_TRIAL in\n".to_owned();
     for (number, word) in words.iter().enumerate() {
         script.push_str(&format!("{number}) value=\"{word}\" ;;\n"));
@@ -329,14 +394,17 @@ fn values_that_are_no_numbers_are_values() {
     let site = Site::new(&study("trials = 8", ONE_SLOT), &script);
     assert_done(&site.run_study());
     let values: Vec<Json> = site.trials().iter().map(|trial| trial["value"].clone()).collect();
-    assert_eq!(json!(values), json!(["NaN", "Infinity", "-Infinity", "NaN", "Infinity", "-Infinity", "NaN", 0.5]));
+    assert_eq!(
+        json!(values),
+        json!(["NaN", "Infinity", "-Infinity", "NaN", "Infinity", "-Infinity", "NaN", 0.5])
+    );
     assert_eq!(site.states(), vec!["complete"; 8]);
 }
 
 #[test]
 fn lines_that_are_no_messages_are_the_log() {
     let script = "echo '@hpsearch'\necho '@hpsearch nonsense'\necho '@hpsearch {\"step\":-1,\"loss\":1}'\necho '@hpsearch {\"step\":1'\n\
-        echo '  @hpsearch {\"step\":9,\"loss\":-9}'\nprintf 'half a line'\nprintf '\\n'\n\
+        echo 'at  @hpsearch {\"step\":9,\"loss\":-9}'\nprintf 'half a line'\nprintf '\\n'\n\
         printf '\\377\\376\\000\\001 binary\\n'\nhead -c 1000000 /dev/zero | tr '\\0' Q; echo\n\
         printf '@hpsearch {\"step\":8,\"loss\":-8,\"'; head -c 1100000 /dev/zero | tr '\\0' y; echo '\":1}'\n\
         echo on stderr >&2\necho '@hpsearch {\"step\":1,\"loss\":0.75}'\nprintf '@hpsearch {\"step\":2,\"loss\":0.25}'\n";
@@ -346,19 +414,39 @@ fn lines_that_are_no_messages_are_the_log() {
     assert_eq!((&trial["value"], &trial["last_step"]), (&json!(0.25), &json!(2)));
     let log = fs::read(site.path("runs/files/s/trial-0/attempt-0.log")).unwrap();
     let text = String::from_utf8_lossy(&log);
-    assert_eq!(text.matches("[hpsearch] the line above was not understood: ").count(), 3, "{}", &text[..text.len().min(2_000)]);
-    for line in ["@hpsearch\n", "@hpsearch nonsense\n", "half a line\n", "  @hpsearch {\"step\":9", "on stderr\n"] {
+    assert_eq!(
+        text.matches("[hpsearch] the line above was not understood: ").count(),
+        3,
+        "{}",
+        &text[..text.len().min(2_000)]
+    );
+    for line in [
+        "@hpsearch\n",
+        "@hpsearch nonsense\n",
+        "half a line\n",
+        "at  @hpsearch {\"step\":9",
+        "on stderr\n",
+    ] {
         assert!(text.contains(line), "{line}");
     }
     assert!(log.windows(11).any(|bytes| bytes == b"\xff\xfe\x00\x01 binary"));
-    assert_eq!((text.matches('Q').count(), text.matches('y').count() >= 1_100_000), (1_000_000, true));
+    assert_eq!(
+        (text.matches('Q').count(), text.matches('y').count() >= 1_100_000),
+        (1_000_000, true)
+    );
 }
 
 #[test]
 fn a_script_without_a_value_fails_and_says_so() {
-    let site = Site::new(&study("trials = 2\ncount = \"all\"", ONE_SLOT), "echo nothing to report\n");
+    let site =
+        Site::new(&study("trials = 2\ncount = \"all\"", ONE_SLOT), "echo nothing to report\n");
     let ended = site.run_study();
-    assert_eq!((ended.code, site.states()), (3, vec!["failed".to_owned(), "failed".to_owned()]), "{}", ended.err);
+    assert_eq!(
+        (ended.code, site.states()),
+        (3, vec!["failed".to_owned(), "failed".to_owned()]),
+        "{}",
+        ended.err
+    );
     let trial = &site.trials()[0];
     assert!(trial["reason"].as_str().unwrap().starts_with("reported no value"), "{trial}");
     assert_eq!(site.log(0, 0), "nothing to report\n");
@@ -366,7 +454,10 @@ fn a_script_without_a_value_fails_and_says_so() {
 
 #[test]
 fn a_script_that_reports_under_another_name_is_told_which() {
-    let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), "echo '@hpsearch {\"step\":1,\"val_loss\":0.5,\"acc\":1}'\n");
+    let site = Site::new(
+        &study("trials = 1\ncount = \"all\"", ONE_SLOT),
+        "echo '@hpsearch {\"step\":1,\"val_loss\":0.5,\"acc\":1}'\n",
+    );
     assert_eq!(site.run_study().code, 3);
     let reason = site.trials()[0]["reason"].as_str().unwrap().to_owned();
     assert!(reason.starts_with("reported no value: it reported `acc`, `val_loss` but never `loss`, the study's metric; "), "{reason}");
@@ -374,10 +465,16 @@ fn a_script_that_reports_under_another_name_is_told_which() {
 
 #[test]
 fn a_program_that_is_not_there_is_named() {
-    let text = study("trials = 2\nfailures = 1", ONE_SLOT).replace("\"sh\", \"trial.sh\"", "\"no-such-program\"");
+    let text = study("trials = 2\nfailures = 1", ONE_SLOT)
+        .replace("\"sh\", \"trial.sh\"", "\"no-such-program\"");
     let ended = Site::new(&text, "").run_study();
     assert_eq!(ended.code, 4);
-    assert!(ended.out.contains("cannot start `no-such-program`: there is no such program"), "{}\n{}", ended.out, ended.err);
+    assert!(
+        ended.out.contains("cannot start `no-such-program`: there is no such program"),
+        "{}\n{}",
+        ended.out,
+        ended.err
+    );
 }
 
 #[test]
@@ -395,8 +492,12 @@ fn nothing_a_trial_started_outlives_it() {
         else\n  while [ ! -e go ]; do sleep 0.02; done\nfi\necho '@hpsearch {\"step\":1,\"loss\":1}'\n";
     let site = Site::new(&study("trials = 2", ONE_SLOT), script);
     let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the first trial ends", || site.states().first().is_some_and(|state| state == "complete"));
-    wait_at_most(Duration::from_secs(2), "its children are gone", || site.processes("HPSEARCH_TRIAL=0").is_empty());
+    wait_until("the first trial ends", || {
+        site.states().first().is_some_and(|state| state == "complete")
+    });
+    wait_at_most(Duration::from_secs(2), "its children are gone", || {
+        site.processes("HPSEARCH_TRIAL=0").is_empty()
+    });
     site.write("go", "");
     assert_done(&running.end());
     assert_eq!(site.processes(""), [0; 0]);
@@ -410,7 +511,9 @@ fn what_a_killed_supervisor_left_is_cleared_and_the_trial_goes_on() {
     let running = site.start(&["run", "study.toml", "--plain"]);
     wait_until("the child runs", || site.read("child").ends_with('\n'));
     processes::children(running.child.id()).into_iter().for_each(processes::kill);
-    wait_at_most(Duration::from_secs(2), "the children are gone", || site.processes("HPSEARCH_ATTEMPT=0").is_empty());
+    wait_at_most(Duration::from_secs(2), "the children are gone", || {
+        site.processes("HPSEARCH_ATTEMPT=0").is_empty()
+    });
     let ended = running.end();
     assert_done(&ended);
     assert!(ended.out.contains("killed by signal 9"), "{}", ended.out);
@@ -419,10 +522,16 @@ fn what_a_killed_supervisor_left_is_cleared_and_the_trial_goes_on() {
 
 #[test]
 fn a_trial_that_takes_too_long_is_killed() {
-    let site = Site::new(&study("trials = 1\ncount = \"all\"\ntrial_time = \"1s\"", ONE_SLOT), "setsid sleep 306\n");
+    let site = Site::new(
+        &study("trials = 1\ncount = \"all\"\ntrial_time = \"1s\"", ONE_SLOT),
+        "setsid sleep 306\n",
+    );
     assert_eq!(site.run_study().code, 3);
     let trial = &site.trials()[0];
-    assert_eq!((&trial["state"], &trial["reason"]), (&json!("failed"), &json!("ran longer than trial_time (1 s)")));
+    assert_eq!(
+        (&trial["state"], &trial["reason"]),
+        (&json!("failed"), &json!("ran longer than trial_time (1 s)"))
+    );
     assert!((1.0..10.0).contains(&trial["seconds"].as_f64().unwrap()), "{trial}");
     assert_eq!(site.processes(""), [0; 0]);
 }
@@ -436,16 +545,24 @@ fn a_lost_trial_goes_on_from_its_checkpoint_and_each_attempt_has_its_log() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), script);
     assert_done(&site.run_study());
     let trial = &site.trials()[0];
-    assert_eq!((&trial["state"], &trial["value"], &trial["attempts"], &trial["last_step"]), (&json!("complete"), &json!(1.0), &json!(2), &json!(2)));
-    let checkpoint = site.path("runs/files/s/trial-0/checkpoints/one");
+    assert_eq!(
+        (&trial["state"], &trial["value"], &trial["attempts"], &trial["last_step"]),
+        (&json!("complete"), &json!(1.0), &json!(2), &json!(2))
+    );
+    let checkpoint = site.path("runs/files/s/trial-0/copies/step-1/checkpoints/one");
     assert_eq!(site.log(0, 0), "attempt 0 from the start\n");
     assert_eq!(site.log(0, 1), format!("attempt 1 from {}\none\n", checkpoint.display()));
 }
 
 #[test]
 fn each_device_has_one_trial_at_a_time_and_all_are_used() {
-    let script = format!("echo \"begin $HPSEARCH_DEVICE\" >> turns\nsleep 0.05\n{REPORT_X}echo \"end $HPSEARCH_DEVICE\" >> turns\n");
-    let site = Site::new(&study("trials = 24", "[devices]\nuse = [\"sim:0..3\"]\n[pruner]\ntype = \"none\""), &script);
+    let script = format!(
+        "echo \"begin $HPSEARCH_DEVICE\" >> turns\nsleep 0.05\n{REPORT_X}echo \"end $HPSEARCH_DEVICE\" >> turns\n"
+    );
+    let site = Site::new(
+        &study("trials = 24", "[devices]\nuse = [\"sim:0..3\"]\n[pruner]\ntype = \"none\""),
+        &script,
+    );
     assert_done(&site.run_study());
     let (mut busy, mut used, mut most) = (BTreeSet::new(), BTreeSet::new(), 0);
     for line in site.lines("turns") {
@@ -473,7 +590,11 @@ fn a_second_runner_is_refused_and_told_who_runs() {
     wait_until("the trial runs", || site.path("started").exists());
     let second = site.run_study();
     assert_eq!(second.code, 5, "{}", second.err);
-    assert!(second.err.contains(&format!("study `s` is being run by process {}", first.child.id())), "{}", second.err);
+    assert!(
+        second.err.contains(&format!("study `s` is being run by process {}", first.child.id())),
+        "{}",
+        second.err
+    );
     site.write("go", "");
     assert_done(&first.end());
     assert_eq!((site.states(), site.lines("started").len()), (vec!["complete".to_owned()], 1));
@@ -486,7 +607,13 @@ fn a_changed_study_needs_a_word() {
     site.write("study.toml", &study("trials = 4", ONE_SLOT).replace("[0.0, 1.0]", "[0.5, 1.0]"));
     let refused = site.run_study();
     assert_eq!((refused.code, site.states().len()), (6, 2));
-    assert!(refused.err.contains("space.x") && refused.err.contains("0.5") && refused.err.contains("--accept"), "{}", refused.err);
+    assert!(
+        refused.err.contains("space.x")
+            && refused.err.contains("0.5")
+            && refused.err.contains("--accept"),
+        "{}",
+        refused.err
+    );
     assert_done(&site.run(&["run", "study.toml", "--plain", "--accept"]));
     let trials = site.trials();
     assert_eq!(trials.len(), 4);
@@ -499,8 +626,12 @@ fn a_changed_study_needs_a_word() {
     assert!(refused.err.contains("--fork"), "{}", refused.err);
     assert_done(&site.run(&["run", "study.toml", "--plain", "--fork", "t"]));
     let listed: Json = serde_json::from_str(&site.run(&["ls", "--json"]).out).unwrap();
-    let counts: Vec<(&str, &Json)> =
-        listed["studies"].as_array().unwrap().iter().map(|study| (study["name"].as_str().unwrap(), &study["trials"]["complete"])).collect();
+    let counts: Vec<(&str, &Json)> = listed["studies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|study| (study["name"].as_str().unwrap(), &study["trials"]["complete"]))
+        .collect();
     assert_eq!(counts, [("s", &json!(4)), ("t", &json!(4))]);
 }
 
@@ -511,23 +642,40 @@ const FOUR_STEPS: &str = "leave=; trap 'leave=yes' TERM\nstep=0; [ -z \"$HPSEARC
     echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"\n  [ -z \"$leave\" ] || exit 0\ndone\n";
 
 fn interrupted_study_goes_on(signal: Signal, code: i32) {
-    let site = Site::new(&study("trials = 4", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), FOUR_STEPS);
+    let site = Site::new(
+        &study("trials = 4", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
+        FOUR_STEPS,
+    );
     let running = site.start(&["run", "study.toml", "--plain"]);
     wait_until("two trials run", || site.lines("steps").len() >= 3);
     running.signal(signal);
     let left = running.end();
     assert_eq!(left.code, code, "{}\n{}", left.out, left.err);
-    assert!(left.err.contains("nothing is lost; go on with: hpsearch run study.toml\n"), "{}", left.err);
+    assert!(
+        left.err.contains("nothing is lost; go on with: hpsearch run study.toml\n"),
+        "{}",
+        left.err
+    );
     assert_eq!(site.processes(""), [0; 0]);
     assert_eq!(site.states(), ["queued", "queued"]);
     assert_done(&site.run_study());
     let trials = site.trials();
     assert_eq!(site.states(), vec!["complete"; 4]);
-    assert!(trials.iter().all(|trial| trial["last_step"] == 4 && trial["value"] == trial["params"]["x"]), "{trials:?}");
+    assert!(
+        trials
+            .iter()
+            .all(|trial| trial["last_step"] == 4 && trial["value"] == trial["params"]["x"]),
+        "{trials:?}"
+    );
     // They left with a checkpoint, so that no step is done twice.
     let mut steps = site.lines("steps");
     steps.sort();
-    assert_eq!(steps, (0..4).flat_map(|trial| (1..=4).map(move |step| format!("{trial} {step}"))).collect::<Vec<_>>());
+    assert_eq!(
+        steps,
+        (0..4)
+            .flat_map(|trial| (1..=4).map(move |step| format!("{trial} {step}")))
+            .collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -556,7 +704,9 @@ fn stop_ends_a_run_that_can_go_on() {
 
 #[test]
 fn kill_fails_one_trial() {
-    let script = format!("echo >> started.$HPSEARCH_TRIAL\n[ $HPSEARCH_TRIAL != 0 ] || sleep 307\n{REPORT_X}");
+    let script = format!(
+        "echo >> started.$HPSEARCH_TRIAL\n[ $HPSEARCH_TRIAL != 0 ] || sleep 307\n{REPORT_X}"
+    );
     let site = Site::new(&study("trials = 2\ncount = \"all\"", ONE_SLOT), &script);
     let running = site.start(&["run", "study.toml", "--plain"]);
     wait_until("the trial runs", || site.path("started.0").exists());
@@ -590,13 +740,21 @@ fn a_script_that_reads_no_verdicts_is_not_held_up() {
 
 #[test]
 fn a_killed_runner_leaves_nothing_and_its_trials_run_again() {
-    let script = format!("setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 308; done' &\n{}", held(REPORT_X));
-    let site = Site::new(&study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), &script);
+    let script = format!(
+        "setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 308; done' &\n{}",
+        held(REPORT_X)
+    );
+    let site = Site::new(
+        &study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
+        &script,
+    );
     let mut running = site.start(&["run", "study.toml", "--plain"]);
     wait_until("two trials run", || site.lines("started").len() == 2);
     running.child.kill().unwrap();
     running.child.wait().unwrap();
-    wait_at_most(Duration::from_secs(2), "its processes are gone", || site.processes("").is_empty());
+    wait_at_most(Duration::from_secs(2), "its processes are gone", || {
+        site.processes("").is_empty()
+    });
     assert_eq!(site.states(), ["running", "running"]);
     site.write("go", "");
     assert_done(&site.run_study());
@@ -610,7 +768,9 @@ fn what_a_killed_runner_used_counts_against_the_time_budget() {
     let script = "step=0; while [ $step -lt 500 ]; do step=$((step + 1)); echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":1}\"; sleep 0.02; done\n";
     let site = Site::new(&study("time = \"2s\"", ONE_SLOT), script);
     let mut running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("it has run for a while", || site.trials().first().is_some_and(|trial| trial["last_step"].as_u64() >= Some(20)));
+    wait_until("it has run for a while", || {
+        site.trials().first().is_some_and(|trial| trial["last_step"].as_u64() >= Some(20))
+    });
     running.child.kill().unwrap();
     running.child.wait().unwrap();
     // A note of the time in which nobody ran it does not count.
@@ -650,32 +810,59 @@ fn a_script_may_print_to_both_streams_as_fast_as_it_can() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), script);
     assert_done(&site.run_study());
     let log = site.log(0, 0);
-    let of = |word: &str| log.lines().filter(|line| line.starts_with(word)).map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(of("line "), (1..=20_000).map(|number| format!("line {number}")).collect::<Vec<_>>());
-    assert_eq!(of("error "), (1..=20_000).map(|number| format!("error {number}")).collect::<Vec<_>>());
+    let of = |word: &str| {
+        log.lines().filter(|line| line.starts_with(word)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        of("line "),
+        (1..=20_000).map(|number| format!("line {number}")).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        of("error "),
+        (1..=20_000).map(|number| format!("error {number}")).collect::<Vec<_>>()
+    );
 }
 
 #[test]
 fn a_trial_cannot_reach_the_runners_streams() {
     // What a trial reads is its own pipe, and what it prints is its own log, prefix or not.
-    let script = format!("echo visible; echo hidden >&2; readlink /proc/self/fd/0 | cut -d: -f1 >> stdin\n{REPORT_X}");
+    let script = format!(
+        "echo visible; echo hidden >&2; readlink /proc/self/fd/0 | cut -d: -f1 >> stdin\n{REPORT_X}"
+    );
     let site = Site::new(&study("trials = 2", ONE_SLOT), &script);
     let ended = site.run_study();
     assert_done(&ended);
-    assert!(!ended.out.contains("visible") && !ended.err.contains("hidden"), "{}\n{}", ended.out, ended.err);
-    assert_eq!((site.log(1, 0).contains("hidden\n"), site.lines("stdin")), (true, vec!["pipe".to_owned(); 2]));
+    assert!(
+        !ended.out.contains("visible") && !ended.err.contains("hidden"),
+        "{}\n{}",
+        ended.out,
+        ended.err
+    );
+    assert_eq!(
+        (site.log(1, 0).contains("hidden\n"), site.lines("stdin")),
+        (true, vec!["pipe".to_owned(); 2])
+    );
 }
 
 #[test]
 fn a_directory_with_odd_characters_is_a_directory() {
-    let site = Site::new(&study("trials = 1", ONE_SLOT), &format!("cat \"$HPSEARCH_PARAMS\" > params.json\n{REPORT_X}"));
+    let site = Site::new(
+        &study("trials = 1", ONE_SLOT),
+        &format!("cat \"$HPSEARCH_PARAMS\" > params.json\n{REPORT_X}"),
+    );
     let odd = site.path("a b'\"$(c)");
     fs::create_dir(&odd).unwrap();
     for name in ["study.toml", "trial.sh"] {
         fs::rename(site.path(name), odd.join(name)).unwrap();
     }
     let file = odd.join("study.toml");
-    let ended = site.run(&["run", file.to_str().unwrap(), "--plain", "--store", odd.join("s.db").to_str().unwrap()]);
+    let ended = site.run(&[
+        "run",
+        file.to_str().unwrap(),
+        "--plain",
+        "--store",
+        odd.join("s.db").to_str().unwrap(),
+    ]);
     assert_done(&ended);
     assert!(fs::read_to_string(odd.join("params.json")).unwrap().contains("\"x\""));
 }
@@ -684,10 +871,19 @@ fn a_directory_with_odd_characters_is_a_directory() {
 fn a_closed_pipe_does_not_stop_a_study() {
     let site = Site::new(&study("trials = 3", ONE_SLOT), REPORT_X);
     let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
-    command.args(["run", "study.toml", "--plain"]).current_dir(site.path("")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .args(["run", "study.toml", "--plain"])
+        .current_dir(site.path(""))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     drop(child.stdout.take());
-    let running = Running { child, output: tempfile::tempdir().unwrap(), said: "run, into a closed pipe".to_owned() };
+    let running = Running {
+        child,
+        output: tempfile::tempdir().unwrap(),
+        said: "run, into a closed pipe".to_owned(),
+    };
     for name in ["out", "err"] {
         fs::write(running.output.path().join(name), "").unwrap();
     }
@@ -697,12 +893,20 @@ fn a_closed_pipe_does_not_stop_a_study() {
 
 #[test]
 fn studies_of_one_store_run_side_by_side() {
-    let site = Site::new(&study("trials = 30", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), REPORT_X);
+    let site = Site::new(
+        &study("trials = 30", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
+        REPORT_X,
+    );
     site.write("other.toml", &site.read("study.toml").replace("name = \"s\"", "name = \"t\""));
     let both = ["study.toml", "other.toml"].map(|file| site.start(&["run", file, "--plain"]));
     both.into_iter().for_each(|running| assert_done(&running.end()));
     let listed: Json = serde_json::from_str(&site.run(&["ls", "--json"]).out).unwrap();
-    let complete: Vec<&Json> = listed["studies"].as_array().unwrap().iter().map(|study| &study["trials"]["complete"]).collect();
+    let complete: Vec<&Json> = listed["studies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|study| &study["trials"]["complete"])
+        .collect();
     assert_eq!(complete, [30, 30]);
 }
 
@@ -712,14 +916,18 @@ fn a_checkpoint_may_be_named_relative_to_the_script_and_is_then_its_own() {
         echo '@hpsearch {\"step\":1,\"loss\":1}'\n[ -n \"$HPSEARCH_RESUME\" ] || { read -r answer; kill -9 $$; }\necho \"$HPSEARCH_RESUME\"\nexit 1\n";
     let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), script);
     assert_eq!(site.run_study().code, 3);
-    assert_eq!(site.log(0, 1), format!("{}\n", site.path("own.checkpoint").display()));
+    let copy = site.path("runs/files/s/trial-0/copies/step-1-outside/own.checkpoint");
+    assert_eq!(site.log(0, 1), format!("{}\n", copy.display()));
+    assert!(!copy.exists());
     // A failed trial keeps no checkpoint, but this file lies where hpsearch removes nothing.
     assert_eq!(site.read("own.checkpoint"), "mine\n");
 }
 
 #[test]
 fn closing_its_streams_is_not_a_trials_end() {
-    let script = format!("{REPORT_X}exec < /dev/null > /dev/null 2>&1\nsleep 0.3\necho done > done.$HPSEARCH_TRIAL\n");
+    let script = format!(
+        "{REPORT_X}exec < /dev/null > /dev/null 2>&1\nsleep 0.3\necho done > done.$HPSEARCH_TRIAL\n"
+    );
     let site = Site::new(&study("trials = 2", ONE_SLOT), &script);
     assert_done(&site.run_study());
     assert!(site.path("done.0").exists() && site.path("done.1").exists());
@@ -728,8 +936,10 @@ fn closing_its_streams_is_not_a_trials_end() {
 
 #[test]
 fn a_script_can_ask_hpsearch_about_its_own_study() {
-    let script = format!("\"$PROGRAM\" trials \"$HPSEARCH_STUDY\" --json > seen.json || exit 1\n{REPORT_X}");
-    let program = format!("[command.env]\nPROGRAM = \"{}\"\n{ONE_SLOT}", env!("CARGO_BIN_EXE_hpsearch"));
+    let script =
+        format!("\"$PROGRAM\" trials \"$HPSEARCH_STUDY\" --json > seen.json || exit 1\n{REPORT_X}");
+    let program =
+        format!("[command.env]\nPROGRAM = \"{}\"\n{ONE_SLOT}", env!("CARGO_BIN_EXE_hpsearch"));
     let site = Site::new(&study("trials = 1", &program), &script);
     assert_done(&site.run_study());
     let seen: Json = serde_json::from_str(&site.read("seen.json")).unwrap();
@@ -739,7 +949,9 @@ fn a_script_can_ask_hpsearch_about_its_own_study() {
 #[test]
 fn many_trials_run_at_once() {
     let rest = "[devices]\nuse = [\"sim:0..3\"]\ntrials_per_device = 10\n[pruner]\ntype = \"none\"";
-    let script = format!("echo begin >> turns; while [ \"$(grep -c begin turns)\" -lt 40 ]; do sleep 0.05; done\n{REPORT_X}");
+    let script = format!(
+        "echo begin >> turns; while [ \"$(grep -c begin turns)\" -lt 40 ]; do sleep 0.05; done\n{REPORT_X}"
+    );
     let site = Site::new(&study("trials = 40", rest), &script);
     assert_done(&site.run_study());
     assert_eq!(site.states(), vec!["complete"; 40]);
@@ -765,18 +977,33 @@ fn a_lost_trial_is_tried_again_as_often_as_the_study_says() {
     let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), "kill -9 $$\n");
     assert_eq!(site.run_study().code, 3);
     let trial = &site.trials()[0];
-    assert_eq!((&trial["attempts"], &trial["reason"]), (&json!(3), &json!("killed by signal 9: by someone, or for want of memory (`dmesg` tells)")));
-    let never = Site::new(&study("trials = 1\ncount = \"all\"", &format!("{ONE_SLOT}[retry]\nmax = 0\n")), "kill -9 $$\n");
+    assert_eq!(
+        (&trial["attempts"], &trial["reason"]),
+        (
+            &json!(3),
+            &json!("killed by signal 9: by someone, or for want of memory (`dmesg` tells)")
+        )
+    );
+    let never = Site::new(
+        &study("trials = 1\ncount = \"all\"", &format!("{ONE_SLOT}[retry]\nmax = 0\n")),
+        "kill -9 $$\n",
+    );
     assert_eq!(never.run_study().code, 3);
     assert_eq!(never.trials()[0]["attempts"], 1);
 }
 
 #[test]
 fn a_crash_is_a_failure_and_named() {
-    let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), "ulimit -c 0; echo about to crash >&2; kill -SEGV $$\n");
+    let site = Site::new(
+        &study("trials = 1\ncount = \"all\"", ONE_SLOT),
+        "ulimit -c 0; echo about to crash >&2; kill -SEGV $$\n",
+    );
     assert_eq!(site.run_study().code, 3);
     let trial = &site.trials()[0];
-    assert_eq!((&trial["attempts"], &trial["reason"]), (&json!(1), &json!("crashed with signal 11: about to crash")));
+    assert_eq!(
+        (&trial["attempts"], &trial["reason"]),
+        (&json!(1), &json!("crashed with signal 11: about to crash"))
+    );
 }
 
 #[test]
@@ -791,6 +1018,11 @@ fn a_paused_trial_that_does_not_listen_is_told_to_leave_and_goes_on_later() {
     assert_done(&ended);
     assert!(ended.out.contains("trial 0 paused at step "), "{}", ended.out);
     let trial = &site.trials()[0];
-    assert_eq!((&trial["state"], &trial["last_step"], &trial["attempts"]), (&json!("complete"), &json!(60), &json!(2)), "{}", ended.out);
+    assert_eq!(
+        (&trial["state"], &trial["last_step"], &trial["attempts"]),
+        (&json!("complete"), &json!(60), &json!(2)),
+        "{}",
+        ended.out
+    );
     assert!(site.lines("steps").len() <= 62);
 }

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use hpsearch::config::{self, ChangeClass, KeyKind, Look, TABLES, difference};
-use hpsearch::metric::Direction;
-use hpsearch::params::Value;
-use hpsearch::study::{Count, FailureCause, Program, StepClock, StudySpec, ValueRule};
+use hpsearch::study::metric::Direction;
+use hpsearch::study::params::Value;
+use hpsearch::study::spec::{Count, FailureCause, Program, StepClock, StudySpec, ValueRule};
 use proptest::prelude::*;
 
 const COMMAND: &str = r#"[study]
@@ -117,6 +117,7 @@ mode = "promote"
 run = ["python3", "train.py", "--lr={lr}", "{model.layers}"]
 cwd = "."
 env = { OMP_PROC_BIND = "true" }
+args_style = "dashes"
 
 [devices]
 use = ["cpu", "cuda:0", "cuda:*", "sim:0", "sim:1..3"]
@@ -157,7 +158,11 @@ fn directory() -> tempfile::TempDir {
     directory
 }
 
-fn parse_in(directory: &Path, text: &str, overrides: &[&str]) -> Result<StudySpec, config::Diagnostics> {
+fn parse_in(
+    directory: &Path,
+    text: &str,
+    overrides: &[&str],
+) -> Result<StudySpec, config::Diagnostics> {
     let overrides: Vec<String> = overrides.iter().map(|&set| set.to_owned()).collect();
     config::parse(text, Path::new("study.toml"), directory, &overrides)
 }
@@ -170,7 +175,12 @@ fn parse(text: &str) -> Result<StudySpec, config::Diagnostics> {
 fn said(text: &str, overrides: &[&str]) -> String {
     let directory = directory();
     let overrides: Vec<String> = overrides.iter().map(|&set| set.to_owned()).collect();
-    let rendered = match config::parse_with_warnings(text, Path::new("study.toml"), directory.path(), &overrides) {
+    let rendered = match config::parse_with_warnings(
+        text,
+        Path::new("study.toml"),
+        directory.path(),
+        &overrides,
+    ) {
         Ok(checked) => format!("(valid) {}", checked.warnings.render(Look::Plain)),
         Err(problems) => problems.render(Look::Plain),
     };
@@ -186,7 +196,9 @@ fn sheet(base: &str, changes: &[(&str, &str)]) -> String {
         says_what_to_do(&rendered);
         assert!(!rendered.starts_with("(valid) no problems"), "{to} is taken");
         // The renderer does not wrap its first line: 100 leaves room for long names.
-        let titles = rendered.lines().filter(|line| line.starts_with("error") || line.starts_with("warning"));
+        let titles = rendered
+            .lines()
+            .filter(|line| line.starts_with("error") || line.starts_with("warning"));
         titles.for_each(|title| assert!(title.chars().count() <= 100, "{title}"));
         writeln!(sheet, "{rendered}\n{}", "=".repeat(80)).unwrap();
     }
@@ -199,7 +211,9 @@ fn says_what_to_do(rendered: &str) {
     for line in rendered.lines() {
         if line.starts_with("error") || line.starts_with("warning") {
             assert_eq!(problem.replace(line), None, "no help under it");
-        } else if line.trim_start_matches([' ', '|']).starts_with("= help: ") || line.starts_with("help: ") {
+        } else if line.trim_start_matches([' ', '|']).starts_with("= help: ")
+            || line.starts_with("help: ")
+        {
             problem = None;
         }
     }
@@ -269,7 +283,10 @@ fn constraints_are_kept_as_they_are_written() {
         .replace("[command]", "[[constraint]]\nrequire = \"momentum < 0.5 or lr < 1e-3\"\n[[constraint]]\nlimit = '\"eval size\" <= 20'\n[command]");
     let spec = parse(&text).unwrap();
     let constraints: Vec<String> = spec.constraints.iter().map(ToString::to_string).collect();
-    assert_eq!(constraints, ["require = \"momentum < 0.5 or lr < 1e-3\"", "limit = \"\\\"eval size\\\" <= 20\""]);
+    assert_eq!(
+        constraints,
+        ["require = \"momentum < 0.5 or lr < 1e-3\"", "limit = \"\\\"eval size\\\" <= 20\""]
+    );
     let stored = serde_json::to_string(&spec).unwrap();
     assert_eq!(serde_json::from_str::<StudySpec>(&stored).unwrap(), spec);
 }
@@ -300,10 +317,16 @@ fn problems_of_the_study_table_are_explained() {
             ("metric = \"loss\"", "metric = \"loss\"\nrace = -1"),
             ("metric = \"loss\"", "metric = \"loss\"\ntags = \"one\""),
             ("metric = \"loss\"", "metric = \"loss\"\ntags = [1]"),
-            (spare, "[[study.objective]]\nmetric = \"a\"\ndirection = \"minimize\"\n[[study.objective]]\nmetric = \"b\"\ndirection = \"minimize\""),
+            (
+                spare,
+                "[[study.objective]]\nmetric = \"a\"\ndirection = \"minimize\"\n[[study.objective]]\nmetric = \"b\"\ndirection = \"minimize\""
+            ),
             (spare, "[[study.objective]]\nmetric = \"a\"\n"),
             (spare, "objective = \"a\""),
-            (spare, "metric = \"a\"\n[[study.objective]]\nmetric = \"a\"\ndirection = \"minimize\"\n"),
+            (
+                spare,
+                "metric = \"a\"\n[[study.objective]]\nmetric = \"a\"\ndirection = \"minimize\"\n"
+            ),
         ]
     ));
 }
@@ -389,7 +412,10 @@ fn problems_between_parameters_are_explained() {
             (when, "{}"),
             (when, "\"sgd\""),
             (when, "{ lr = 7 }"),
-            ("optimizer = [\"sgd\", \"adamw\"]", "optimizer = { choice = [\"sgd\", \"adamw\"], when = { momentum = 0.5 } }"),
+            (
+                "optimizer = [\"sgd\", \"adamw\"]",
+                "optimizer = { choice = [\"sgd\", \"adamw\"], when = { momentum = 0.5 } }",
+            ),
             ("lr =", "model.layers = [1]\n\"model.layers\" = [2]\nlr ="),
             ("lr =", "model.layers = [1]\nmodel_layers = [2]\nlr ="),
             ("[space]", "[other]"),
@@ -420,12 +446,17 @@ fn problems_of_enqueued_configurations_are_explained() {
 
 #[test]
 fn a_study_file_of_a_thousand_nested_conditions_is_refused_where_the_chain_ends() {
-    let chain = (1..1000).map(|index| format!("p{index} = {{ int = [0, 1], when = {{ p{} = 1 }} }}\n", index - 1)).collect::<String>();
+    let chain = (1..1000)
+        .map(|index| format!("p{index} = {{ int = [0, 1], when = {{ p{} = 1 }} }}\n", index - 1))
+        .collect::<String>();
     let text = format!(
         "[study]\nmetric = \"loss\"\ndirection = \"minimize\"\n[space]\np0 = {{ int = [0, 1] }}\n{chain}[command]\nrun = [\"train\", \"{{p0}}\"]\n"
     );
     let said = said(&text, &[]);
-    assert!(said.contains("the conditions are nested 1000 deep; 100 can be followed at most"), "{said}");
+    assert!(
+        said.contains("the conditions are nested 1000 deep; 100 can be followed at most"),
+        "{said}"
+    );
     assert!(said.contains("--> study.toml:1004:"), "{said}");
 }
 
@@ -443,13 +474,19 @@ fn problems_of_samplers_and_pruners_are_explained() {
             ("[command]", "[sampler]\nwarm_start = \"other\"\n[command]"),
             ("[command]", "[pruner]\ntype = \"pbt\"\n[command]"),
             ("[command]", "[pruner]\ntype = \"asha\"\n[command]"),
-            ("[command]", "[pruner]\ntype = \"asha\"\nmax_resource = 27\nmode = \"pause\"\n[command]"),
+            (
+                "[command]",
+                "[pruner]\ntype = \"asha\"\nmax_resource = 27\nmode = \"pause\"\n[command]"
+            ),
             (
                 "[command]",
                 "[sampler]\ntype = \"grid\"\n[space.wide]\nint = [1, 4000000000]\n[space.wider]\nint = [1, 4000000000]\n[space.widest]\nint = [1, 4000000000]\n[command]"
             ),
             ("[command]", "[pruner]\ntype = \"none\"\nmax_resource = 2\n[command]"),
-            ("[command]", "[pruner]\ntype = \"asha\"\nmax_resource = 2\nmin_resource = 9\n[command]"),
+            (
+                "[command]",
+                "[pruner]\ntype = \"asha\"\nmax_resource = 2\nmin_resource = 9\n[command]"
+            ),
         ]
     ));
 }
@@ -526,7 +563,9 @@ fn problems_of_the_trainer_and_its_data_are_explained() {
 #[test]
 fn asha_of_a_trainer_study_without_known_length_is_explained() {
     let asha = |step: &str, fixed: &str| {
-        let text = TRAINER.replace("[study]", &format!("[study]\nstep = \"{step}\"")).replace("num_train_epochs = 3", fixed);
+        let text = TRAINER
+            .replace("[study]", &format!("[study]\nstep = \"{step}\""))
+            .replace("num_train_epochs = 3", fixed);
         said(&format!("{text}\n[pruner]\ntype = \"asha\"\n"), &[])
     };
     snapshot!([asha("step", ""), asha("samples", ""), asha("epoch", "max_steps = 100")].join("\n"));
@@ -622,36 +661,60 @@ fn a_file_that_cannot_be_read_says_what_to_do() {
         error.replace(&directory.path().display().to_string(), "[DIR]")
     };
     fs::write(directory.path().join("latin.toml"), b"[study]\nname = \"caf\xe9\"\n").unwrap();
-    let told = [told(&directory.path().join("none.toml")), told(&directory.path().join("folder")), told(&directory.path().join("latin.toml"))];
+    let told = [
+        told(&directory.path().join("none.toml")),
+        told(&directory.path().join("folder")),
+        told(&directory.path().join("latin.toml")),
+    ];
     snapshot!(told.join("\n"));
 }
 
 #[test]
 fn a_file_whose_name_is_no_study_name_says_so() {
     let text = COMMAND;
-    let problems = config::parse(text, Path::new("my study.toml"), Path::new("/"), &[]).unwrap_err();
+    let problems =
+        config::parse(text, Path::new("my study.toml"), Path::new("/"), &[]).unwrap_err();
     snapshot!(problems.render(Look::Plain));
 }
 
 #[test]
 fn every_accepted_key_is_taken() {
     let directory = directory();
-    let spec = parse_in(directory.path(), FULL, &[]).unwrap_or_else(|problems| panic!("{problems}"));
+    let spec =
+        parse_in(directory.path(), FULL, &[]).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!((spec.name.as_str(), spec.tags.len(), spec.seed), ("every-key_1.0", 2, 7));
-    assert_eq!((spec.direction(), spec.value, spec.step), (Direction::Maximize, ValueRule::Last, StepClock::Samples));
-    assert_eq!((spec.budget.trials, spec.budget.count, spec.budget.target), (Some(48), Count::Completed, Some(0.99)));
-    assert_eq!((spec.budget.time.unwrap().as_secs(), spec.budget.trial_time.unwrap().as_secs()), (9_000, 5_400));
+    assert_eq!(
+        (spec.direction(), spec.value, spec.step),
+        (Direction::Maximize, ValueRule::Last, StepClock::Samples)
+    );
+    assert_eq!(
+        (spec.budget.trials, spec.budget.count, spec.budget.target),
+        (Some(48), Count::Completed, Some(0.99))
+    );
+    assert_eq!(
+        (spec.budget.time.unwrap().as_secs(), spec.budget.trial_time.unwrap().as_secs()),
+        (9_000, 5_400)
+    );
     assert_eq!(spec.space.dimensions().len(), 10);
     assert_eq!(spec.enqueue.len(), 2);
     assert_eq!(spec.enqueue[1].get("model.layers"), Some(&Value::Int(2)));
     assert_eq!((spec.sampler.name.as_str(), spec.sampler.alias.as_deref()), ("tpe", None));
     assert_eq!(spec.pruner.word("mode", "stop"), "promote");
-    assert_eq!((spec.devices.packed, spec.devices.cpu_threads, spec.devices.select.len()), (true, 4, 5));
+    assert_eq!(
+        (spec.devices.packed, spec.devices.cpu_threads, spec.devices.select.len()),
+        (true, 4, 5)
+    );
     assert_eq!((spec.devices.trials_per_device, spec.devices.memory), (None, Some(20 << 30)));
     assert_eq!((spec.retry.max, spec.retry.on.contains(&FailureCause::Oom)), (3, true));
-    assert_eq!((spec.budget.device_hours, spec.budget.cost, spec.budget.price_per_hour), (Some(12.5), Some(40.0), Some(2.5)));
+    assert_eq!(
+        (spec.budget.device_hours, spec.budget.cost, spec.budget.price_per_hour),
+        (Some(12.5), Some(40.0), Some(2.5))
+    );
     assert_eq!((spec.checkpoints.keep_best, spec.checkpoints.max_disk), (Some(5), Some(3 << 29)));
-    assert_eq!(spec.checkpoints.dir.as_deref(), Some(directory.path().join("checkpoints").as_path()));
+    assert_eq!(
+        spec.checkpoints.dir.as_deref(),
+        Some(directory.path().join("checkpoints").as_path())
+    );
     assert!(spec.export.on_finish);
     let Program::Command { cwd, env, .. } = &spec.program else { panic!("not a command") };
     assert_eq!((cwd.as_path(), env["OMP_PROC_BIND"].get().unwrap()), (directory.path(), "true"));
@@ -680,9 +743,15 @@ fn a_resolved_study_round_trips_through_json() {
 fn defaults_are_those_of_the_contract() {
     let spec = parse(COMMAND).unwrap();
     assert_eq!(spec.name, "study");
-    assert_eq!((spec.value, spec.step, spec.seed, spec.budget.count), (ValueRule::Best, StepClock::Epoch, 0, Count::Finished));
+    assert_eq!(
+        (spec.value, spec.step, spec.seed, spec.budget.count),
+        (ValueRule::Best, StepClock::Epoch, 0, Count::Finished)
+    );
     assert_eq!((spec.sampler.name.as_str(), spec.pruner.name.as_str()), ("auto", "none"));
-    assert_eq!((spec.checkpoints.keep_best, spec.devices.select.as_slice()), (Some(3), &["auto".to_owned()][..]));
+    assert_eq!(
+        (spec.checkpoints.keep_best, spec.devices.select.as_slice()),
+        (Some(3), &["auto".to_owned()][..])
+    );
 }
 
 #[test]
@@ -706,15 +775,27 @@ fn nested_keys_mean_the_same_dotted_quoted_and_in_tables() {
         "[space.model]\nnum_layers = [1, 2]\n[space]\nlearning_rate = [0.1]\n",
         "[space.\"model.num_layers\"]\nchoice = [1, 2]\n[space]\nlearning_rate = [0.1]\n",
     ];
-    let fixed = ["model.num_heads = 2\n", "\"model.num_heads\" = 2\n", "model = { num_heads = 2 }\n", "[trainer.model]\nnum_heads = 2\n"];
+    let fixed = [
+        "model.num_heads = 2\n",
+        "\"model.num_heads\" = 2\n",
+        "model = { num_heads = 2 }\n",
+        "[trainer.model]\nnum_heads = 2\n",
+    ];
     let old = "[space]\nlearning_rate = { float = [1e-5, 1e-1], log = true }\n";
-    let study = |space: &str, fixed: &str| TRAINER.replace(old, space).replace("num_train_epochs = 3\n", fixed);
+    let study = |space: &str, fixed: &str| {
+        TRAINER.replace(old, space).replace("num_train_epochs = 3\n", fixed)
+    };
     let directory = directory();
     let first = parse_in(directory.path(), &study(spaces[0], fixed[0]), &[]).unwrap();
     for space in spaces {
         for fixed in fixed {
             let text = study(space, fixed);
-            assert_eq!(parse_in(directory.path(), &text, &[]).unwrap_or_else(|problems| panic!("{problems}")), first, "{text}");
+            assert_eq!(
+                parse_in(directory.path(), &text, &[])
+                    .unwrap_or_else(|problems| panic!("{problems}")),
+                first,
+                "{text}"
+            );
         }
     }
 }
@@ -722,7 +803,9 @@ fn nested_keys_mean_the_same_dotted_quoted_and_in_tables() {
 #[test]
 fn an_alias_of_an_argument_is_stored_under_its_own_name() {
     let directory = directory();
-    let spec = parse_in(directory.path(), &TRAINER.replace("num_train_epochs = 3", "epochs = 2"), &[]).unwrap();
+    let spec =
+        parse_in(directory.path(), &TRAINER.replace("num_train_epochs = 3", "epochs = 2"), &[])
+            .unwrap();
     let Program::Trainer { arguments, .. } = &spec.program else { panic!("not a trainer") };
     assert!(arguments.contains_key("num_train_epochs") && !arguments.contains_key("epochs"));
 }
@@ -730,17 +813,29 @@ fn an_alias_of_an_argument_is_stored_under_its_own_name() {
 #[test]
 fn overrides_win_over_the_file_and_later_ones_over_earlier() {
     let directory = directory();
-    let overrides =
-        ["budget.trials=3", "budget.trials=48", "budget.time=90m", "space.lr={ float = [0.1, 0.2] }", "study.name=other", "sampler.type=random"];
-    let spec = parse_in(directory.path(), COMMAND, &overrides).unwrap_or_else(|problems| panic!("{problems}"));
-    assert_eq!((spec.budget.trials, spec.name.as_str(), spec.sampler.name.as_str()), (Some(48), "other", "random"));
+    let overrides = [
+        "budget.trials=3",
+        "budget.trials=48",
+        "budget.time=90m",
+        "space.lr={ float = [0.1, 0.2] }",
+        "study.name=other",
+        "sampler.type=random",
+    ];
+    let spec = parse_in(directory.path(), COMMAND, &overrides)
+        .unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(
+        (spec.budget.trials, spec.name.as_str(), spec.sampler.name.as_str()),
+        (Some(48), "other", "random")
+    );
     assert_eq!(spec.budget.time.unwrap().as_secs(), 5_400);
     assert!(!spec.space.dimension("lr").unwrap().distribution.contains(&Value::Float(0.05)));
 }
 
 #[test]
 fn an_exhausting_sampler_needs_no_limit() {
-    let text = COMMAND.replace("trials = 10", "").replace("[command]", "[sampler]\ntype = \"grid\"\n[command]");
+    let text = COMMAND
+        .replace("trials = 10", "")
+        .replace("[command]", "[sampler]\ntype = \"grid\"\n[command]");
     assert_eq!(parse(&text).unwrap().budget.trials, None);
 }
 
@@ -763,12 +858,23 @@ fn a_difference_names_each_key_with_what_it_asks_for() {
         "devices.use=auto",
         "checkpoints.keep=all",
     ];
-    let overrides: Vec<&str> =
-        overrides.iter().map(|set| if set.ends_with("=false") { "command.env.OMP_PROC_BIND=\"false\"" } else { set }).collect();
-    let new = parse_in(directory.path(), FULL, &overrides).unwrap_or_else(|problems| panic!("{problems}"));
-    let lines: Vec<String> = difference(&old, &new).iter().map(|change| format!("{:<12}{change}", format!("{:?}", change.class))).collect();
+    let overrides: Vec<&str> = overrides
+        .iter()
+        .map(
+            |set| if set.ends_with("=false") { "command.env.OMP_PROC_BIND=\"false\"" } else { set },
+        )
+        .collect();
+    let new = parse_in(directory.path(), FULL, &overrides)
+        .unwrap_or_else(|problems| panic!("{problems}"));
+    let lines: Vec<String> = difference(&old, &new)
+        .iter()
+        .map(|change| format!("{:<12}{change}", format!("{:?}", change.class)))
+        .collect();
     snapshot!(lines.join("\n"));
-    assert_eq!(difference(&old, &new).iter().map(|change| change.class).max(), Some(ChangeClass::NeedsFork));
+    assert_eq!(
+        difference(&old, &new).iter().map(|change| change.class).max(),
+        Some(ChangeClass::NeedsFork)
+    );
 }
 
 #[test]
@@ -777,9 +883,14 @@ fn the_schema_is_what_editors_get() {
 }
 
 fn survives(text: &str, overrides: &[String]) {
-    if let Err(problems) = config::parse_with_warnings(text, Path::new("study.toml"), Path::new("/"), overrides) {
+    if let Err(problems) =
+        config::parse_with_warnings(text, Path::new("study.toml"), Path::new("/"), overrides)
+    {
         assert!(problems.has_errors());
-        assert!(problems.iter().all(|problem| problem.help.iter().any(|help| !help.trim().is_empty())), "{problems}");
+        assert!(
+            problems.iter().all(|problem| problem.help.iter().any(|help| !help.trim().is_empty())),
+            "{problems}"
+        );
         problems.render(Look::Plain);
         problems.render(Look::Styled);
     }

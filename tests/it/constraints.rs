@@ -12,7 +12,8 @@ fn numbers(site: &Site, key: &str) -> Vec<f64> {
 
 #[test]
 fn a_requirement_holds_for_every_trial_and_a_limit_decides_what_is_best() {
-    let constraints = "[[constraint]]\nrequire = \"x < 0.6\"\n[[constraint]]\nlimit = \"latency >= 0.3\"\n";
+    let constraints =
+        "[[constraint]]\nrequire = \"x < 0.6\"\n[[constraint]]\nlimit = \"latency >= 0.3\"\n";
     let site = Site::new(&study("trials = 12", &format!("{constraints}{ONE_SLOT}")), TWO_METRICS);
     let ended = site.run_study();
     assert_eq!(ended.code, 0, "{}", ended.err);
@@ -20,10 +21,14 @@ fn a_requirement_holds_for_every_trial_and_a_limit_decides_what_is_best() {
     let best: Json = serde_json::from_str(&site.run(&["best", "--json"]).out).unwrap();
     let value = best["trial"]["value"].as_f64().unwrap();
     assert!(value >= 0.3, "{value}");
-    let broken: Vec<Json> = site.trials().into_iter().filter(|trial| trial["value"].as_f64().unwrap() < 0.3).collect();
+    let broken: Vec<Json> =
+        site.trials().into_iter().filter(|trial| trial["value"].as_f64().unwrap() < 0.3).collect();
     assert!(!broken.is_empty());
     for trial in &broken {
-        assert!(trial["reason"].as_str().unwrap().starts_with("`latency >= 0.3` is broken by 0."), "{trial}");
+        assert!(
+            trial["reason"].as_str().unwrap().starts_with("`latency >= 0.3` is broken by 0."),
+            "{trial}"
+        );
     }
     // `ls` and a later run agree on which is best.
     let listed: Json = serde_json::from_str(&site.run(&["ls", "--json"]).out).unwrap();
@@ -34,7 +39,10 @@ fn a_requirement_holds_for_every_trial_and_a_limit_decides_what_is_best() {
 
 #[test]
 fn where_no_trial_keeps_the_limits_the_nearest_one_is_named() {
-    let site = Site::new(&study("trials = 4", &format!("[[constraint]]\nlimit = \"size <= 1\"\n{ONE_SLOT}")), TWO_METRICS);
+    let site = Site::new(
+        &study("trials = 4", &format!("[[constraint]]\nlimit = \"size <= 1\"\n{ONE_SLOT}")),
+        TWO_METRICS,
+    );
     site.run_study();
     let best = site.run(&["best"]);
     assert_eq!(best.code, 3);
@@ -43,7 +51,10 @@ fn where_no_trial_keeps_the_limits_the_nearest_one_is_named() {
 
 #[test]
 fn constraints_that_reject_everything_end_the_run_and_say_which() {
-    let site = Site::new(&study("trials = 4", &format!("[[constraint]]\nrequire = \"x > 3\"\n{ONE_SLOT}")), TWO_METRICS);
+    let site = Site::new(
+        &study("trials = 4", &format!("[[constraint]]\nrequire = \"x > 3\"\n{ONE_SLOT}")),
+        TWO_METRICS,
+    );
     let ended = site.run_study();
     assert_eq!(ended.code, 1, "{}", ended.err);
     let said = format!("{}{}", ended.out, ended.err);
@@ -53,7 +64,10 @@ fn constraints_that_reject_everything_end_the_run_and_say_which() {
 
 #[test]
 fn a_configuration_that_breaks_a_requirement_is_not_enqueued() {
-    let site = Site::new(&study("trials = 2", &format!("[[constraint]]\nrequire = \"x < 0.5\"\n{ONE_SLOT}")), TWO_METRICS);
+    let site = Site::new(
+        &study("trials = 2", &format!("[[constraint]]\nrequire = \"x < 0.5\"\n{ONE_SLOT}")),
+        TWO_METRICS,
+    );
     site.run_study();
     let refused = site.run(&["enqueue", "s", "x=0.7"]);
     assert_eq!(refused.code, 2);
@@ -67,9 +81,11 @@ fn a_study_learns_from_an_earlier_one_and_keeps_what_it_took() {
     let best = numbers(&site, "x").into_iter().fold(f64::INFINITY, f64::min);
     let warm = |budget: &str| {
         let text = study(budget, ONE_SLOT).replace("name = \"s\"", "name = \"warm\"");
-        let text = text
-            .replace("type = \"random\"", "type = \"tpe\"\nwarm_start = [\"s\"]")
-            .replace("x = { float = [0.0, 1.0] }", "x = { float = [0.0, 2.0] }\ny = { float = [0, 1] }");
+        let text =
+            text.replace("type = \"random\"", "type = \"tpe\"\nwarm_start = [\"s\"]").replace(
+                "x = { float = [0.0, 1.0] }",
+                "x = { float = [0.0, 2.0] }\ny = { float = [0, 1] }",
+            );
         site.write("warm.toml", &text);
     };
     warm("trials = 3");
@@ -96,6 +112,10 @@ fn a_study_learns_from_an_earlier_one_and_keeps_what_it_took() {
     );
     let refused = site.run(&["run", "other.toml", "--plain"]);
     assert_eq!(refused.code, 2);
-    assert!(refused.err.contains("`warm_start` \"s\" holds no trial that fits the space"), "{}", refused.err);
+    assert!(
+        refused.err.contains("`warm_start` \"s\" holds no trial that fits the space"),
+        "{}",
+        refused.err
+    );
     assert!(!site.run(&["ls"]).out.contains("other"));
 }

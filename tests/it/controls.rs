@@ -3,20 +3,22 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hpsearch::event::{Answer, Request, Seq};
-use hpsearch::params::Params;
-use hpsearch::seed::SeedTree;
 use hpsearch::storage::sqlite::{SqliteReader, SqliteStore};
 use hpsearch::storage::{Storage as _, StorageReader as _};
-use hpsearch::study::Extension;
-use hpsearch::time::Timestamp;
-use hpsearch::trial::TrialNumber;
-use hpsearch::view::StudyView;
+use hpsearch::study::event::{Answer, Request, Seq};
+use hpsearch::study::params::Params;
+use hpsearch::study::seed::SeedTree;
+use hpsearch::study::spec::Extension;
+use hpsearch::study::state::StudyView;
+use hpsearch::study::time::Timestamp;
+use hpsearch::study::trial::TrialNumber;
 use rand::RngExt as _;
 use rustix::process::Signal;
 use serde_json::{Value as Json, json};
 
-use crate::commands::{Ended, ONE_SLOT, REPORT_X, Site, assert_done, study, wait_at_most, wait_until};
+use crate::commands::{
+    Ended, ONE_SLOT, REPORT_X, Site, assert_done, study, wait_at_most, wait_until,
+};
 
 /// Steps with a checkpoint each, up to 6 or to where it is to go; leaves when it hears `pause`.
 pub const STEPS: &str = r#"
@@ -32,7 +34,7 @@ while [ $step -lt $last ]; do
 done
 "#;
 
-const KEEP_ALL: &str = "[checkpoints]\nkeep = \"all\"\n";
+pub const KEEP_ALL: &str = "[checkpoints]\nkeep = \"all\"\n";
 
 fn refused(ended: &Ended, words: &[&str]) {
     assert_eq!(ended.code, 2, "{}\n{}", ended.out, ended.err);
@@ -45,7 +47,12 @@ fn refused(ended: &Ended, words: &[&str]) {
 fn assert_no_step_twice(site: &Site, trials: u64, last: u64) {
     let mut steps = site.lines("steps");
     steps.sort();
-    assert_eq!(steps, (0..trials).flat_map(|trial| (1..=last).map(move |step| format!("{trial} {step}"))).collect::<Vec<_>>());
+    assert_eq!(
+        steps,
+        (0..trials)
+            .flat_map(|trial| (1..=last).map(move |step| format!("{trial} {step}")))
+            .collect::<Vec<_>>()
+    );
 }
 
 /// The journal folds to what the tables say.
@@ -73,7 +80,14 @@ fn a_paused_trial_gives_its_slot_to_another_and_goes_on_where_it_saved() {
     assert_done(&asked);
     assert!(asked.err.contains("trial 0 saves and leaves"), "{}", asked.err);
     wait_until("another trial has its slot", || site.states() == ["paused", "running"]);
-    assert!(site.trials()[0]["reason"].as_str().unwrap().starts_with("paused by you; goes on from step "), "{}", site.trials()[0]);
+    assert!(
+        site.trials()[0]["reason"]
+            .as_str()
+            .unwrap()
+            .starts_with("paused by you; goes on from step "),
+        "{}",
+        site.trials()[0]
+    );
     assert_done(&site.run(&["resume", "0"]));
     assert_done(&running.end());
     assert_eq!(site.states(), vec!["complete"; 3]);
@@ -101,17 +115,24 @@ fn a_run_ends_without_the_trials_that_stay_paused_and_they_can_be_resumed_later(
 
 #[test]
 fn a_paused_study_stays_paused_through_a_kill_and_another_run() {
-    let site = Site::new(&study("trials = 3", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\"\n"), STEPS);
+    let site = Site::new(
+        &study("trials = 3", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\"\n"),
+        STEPS,
+    );
     let mut running = site.start(&["run", "study.toml", "--plain"]);
     wait_until("two trials are at work", || site.lines("steps").len() >= 3);
     assert_done(&site.run(&["pause", "s"]));
     wait_until("they have left", || site.states() == ["paused", "paused"]);
     assert_eq!((listed(&site)["state"].clone(), site.processes("").len()), (json!("paused"), 0));
-    wait_until("its runner holds no process", || hpsearch::processes::descendants(running.child.id()).is_empty());
+    wait_until("its runner holds no process", || {
+        hpsearch::runner::processes::descendants(running.child.id()).is_empty()
+    });
     running.child.kill().unwrap();
     running.child.wait().unwrap();
     let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("it says so", || running.said_so_far().contains("it is paused, so that nothing starts: `hpsearch resume s`"));
+    wait_until("it says so", || {
+        running.said_so_far().contains("it is paused, so that nothing starts: `hpsearch resume s`")
+    });
     assert_eq!(site.states(), ["paused", "paused"]);
     // Its runner waits, and is ended like any other.
     assert_done(&site.run(&["stop", "s"]));
@@ -149,7 +170,11 @@ fn notes_and_tags_are_there_at_once_whoever_runs_the_study() {
     assert_done(&site.run(&["note", "s", "0", "-m", "  läuft gut\nbisher "]));
     assert_done(&site.run(&["tag", "s", "0", "+keep", "+b", "-b"]));
     assert_done(&site.run(&["tag", "s", "+round-2"]));
-    assert!(site.run(&["note", "s", "0"]).out.contains("trial 0: läuft gut"), "{}", site.run(&["note", "s", "0"]).out);
+    assert!(
+        site.run(&["note", "s", "0"]).out.contains("trial 0: läuft gut"),
+        "{}",
+        site.run(&["note", "s", "0"]).out
+    );
     assert_eq!(site.run(&["tag", "s", "0"]).out, "trial 0: keep\n");
     assert_eq!(site.run(&["tag", "s"]).out, "round-2\n");
     assert_done(&running.end());
@@ -179,21 +204,37 @@ fn configurations_of_ones_own_run_next_and_nothing_wrong_is_taken() {
     let site = Site::new(&text, REPORT_X);
     assert_done(&site.run_study());
     let wrong = site.run(&["enqueue", "s", "x=7", "kind=a", "depth=3", "wdith=1"]);
-    refused(&wrong, &["`7` is not a value of `x`: it is a number from 0 to 1", "needs `kind` to be `b`", "`wdith`", "nothing was enqueued"]);
+    refused(
+        &wrong,
+        &[
+            "`7` is not a value of `x`: it is a number from 0 to 1",
+            "needs `kind` to be `b`",
+            "`wdith`",
+            "nothing was enqueued",
+        ],
+    );
     refused(&site.run(&["enqueue", "s", "t", "x=0.5"]), &["`t` is no value"]);
     refused(&site.run(&["enqueue", "s", "--from", "9"]), &["no trial 9"]);
     assert_eq!(site.trials().len(), 2);
     let asked = site.run(&["enqueue", "s", "x=0.5", "kind=2"]);
     assert_done(&asked);
-    assert!(asked.err.contains("trial 2 is queued: kind=2 x=0.5; it starts when the study is run"), "{}", asked.err);
+    assert!(
+        asked.err.contains("trial 2 is queued: kind=2 x=0.5; it starts when the study is run"),
+        "{}",
+        asked.err
+    );
     assert_eq!(listed(&site)["state"], "stopped", "there is something to do again");
-    refused(&site.run(&["enqueue", "s", "--from", "2"]), &["trial 2 has these parameters already", "--again"]);
+    refused(
+        &site.run(&["enqueue", "s", "--from", "2"]),
+        &["trial 2 has these parameters already", "--again"],
+    );
     assert_done(&site.run(&["enqueue", "s", "--from", "2", "kind=b", "depth=4"]));
     assert_done(&site.run(&["enqueue", "s", "--from", "3", "kind=a"]));
     site.write("mine.toml", "kind = \"b\"\nx = 1\n");
     assert_done(&site.run(&["enqueue", "s", "--file", "mine.toml", "depth=9"]));
     assert_done(&site.run_study());
-    let params: Vec<Json> = site.trials()[2..].iter().map(|trial| trial["params"].clone()).collect();
+    let params: Vec<Json> =
+        site.trials()[2..].iter().map(|trial| trial["params"].clone()).collect();
     let expected = [
         json!({"kind": "2", "x": 0.5}),
         json!({"kind": "b", "x": 0.5, "depth": 4}),
@@ -224,7 +265,10 @@ fn failed_trials_are_tried_again_while_the_study_runs_and_after() {
     assert_done(&asked);
     assert!(asked.err.contains("trial 1 is queued again"), "{}", asked.err);
     assert_done(&site.run_study());
-    assert_eq!((site.states(), site.trials()[1]["attempts"].clone()), (vec!["complete".to_owned(); 3], json!(2)));
+    assert_eq!(
+        (site.states(), site.trials()[1]["attempts"].clone()),
+        (vec!["complete".to_owned(); 3], json!(2))
+    );
     refused(&site.run(&["retry", "s", "--failed"]), &["no trial has failed"]);
 }
 
@@ -240,12 +284,25 @@ fn an_extended_budget_stays_when_the_study_is_run_again() {
     assert!(asked.err.contains("the budget is 3 trials now"), "{}", asked.err);
     let again = site.run_study();
     assert_done(&again);
-    assert!(again.err.contains("2 trials more than the file says") && !again.err.contains("changed since"), "{}", again.err);
+    assert!(
+        again.err.contains("2 trials more than the file says")
+            && !again.err.contains("changed since"),
+        "{}",
+        again.err
+    );
     assert_eq!(site.states(), vec!["complete"; 3]);
     // The file's own budget may still change.
     let set = site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=2"]);
     assert_done(&set);
-    assert!(set.err.split_whitespace().collect::<Vec<_>>().join(" ").contains("set 2 trials less to take it back"), "{}", set.err);
+    assert!(
+        set.err
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .contains("set 2 trials less to take it back"),
+        "{}",
+        set.err
+    );
     assert_eq!(site.states(), vec!["complete"; 4]);
     assert_folds(&site);
 }
@@ -262,11 +319,17 @@ fn a_complete_trial_goes_on_from_its_checkpoint_to_where_it_is_told() {
     refused(&site.run(&["continue", "s", "0", "--until", "9"]), &["has not ended, it is queued"]);
     assert_done(&site.run_study());
     let trial = &site.trials()[0];
-    assert_eq!((&trial["state"], &trial["last_step"], &trial["attempts"]), (&json!("complete"), &json!(9), &json!(2)));
+    assert_eq!(
+        (&trial["state"], &trial["last_step"], &trial["attempts"]),
+        (&json!("complete"), &json!(9), &json!(2))
+    );
     assert_no_step_twice(&site, 1, 9);
     let without = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
     assert_done(&without.run_study());
-    refused(&without.run(&["continue", "s", "0", "--until", "9"]), &["has no checkpoint to go on from", "hpsearch enqueue --from 0"]);
+    refused(
+        &without.run(&["continue", "s", "0", "--until", "9"]),
+        &["has no checkpoint to go on from", "hpsearch enqueue --from 0"],
+    );
     assert_folds(&site);
 }
 
@@ -280,7 +343,10 @@ fn a_command_that_ends_before_the_step_it_was_continued_to_says_where_it_finds_i
     let trial = &site.trials()[0];
     assert_eq!((&trial["state"], &trial["last_step"]), (&json!("complete"), &json!(4)));
     let reason = trial["reason"].as_str().unwrap();
-    assert!(reason.ends_with("4, before 9: a command finds the step in HPSEARCH_UNTIL"), "{reason}");
+    assert!(
+        reason.ends_with("4, before 9: a command finds the step in HPSEARCH_UNTIL"),
+        "{reason}"
+    );
     assert_folds(&site);
 }
 
@@ -291,23 +357,32 @@ const DEAF: &str = "trap '' TERM INT\n(trap '' TERM INT; while :; do sleep 0.2; 
 fn what_ignores_sigterm_for_the_whole_grace_is_killed_with_its_children() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), DEAF);
     let program = Path::new(env!("CARGO_BIN_EXE_hpsearch"));
-    let running = site.start_with(program, &["run", "study.toml", "--plain"], &[("HPSEARCH_GRACE", "0.6")]);
+    let running =
+        site.start_with(program, &["run", "study.toml", "--plain"], &[("HPSEARCH_GRACE", "0.6")]);
     wait_until("the trial runs", || site.path("started").exists());
     let began = Instant::now();
     running.signal(Signal::TERM);
     wait_until("it was told", || running.said_so_far().contains("trial 0 started"));
     assert!(!site.processes("").is_empty(), "SIGTERM does not end it");
     let left = running.end();
-    assert!(began.elapsed() >= Duration::from_millis(600), "it had its grace: {:?}", began.elapsed());
+    assert!(
+        began.elapsed() >= Duration::from_millis(600),
+        "it had its grace: {:?}",
+        began.elapsed()
+    );
     assert_eq!((left.code, site.states()), (143, vec!["queued".to_owned()]), "{}", left.err);
     wait_at_most(Duration::from_secs(2), "its child is gone", || site.processes("").is_empty());
 }
 
 #[test]
 fn a_trial_that_neither_reports_nor_listens_is_paused_all_the_same() {
-    let site = Site::new(&study("trials = 2", ONE_SLOT), &format!("[ $HPSEARCH_TRIAL != 0 ] || {{\n{DEAF}}}\n{REPORT_X}"));
+    let site = Site::new(
+        &study("trials = 2", ONE_SLOT),
+        &format!("[ $HPSEARCH_TRIAL != 0 ] || {{\n{DEAF}}}\n{REPORT_X}"),
+    );
     let program = Path::new(env!("CARGO_BIN_EXE_hpsearch"));
-    let running = site.start_with(program, &["run", "study.toml", "--plain"], &[("HPSEARCH_GRACE", "0.3")]);
+    let running =
+        site.start_with(program, &["run", "study.toml", "--plain"], &[("HPSEARCH_GRACE", "0.3")]);
     wait_until("the trial runs", || site.path("started").exists());
     assert_done(&site.run(&["pause", "s", "0"]));
     assert_done(&running.end());
@@ -319,7 +394,10 @@ fn a_trial_that_neither_reports_nor_listens_is_paused_all_the_same() {
 fn what_was_asked_is_done_once_though_the_runner_is_killed_right_after() {
     let mut rng = SeedTree::new(1).stream("controls/kill");
     for round in 0..4 {
-        let site = Site::new(&study("trials = 4", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\"\n"), STEPS);
+        let site = Site::new(
+            &study("trials = 4", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\"\n"),
+            STEPS,
+        );
         let mut running = site.start(&["run", "study.toml", "--plain"]);
         wait_until("two trials are at work", || site.lines("steps").len() >= 3);
         let mut store = SqliteStore::open(&site.path("runs/hpsearch.db")).unwrap();
@@ -329,11 +407,16 @@ fn what_was_asked_is_done_once_though_the_runner_is_killed_right_after() {
         let requests = [
             Request::Enqueue { params: point },
             Request::PauseTrial { trial: TrialNumber(0) },
-            Request::Extend { by: Extension { trials: 1, time: Duration::ZERO, ..Extension::default() } },
+            Request::Extend {
+                by: Extension { trials: 1, time: Duration::ZERO, ..Extension::default() },
+            },
             Request::Kill { trial: TrialNumber(1) },
             Request::Note { trial: Some(TrialNumber(1)), text: "kept".to_owned() },
         ];
-        let ids: Vec<i64> = requests.iter().map(|request| store.request(study, Timestamp(1), request).unwrap()).collect();
+        let ids: Vec<i64> = requests
+            .iter()
+            .map(|request| store.request(study, Timestamp(1), request).unwrap())
+            .collect();
         // Acknowledged: now the runner dies, before, while or after it serves them.
         std::thread::sleep(Duration::from_millis(rng.random_range(0..160)));
         running.child.kill().unwrap();
@@ -341,11 +424,19 @@ fn what_was_asked_is_done_once_though_the_runner_is_killed_right_after() {
         let ended = site.run_study();
         assert_done(&ended);
         for (id, request) in ids.iter().zip(&requests) {
-            assert!(matches!(store.answer(study, *id).unwrap(), Some(Answer::Done(_))), "round {round}: {request:?}");
+            assert!(
+                matches!(store.answer(study, *id).unwrap(), Some(Answer::Done(_))),
+                "round {round}: {request:?}"
+            );
         }
         let trials = site.trials();
-        let asked: Vec<&Json> = trials.iter().filter(|trial| trial["params"]["x"] == json!(0.5)).collect();
-        assert_eq!((asked.len(), asked[0]["state"].clone()), (1, json!("complete")), "round {round}");
+        let asked: Vec<&Json> =
+            trials.iter().filter(|trial| trial["params"]["x"] == json!(0.5)).collect();
+        assert_eq!(
+            (asked.len(), asked[0]["state"].clone()),
+            (1, json!("complete")),
+            "round {round}"
+        );
         assert_eq!(
             (&trials[0]["state"], &trials[1]["state"], &trials[1]["reason"]),
             (&json!("paused"), &json!("failed"), &json!("killed on request"))
@@ -381,7 +472,11 @@ fn odd_reports_do_not_confuse_a_trial() {
     // The same step again replaces it, an earlier one is put in its place, and what is no number is a line of the log.
     assert_eq!(trial.curve[..3], [(1, 2.5), (2, 2.0), (4, 1e308)]);
     let log = site.log(0, 0);
-    assert!(log.contains("`loss` must be a number, not `\"low\"`") && log.contains("`loss` must be a number, not `[1]`"), "{log}");
+    assert!(
+        log.contains("`loss` must be a number, not `\"low\"`")
+            && log.contains("`loss` must be a number, not `[1]`"),
+        "{log}"
+    );
     assert!(log.contains("18446744073709551615"), "{log}");
     assert_folds(&site);
 }
@@ -394,7 +489,10 @@ fn a_trial_that_waits_for_the_next_run_can_be_killed_without_one() {
     let killed = site.run(&["kill", "s", "1"]);
     assert_done(&killed);
     assert!(killed.err.contains("trial 1 counts as failed"), "{}", killed.err);
-    assert_eq!((site.states(), site.trials()[1]["reason"].clone()), (vec!["complete".to_owned(), "failed".to_owned()], json!("killed on request")));
+    assert_eq!(
+        (site.states(), site.trials()[1]["reason"].clone()),
+        (vec!["complete".to_owned(), "failed".to_owned()], json!("killed on request"))
+    );
     assert_done(&site.run_study());
     assert_eq!(site.trials().len(), 2);
     assert_folds(&site);

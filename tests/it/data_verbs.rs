@@ -5,16 +5,21 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
-use hpsearch::event::{AttemptEnd, Event};
 use hpsearch::storage::StorageReader;
-use hpsearch::trial::{TrialNumber, TrialState};
+use hpsearch::study::event::{AttemptEnd, Event};
+use hpsearch::study::trial::{TrialNumber, TrialState};
 use serde_json::{Value as Json, json};
 
 use crate::verbs::Scene;
 
 fn numbers(scene: &Scene, arguments: &[&str]) -> Vec<u64> {
     let answer = scene.json(&[&["trials", "digits", "--json"], arguments].concat());
-    answer["trials"].as_array().unwrap().iter().map(|trial| trial["number"].as_u64().unwrap()).collect()
+    answer["trials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|trial| trial["number"].as_u64().unwrap())
+        .collect()
 }
 
 #[test]
@@ -49,7 +54,10 @@ fn the_last_events_are_the_end_of_the_whole_journal_whatever_their_number() {
 fn listed_trials_carry_their_tags_and_notes_behind_what_they_always_had() {
     let mut scene = Scene::digits();
     let trial = Some(TrialNumber(0));
-    scene.append(&[Event::Tagged { trial, tag: "keep".into(), present: true }, Event::Noted { trial, text: "best so far".into() }]);
+    scene.append(&[
+        Event::Tagged { trial, tag: "keep".into(), present: true },
+        Event::Noted { trial, text: "best so far".into() },
+    ]);
     let answer = scene.json(&["trials", "digits", "--json", "--sort", "number", "--limit", "1"]);
     assert_eq!(answer["trials"][0]["tags"], json!(["keep"]));
     assert_eq!(answer["trials"][0]["notes"][0]["text"], "best so far");
@@ -98,8 +106,19 @@ fn every_refusal_names_a_next_step() {
     for arguments in wrong {
         let ran = scene.run(arguments);
         assert_ne!(ran.code, 0, "{arguments:?} is refused");
-        let tells = ["help:", "did you mean", ": write ", "`hpsearch ", "For more information, try '--help'", "lists "];
-        assert!(tells.iter().any(|tell| ran.err.contains(tell)), "{arguments:?} says no next step:\n{}", ran.err);
+        let tells = [
+            "help:",
+            "did you mean",
+            ": write ",
+            "`hpsearch ",
+            "For more information, try '--help'",
+            "lists ",
+        ];
+        assert!(
+            tells.iter().any(|tell| ran.err.contains(tell)),
+            "{arguments:?} says no next step:\n{}",
+            ran.err
+        );
     }
 }
 
@@ -107,7 +126,10 @@ fn every_refusal_names_a_next_step() {
 fn a_filter_that_is_wrong_says_what_to_write() {
     let scene = Scene::digits();
     let ran = scene.run(&["trials", "--where", "lr>1e-3"]);
-    assert_eq!((ran.code, ran.err.as_str()), (2, "error: `lr` is no parameter or metric; did you mean `learning_rate`?\n"));
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (2, "error: `lr` is no parameter or metric; did you mean `learning_rate`?\n")
+    );
     let ran = scene.run(&["trials", "--where", "zzz=1"]);
     insta::assert_snapshot!(ran.err, @r"
     error: `zzz` is no parameter or metric
@@ -116,7 +138,10 @@ fn a_filter_that_is_wrong_says_what_to_write() {
     let ran = scene.run(&["trials", "--sort", "los"]);
     assert_eq!(ran.code, 2);
     let ran = scene.run(&["trials", "--where", "state:failed"]);
-    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", "none of 4 trials passes\n"));
+    assert_eq!(
+        (ran.code, ran.out.as_str(), ran.err.as_str()),
+        (0, "", "none of 4 trials passes\n")
+    );
 }
 
 #[test]
@@ -124,35 +149,52 @@ fn the_journal_is_told_in_lines_with_their_moments() {
     let scene = Scene::digits();
     insta::assert_snapshot!(scene.run(&["events", "digits"]).out);
     insta::assert_snapshot!(scene.run(&["events", "--where", "state:pruned", "--limit", "3"]).out, @r"
-    2025-11-24 16:00:09  trial 1 step 1: eval_accuracy -0.5, eval_loss 1.5
+    2025-11-24 16:00:09  trial 1 epoch 1: eval_accuracy -0.5, eval_loss 1.5
     2025-11-24 16:00:10  trial 1 attempt 0 ended: pruned: rank 2 of 2 at step 1; 1 goes on
-    2025-11-24 16:00:10  trial 1 pruned at step 1 with 1.5 in 2.0 s: rank 2 of 2 at step 1; 1 goes on
+    2025-11-24 16:00:10  trial 1 pruned at epoch 1 with 1.5 in 2.0 s: rank 2 of 2 at step 1; 1 goes on
     ");
     let missing = scene.run(&["events", "--trial", "9"]);
-    assert_eq!((missing.code, missing.err.as_str()), (2, "error: there is no trial 9 in `digits`\nhelp: it has 4 trials, the last is 3\n"));
+    assert_eq!(
+        (missing.code, missing.err.as_str()),
+        (2, "error: there is no trial 9 in `digits`\nhelp: it has 4 trials, the last is 3\n")
+    );
 }
 
 #[test]
 fn the_journal_as_json_lines_is_what_is_stored() {
     let scene = Scene::digits();
     let study = scene.store.study("digits").unwrap().unwrap().id;
-    let stored = scene.store.events_after(study, hpsearch::event::Seq(0), u64::MAX).unwrap();
+    let stored = scene.store.events_after(study, hpsearch::study::event::Seq(0), u64::MAX).unwrap();
     let out = scene.run(&["events", "--json"]).out;
     let lines: Vec<Json> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let expected: Vec<Json> = stored.iter().map(|(seq, at, event)| json!({"seq": seq, "at": at, "event": event})).collect();
+    let expected: Vec<Json> = stored
+        .iter()
+        .map(|(seq, at, event)| json!({"seq": seq, "at": at, "event": event}))
+        .collect();
     assert_eq!(lines, expected);
     let of_trial = scene.run(&["events", "--json", "--trial", "2"]).out;
-    assert!(of_trial.lines().all(|line| line.contains("\"trial\":2")) && of_trial.lines().count() == 5);
+    assert!(
+        of_trial.lines().all(|line| line.contains("\"trial\":2")) && of_trial.lines().count() == 5
+    );
 }
 
 #[test]
 fn the_journal_is_followed_until_the_study_is_over() {
     let mut scene = Scene::digits();
-    let mut following = scene.command(&["events", "-f", "--trial", "3"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut following =
+        scene.command(&["events", "-f", "--trial", "3"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(following.stdout.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.by_ref().any(|line| line.ends_with("trial 3 step 1: eval_accuracy 0.3, eval_loss 0.7")));
+    assert!(
+        lines
+            .by_ref()
+            .any(|line| line.ends_with("trial 3 epoch 1: eval_accuracy 0.3, eval_loss 0.7"))
+    );
     scene.end(3, AttemptEnd::Completed, TrialState::Complete, Some(0.1), None);
-    assert!(lines.by_ref().any(|line| line.contains("trial 3 complete with 0.1 at step 1 in 2.0 s, new best")));
+    assert!(
+        lines
+            .by_ref()
+            .any(|line| line.contains("trial 3 complete with 0.1 at epoch 1 in 2.0 s, new best"))
+    );
     scene.append(&[Event::StudyFinished { reason: "24 trials are done".into() }]);
     scene.leave();
     assert_eq!(lines.next(), None);
@@ -173,7 +215,10 @@ fn trials_are_exported_as_csv_with_nan_and_nothing_told_apart() {
     ]);
     let rows = csv_rows(&scene.run(&["export-data", "digits"]).out);
     let column = |name: &str| {
-        let index = rows[0].iter().position(|title| title == name).unwrap_or_else(|| panic!("no column {name} in {:?}", rows[0]));
+        let index = rows[0]
+            .iter()
+            .position(|title| title == name)
+            .unwrap_or_else(|| panic!("no column {name} in {:?}", rows[0]));
         rows[1..].iter().map(|row| row[index].as_str()).collect::<Vec<_>>()
     };
     assert_eq!(column("number"), ["0", "1", "2", "3"]);
@@ -194,19 +239,31 @@ fn json_lines_are_exact_and_filters_apply() {
     let out = scene.run(&["export-data", "--format", "jsonl", "--where", "state:complete"]).out;
     let lines: Vec<Json> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.iter().map(|line| &line["number"]).collect::<Vec<_>>(), [0, 2]);
-    assert_eq!(lines[0]["params"], json!({"learning_rate": 3.162_277e-4, "model.num_layers": 2, "optim": "adamw"}));
-    assert_eq!((&lines[1]["value"], &lines[1]["metrics"]["eval_loss"]), (&json!("NaN"), &json!("NaN")));
+    assert_eq!(
+        lines[0]["params"],
+        json!({"learning_rate": 3.162_277e-4, "model.num_layers": 2, "optim": "adamw"})
+    );
+    assert_eq!(
+        (&lines[1]["value"], &lines[1]["metrics"]["eval_loss"]),
+        (&json!("NaN"), &json!("NaN"))
+    );
     assert_eq!(lines[0]["origin"], json!({"sampled": "random"}));
 }
 
 #[test]
 fn reports_are_exported_one_a_row() {
     let scene = Scene::digits();
-    let rows = csv_rows(&scene.run(&["export-data", "--reports", "--where", "number<=2 optim=sgd"]).out);
+    let rows =
+        csv_rows(&scene.run(&["export-data", "--reports", "--where", "number<=2 optim=sgd"]).out);
     assert_eq!(rows[0], ["trial", "metric", "step", "value"]);
     assert_eq!(
         rows[1..],
-        [["1", "eval_accuracy", "1", "-0.5"], ["1", "eval_loss", "1", "1.5"], ["2", "eval_accuracy", "1", "NaN"], ["2", "eval_loss", "1", "NaN"]]
+        [
+            ["1", "eval_accuracy", "1", "-0.5"],
+            ["1", "eval_loss", "1", "1.5"],
+            ["2", "eval_accuracy", "1", "NaN"],
+            ["2", "eval_loss", "1", "NaN"]
+        ]
     );
 }
 
@@ -216,12 +273,23 @@ fn an_exported_file_appears_whole_or_not_at_all() {
     let path = scene.directory.path().join("out/trials.jsonl");
     let ran = scene.run(&["export-data", "-o", "out/trials.jsonl"]);
     assert_eq!((ran.code, path.exists()), (2, false), "{}", ran.err);
-    assert!(ran.err.contains("`out/trials.jsonl` cannot be written") && ran.err.contains("help: "), "{}", ran.err);
+    assert!(
+        ran.err.contains("`out/trials.jsonl` cannot be written") && ran.err.contains("help: "),
+        "{}",
+        ran.err
+    );
     fs::create_dir(scene.directory.path().join("out")).unwrap();
     let ran = scene.run(&["export-data", "-o", "out/trials.jsonl"]);
-    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", "4 rows written to out/trials.jsonl\n"));
+    assert_eq!(
+        (ran.code, ran.out.as_str(), ran.err.as_str()),
+        (0, "", "4 rows written to out/trials.jsonl\n")
+    );
     assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 4);
-    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+    assert_eq!(
+        fs::read_dir(path.parent().unwrap()).unwrap().count(),
+        1,
+        "nothing is left beside it"
+    );
 }
 
 fn fill(path: &Path, size: usize) {
@@ -237,7 +305,13 @@ fn sizes_on_the_disk_are_told_by_study_state_and_kind() {
     fill(&files.join("trial-1/step-1/weights"), 50_000);
     fill(&files.join("trial-1/attempt-0.log"), 100);
     fill(&files.join("trial-77/attempt-0.log"), 20_000);
-    scene.append(&[Event::CheckpointSaved { trial: TrialNumber(1), step: 1, path: files.join("trial-1/step-1"), bytes: None }]);
+    scene.append(&[Event::CheckpointSaved {
+        trial: TrialNumber(1),
+        step: 1,
+        path: files.join("trial-1/step-1"),
+        bytes: None,
+        system: None,
+    }]);
     let usage = scene.json(&["du", "--json"]);
     let study = &usage["studies"][0];
     let of = |state: &str, part: &str| {
@@ -248,8 +322,20 @@ fn sizes_on_the_disk_are_told_by_study_state_and_kind() {
     assert!(of("pruned", "checkpoints") >= 50_000 && of("pruned", "trials") == 1);
     assert!(of("pruned", "other") < 50_000, "a checkpoint is counted once: {study}");
     assert!(study["unknown"].as_u64().unwrap() >= 20_000, "trial 77 is not in the store");
-    assert_eq!(study["freeable"].as_u64().unwrap(), of("pruned", "checkpoints"), "a pruned trial's checkpoint need not stay");
-    assert!(usage["total"].as_u64().unwrap() > study["total"].as_u64().unwrap() + usage["store"]["file"].as_u64().unwrap() - 1);
+    assert_eq!(
+        study["freeable"].as_u64().unwrap(),
+        of("pruned", "checkpoints"),
+        "a pruned trial's checkpoint need not stay"
+    );
+    assert!(
+        usage["total"].as_u64().unwrap()
+            > study["total"].as_u64().unwrap() + usage["store"]["file"].as_u64().unwrap() - 1
+    );
     let told = scene.run(&["du", "digits"]).out;
-    assert!(told.contains("complete") && told.contains("files of no known trial") && told.contains("`[checkpoints]` does not ask for"), "{told}");
+    assert!(
+        told.contains("complete")
+            && told.contains("files of unknown trials")
+            && told.contains("`[checkpoints] keep` does not keep: 56.0 KiB"),
+        "{told}"
+    );
 }

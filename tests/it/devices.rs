@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use hpsearch::device::Device;
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Run, Simulation, Turn};
-use hpsearch::event::{Answer, Event, Request};
-use hpsearch::study::PolicySpec;
-use hpsearch::trial::{TrialNumber, TrialState};
-use hpsearch::view::StudyView;
+use hpsearch::study::device::Device;
+use hpsearch::study::event::{Answer, Event, Request};
+use hpsearch::study::spec::PolicySpec;
+use hpsearch::study::state::StudyView;
+use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
 use rustix::process::Signal;
 
@@ -29,25 +29,39 @@ fn slots(device: u32, slots: u32) -> Request {
 }
 
 fn simulation(trials: u64, slots: usize, requests: Vec<(u64, Request)>) -> Simulation {
-    let mut simulation = Simulation::new(spec(trials, "random", PolicySpec::named("none")), slots, 9, loss);
+    let mut simulation =
+        Simulation::new(spec(trials, "random", PolicySpec::named("none")), slots, 9, loss);
     simulation.requests = requests;
     simulation
 }
 
 fn answers(run: &Run) -> Vec<(i64, Answer)> {
     let events = run.turns.iter().flat_map(|turn| &turn.events);
-    events.filter_map(|event| if let Event::RequestServed { id, answer } = event { Some((*id, answer.clone())) } else { None }).collect()
+    events
+        .filter_map(|event| {
+            if let Event::RequestServed { id, answer } = event {
+                Some((*id, answer.clone()))
+            } else {
+                None
+            }
+        })
+        .collect()
 }
 
 /// Checks that nothing is started where its user said so, and gives how many trials ran at a time on each device at most.
 fn most_at_a_time(turns: &[Turn]) -> BTreeMap<String, usize> {
-    let (mut paused, mut running, mut most) = (Vec::new(), BTreeMap::<TrialNumber, Device>::new(), BTreeMap::new());
+    let (mut paused, mut running, mut most) =
+        (Vec::new(), BTreeMap::<TrialNumber, Device>::new(), BTreeMap::new());
     for event in turns.iter().flat_map(|turn| &turn.events) {
         match event {
             Event::DevicePaused { device } => paused.push(device.clone()),
             Event::DeviceResumed { device } => paused.retain(|other| other != device),
             Event::AttemptStarted { trial, slot, .. } => {
-                assert!(!paused.contains(&slot.device), "trial {trial} is started on {} while that is paused", slot.device);
+                assert!(
+                    !paused.contains(&slot.device),
+                    "trial {trial} is started on {} while that is paused",
+                    slot.device
+                );
                 running.insert(*trial, slot.device.clone());
                 let there = running.values().filter(|device| **device == slot.device).count();
                 let most = most.entry(slot.device.to_string()).or_insert(0);
@@ -71,9 +85,11 @@ fn trials_of_a_paused_device_go_on_elsewhere_from_where_they_saved() {
         .turns
         .iter()
         .flat_map(|turn| &turn.events)
-        .filter_map(|event| if let Event::TrialQueued { reason, .. } = event { Some(reason.clone()) } else { None })
+        .filter_map(|event| {
+            if let Event::TrialQueued { reason, .. } = event { Some(reason.clone()) } else { None }
+        })
         .collect();
-    assert_eq!(moved, ["left sim:1; goes on from step 2"]);
+    assert_eq!(moved, ["left sim:1; goes on from epoch 2"]);
     // No step is done twice.
     assert_eq!(run.steps, 8 * 9);
     assert!(run.view.paused_devices.is_empty());
@@ -85,15 +101,34 @@ fn a_study_whose_devices_are_all_paused_waits_and_its_time_stands_still() {
     simulation.spec.budget.time = Some(std::time::Duration::from_secs(9));
     let run = simulation.run(&[]).unwrap();
     assert!(run.outcome.reason().contains("the time budget is used up"), "{:?}", run.outcome);
-    let said: Vec<String> = answers(&run).into_iter().map(|(_, answer)| format!("{answer:?}")).collect();
-    assert!(said[0].contains("the trial on sim:0 saves, leaves and waits for another slot"), "{said:?}");
-    assert!(run.view.counts.complete >= 9, "one slot for most of 9 s: {}", run.view.counts.complete);
+    let said: Vec<String> =
+        answers(&run).into_iter().map(|(_, answer)| format!("{answer:?}")).collect();
+    assert!(
+        said[0].contains("the trial on sim:0 saves, leaves and waits for another slot"),
+        "{said:?}"
+    );
+    assert!(
+        run.view.counts.complete >= 9,
+        "one slot for most of 9 s: {}",
+        run.view.counts.complete
+    );
 }
 
 #[test]
 fn slots_come_and_go_while_a_study_runs() {
-    let run =
-        simulation(30, 1, vec![(9, slots(0, 3)), (9, slots(7, 2)), (90, slots(0, 1)), (120, slots(7, 1)), (150, slots(0, 2))]).run(&[]).unwrap();
+    let run = simulation(
+        30,
+        1,
+        vec![
+            (9, slots(0, 3)),
+            (9, slots(7, 2)),
+            (90, slots(0, 1)),
+            (120, slots(7, 1)),
+            (150, slots(0, 2)),
+        ],
+    )
+    .run(&[])
+    .unwrap();
     assert_eq!(run.view.counts.complete, 30);
     let most = most_at_a_time(&run.turns);
     assert_eq!((most["sim:0"], most["sim:7"]), (3, 2));
@@ -102,14 +137,19 @@ fn slots_come_and_go_while_a_study_runs() {
         .turns
         .iter()
         .flat_map(|turn| &turn.events)
-        .filter_map(|event| if let Event::SlotsChanged { slots } = event { Some(slots.len()) } else { None })
+        .filter_map(|event| {
+            if let Event::SlotsChanged { slots } = event { Some(slots.len()) } else { None }
+        })
         .collect();
     assert_eq!(now, [3, 5, 3, 2, 3]);
 }
 
 #[test]
 fn requests_that_make_no_sense_are_refused_with_what_to_do() {
-    let run = simulation(3, 2, vec![(1, pause(5)), (1, resume(5)), (1, resume(1)), (1, slots(1, 0))]).run(&[]).unwrap();
+    let run =
+        simulation(3, 2, vec![(1, pause(5)), (1, resume(5)), (1, resume(1)), (1, slots(1, 0))])
+            .run(&[])
+            .unwrap();
     let said: Vec<String> = answers(&run)
         .into_iter()
         .map(|(_, answer)| match answer {
@@ -176,20 +216,32 @@ fn a_device_is_paused_and_resumed_from_another_terminal_and_stays_paused_through
     wait_until("both devices have a trial", || site.lines("steps").len() > 3);
     let asked = site.run(&["pause", "s", "--device", "sim:1"]);
     assert_done(&asked);
-    assert!(asked.err.contains("the trial on sim:1 saves, leaves and waits for another slot"), "{}", asked.err);
+    assert!(
+        asked.err.contains("the trial on sim:1 saves, leaves and waits for another slot"),
+        "{}",
+        asked.err
+    );
     wait_until("it has left", || {
-        site.states()[..2].contains(&"queued".to_owned()) || site.states().iter().filter(|state| *state == "running").count() == 1
+        site.states()[..2].contains(&"queued".to_owned())
+            || site.states().iter().filter(|state| *state == "running").count() == 1
     });
-    assert!(site.run(&["show", "s"]).out.contains("sim:1 is paused by you"), "{}", site.run(&["show", "s"]).out);
+    assert!(
+        site.run(&["show", "s"]).out.contains("sim:1 is paused by you"),
+        "{}",
+        site.run(&["show", "s"]).out
+    );
     running.signal(Signal::KILL);
     running.end();
     let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("it says so", || running.said_so_far().contains("sim:1 is paused: `hpsearch resume s --device sim:1`"));
+    wait_until("it says so", || {
+        running.said_so_far().contains("sim:1 is paused: `hpsearch resume s --device sim:1`")
+    });
     wait_until("one runs", || site.states().iter().any(|state| state == "running"));
     assert_eq!(site.states().iter().filter(|state| *state == "running").count(), 1);
     assert_done(&site.run(&["resume", "s", "--device", "sim:1", "--slots", "2"]));
     wait_until("three run", || {
-        site.states().iter().filter(|state| *state == "running").count() == 3 || site.states().iter().all(|state| state == "complete")
+        site.states().iter().filter(|state| *state == "running").count() == 3
+            || site.states().iter().all(|state| state == "complete")
     });
     let ended = running.end();
     assert_done(&ended);

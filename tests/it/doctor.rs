@@ -3,10 +3,10 @@
 use std::fs;
 use std::process::Command;
 
-use hpsearch::event::Event;
 use hpsearch::storage::{Holder, Storage, Takeover};
-use hpsearch::time::Timestamp;
-use hpsearch::trial::{AttemptNumber, TrialNumber};
+use hpsearch::study::event::Event;
+use hpsearch::study::time::Timestamp;
+use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 use serde_json::Value as Json;
 
 use crate::verbs::{Ran, Scene};
@@ -19,7 +19,10 @@ fn findings(scene: &Scene) -> (i32, Vec<Json>) {
 }
 
 fn of<'a>(findings: &'a [Json], check: &str) -> &'a Json {
-    findings.iter().find(|finding| finding["check"] == check).unwrap_or_else(|| panic!("no `{check}` in {findings:?}"))
+    findings
+        .iter()
+        .find(|finding| finding["check"] == check)
+        .unwrap_or_else(|| panic!("no `{check}` in {findings:?}"))
 }
 
 #[test]
@@ -29,12 +32,20 @@ fn a_sound_store_has_nothing_broken() {
     let (code, found) = findings(&scene);
     assert_eq!(code, 0, "{found:?}");
     assert_eq!(
-        (&of(&found, "soundness")["state"], &of(&found, "store")["state"], &of(&found, "directory")["state"]),
+        (
+            &of(&found, "soundness")["state"],
+            &of(&found, "store")["state"],
+            &of(&found, "directory")["state"]
+        ),
         (&"ok".into(), &"ok".into(), &"ok".into())
     );
     assert!(found.iter().all(|finding| finding["state"] == "ok" || finding["next"].is_string()));
     let said = scene.run(&["doctor"]);
-    assert!(said.out.contains("ok      soundness every table, index and reference is in order\n"), "{}", said.out);
+    assert!(
+        said.out.contains("ok      soundness every table, index and reference is in order\n"),
+        "{}",
+        said.out
+    );
     assert!(said.out.ends_with(" 0 broken\n"), "{}", said.out);
 }
 
@@ -62,18 +73,35 @@ fn a_runner_that_died_and_the_process_it_left_are_found() {
     scene.leave();
     let mut left = Command::new("sleep").arg("60").spawn().unwrap();
     let pid = left.id();
-    let started = hpsearch::processes::start_time(pid).unwrap();
-    let study = hpsearch::storage::StorageReader::study(&scene.store, "digits").unwrap().unwrap().id;
-    let dead = Holder { pid: u32::MAX, pid_started: 1, host: hpsearch::processes::host(), boot_id: None };
+    let started = hpsearch::runner::processes::start_time(pid).unwrap();
+    let study =
+        hpsearch::storage::StorageReader::study(&scene.store, "digits").unwrap().unwrap().id;
+    let dead = Holder {
+        pid: u32::MAX,
+        pid_started: 1,
+        host: hpsearch::runner::processes::host(),
+        boot_id: None,
+    };
     let lease = scene.store.acquire(study, &dead, Timestamp(0), Takeover::IfFree).unwrap();
-    let launched = Event::AttemptLaunched { trial: TrialNumber(3), attempt: AttemptNumber(0), pid, pid_started: started };
+    let launched = Event::AttemptLaunched {
+        trial: TrialNumber(3),
+        attempt: AttemptNumber(0),
+        pid,
+        pid_started: started,
+    };
     scene.store.append(&lease, Timestamp(1), &[launched]).unwrap();
     let (code, found) = findings(&scene);
     left.kill().unwrap();
     left.wait().unwrap();
     assert_eq!(code, 0, "{found:?}");
-    assert!(of(&found, "runner")["message"].as_str().unwrap().contains("was left by process"), "{found:?}");
-    assert!(of(&found, "processes")["next"].as_str().unwrap().contains(&format!("`kill {pid}`")), "{found:?}");
+    assert!(
+        of(&found, "runner")["message"].as_str().unwrap().contains("was left by process"),
+        "{found:?}"
+    );
+    assert!(
+        of(&found, "processes")["next"].as_str().unwrap().contains(&format!("`kill {pid}`")),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -81,6 +109,10 @@ fn without_a_store_the_doctor_says_what_makes_one() {
     let directory = tempfile::tempdir().unwrap();
     let ran = Ran::of(crate::verbs::command(directory.path(), &["doctor"]).output().unwrap());
     assert_eq!(ran.code, 0, "{}", ran.out);
-    assert!(ran.out.contains("there is none at `runs/hpsearch.db` yet: `hpsearch run` makes one"), "{}", ran.out);
+    assert!(
+        ran.out.contains("there is none at `runs/hpsearch.db` yet: `hpsearch run` makes one"),
+        "{}",
+        ran.out
+    );
     assert!(fs::read_dir(directory.path()).unwrap().next().is_none());
 }

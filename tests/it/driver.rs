@@ -16,7 +16,11 @@ fn library() -> &'static str {
         let directory = tempfile::tempdir().unwrap().keep();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/driver/nvml.c");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-        let done = Command::new(compiler).args(["-shared", "-fPIC", "-o"]).arg(directory.join("libnvidia-ml.so.1")).arg(source).status();
+        let done = Command::new(compiler)
+            .args(["-shared", "-fPIC", "-o"])
+            .arg(directory.join("libnvidia-ml.so.1"))
+            .arg(source)
+            .status();
         assert!(done.unwrap().success());
         directory
     });
@@ -35,7 +39,8 @@ impl Place {
 
     fn start(&self, arguments: &[&str], visible: Option<&str>) -> Running {
         let driver = self.0.path("driver");
-        let mut variables = vec![("LD_LIBRARY_PATH", library()), ("PRETENDED_DRIVER", driver.to_str().unwrap())];
+        let mut variables =
+            vec![("LD_LIBRARY_PATH", library()), ("PRETENDED_DRIVER", driver.to_str().unwrap())];
         variables.extend(visible.map(|visible| ("CUDA_VISIBLE_DEVICES", visible)));
         self.0.start_with(Path::new(env!("CARGO_BIN_EXE_hpsearch")), arguments, &variables)
     }
@@ -49,44 +54,79 @@ impl Place {
         let listed = self.run(&["devices", "--json"], visible);
         assert_done(&listed);
         let listed: Json = serde_json::from_str(&listed.out).unwrap();
-        let is_nvidia = |device: &&Json| device["uuid"].is_string() || device["name"].as_str().is_none_or(|name| name.starts_with("cuda"));
+        let is_nvidia = |device: &&Json| {
+            device["uuid"].is_string()
+                || device["name"].as_str().is_none_or(|name| name.starts_with("cuda"))
+        };
         listed["devices"].as_array().unwrap().iter().filter(is_nvidia).cloned().collect()
     }
 }
 
 /// A GPU without trouble; `rest` are compute mode, MIG and what it answers.
 fn gpu(uuid: &str, gigabytes: u64, rest: &str) -> String {
-    format!("gpu {uuid};NVIDIA H200;9;0;{};{};37;41;120000;700000;{rest}\n", gigabytes * 1_000_000_000, 500_000_000)
+    format!(
+        "gpu {uuid};NVIDIA H200;9;0;{};{};37;41;120000;700000;{rest}\n",
+        gigabytes * 1_000_000_000,
+        500_000_000
+    )
 }
 
 const DRIVER: &str = "driver 550.54.15\ncuda 12040\n";
 
 #[test]
 fn what_the_driver_tells_is_listed() {
-    let facts = format!("{DRIVER}{}{}", gpu("GPU-aa11", 150, "0;0;0"), gpu("GPU-bb22", 24, "0;0;0"));
+    let facts =
+        format!("{DRIVER}{}{}", gpu("GPU-aa11", 150, "0;0;0"), gpu("GPU-bb22", 24, "0;0;0"));
     let gpus = Place::new("", "", &facts).gpus(None);
     let names: Vec<&str> = gpus.iter().map(|gpu| gpu["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["cuda:0", "cuda:1"]);
     let first = &gpus[0];
-    assert_eq!((first["description"].as_str(), first["uuid"].as_str()), (Some("NVIDIA H200"), Some("GPU-aa11")));
-    assert_eq!((first["driver"].as_str(), first["compute_capability"].as_str()), (Some("550.54.15"), Some("9.0")));
-    assert_eq!((first["memory_total_bytes"].as_u64(), first["memory_used_bytes"].as_u64()), (Some(150_000_000_000), Some(500_000_000)));
-    let [busy, watts, limit] = ["utilisation", "power_watts", "power_limit_watts"].map(|name| first[name].as_f64());
-    assert_eq!((busy, watts, limit, first["temperature_celsius"].as_u64()), (Some(0.37), Some(120.0), Some(700.0), Some(41)));
+    assert_eq!(
+        (first["description"].as_str(), first["uuid"].as_str()),
+        (Some("NVIDIA H200"), Some("GPU-aa11"))
+    );
+    assert_eq!(
+        (first["driver"].as_str(), first["compute_capability"].as_str()),
+        (Some("550.54.15"), Some("9.0"))
+    );
+    assert_eq!(
+        (first["memory_total_bytes"].as_u64(), first["memory_used_bytes"].as_u64()),
+        (Some(150_000_000_000), Some(500_000_000))
+    );
+    let [busy, watts, limit] =
+        ["utilisation", "power_watts", "power_limit_watts"].map(|name| first[name].as_f64());
+    assert_eq!(
+        (busy, watts, limit, first["temperature_celsius"].as_u64()),
+        (Some(0.37), Some(120.0), Some(700.0), Some(41))
+    );
 }
 
 #[test]
 fn cuda_visible_devices_is_respected_by_indices_uuids_and_parts() {
     let split = gpu("GPU-cc33", 80, "0;1;0") + "part 2 MIG-one\npart 2 MIG-two\n";
-    let place = Place::new("", "", &format!("{DRIVER}{}{}{split}", gpu("GPU-aa11", 150, "0;0;0"), gpu("GPU-bb22", 24, "0;0;0")));
+    let place = Place::new(
+        "",
+        "",
+        &format!(
+            "{DRIVER}{}{}{split}",
+            gpu("GPU-aa11", 150, "0;0;0"),
+            gpu("GPU-bb22", 24, "0;0;0")
+        ),
+    );
     let seen = |visible: &str| {
         let gpus = place.gpus(Some(visible)).into_iter().filter(|gpu| gpu["name"].is_string());
-        gpus.map(|gpu| format!("{} {}", gpu["name"].as_str().unwrap(), gpu["uuid"].as_str().unwrap())).collect::<BTreeSet<_>>()
+        gpus.map(|gpu| {
+            format!("{} {}", gpu["name"].as_str().unwrap(), gpu["uuid"].as_str().unwrap())
+        })
+        .collect::<BTreeSet<_>>()
     };
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     assert_eq!(seen("1,0"), set(&["cuda:0 GPU-bb22", "cuda:1 GPU-aa11"]));
     assert_eq!(seen("GPU-bb"), set(&["cuda:0 GPU-bb22"]));
-    assert_eq!(seen("MIG-two,MIG-one,0"), set(&["cuda:0 MIG-two", "cuda:1 MIG-one", "cuda:2 GPU-aa11"]));
+    assert_eq!(
+        seen("MIG-two,MIG-one,0"),
+        set(&["cuda:0 MIG-two", "cuda:1 MIG-one", "cuda:2 GPU-aa11"])
+    );
     assert_eq!(seen(""), set(&[]));
 }
 
@@ -104,14 +144,24 @@ fn a_gpu_that_cannot_be_used_says_why() {
     assert_eq!(of("0;0;4"), "this user may not look at it");
     assert!(of("2;0;0").contains("`prohibited`"));
     assert!(of("0;1;0").contains("MIG is on and it has no parts"));
-    assert!(note(&format!("driver 470.1\ncuda 11040\n{}", gpu("GPU-aa11", 150, "0;0;0"))).contains("serves CUDA 11.4 and older, and 12.0 is needed"));
+    assert!(
+        note(&format!("driver 470.1\ncuda 11040\n{}", gpu("GPU-aa11", 150, "0;0;0")))
+            .contains("serves CUDA 11.4 and older, and 12.0 is needed")
+    );
     let without = |facts: &str| Place::new("", "", facts).run(&["devices"], None);
-    for (facts, words) in
-        [("init 9\n", "kernel module is not loaded"), ("init 18\n", "of different versions; restart the machine"), (DRIVER, "finds no GPU")]
-    {
+    for (facts, words) in [
+        ("init 9\n", "kernel module is not loaded"),
+        ("init 18\n", "of different versions; restart the machine"),
+        (DRIVER, "finds no GPU"),
+    ] {
         let ended = without(facts);
         assert_done(&ended);
-        assert!(format!("{}{}", ended.out, ended.err).contains(words), "{}{}", ended.out, ended.err);
+        assert!(
+            format!("{}{}", ended.out, ended.err).contains(words),
+            "{}{}",
+            ended.out,
+            ended.err
+        );
     }
 }
 
@@ -123,7 +173,8 @@ const TAKES_MEMORY: &str = "echo 7000000000 > $PRETENDED_DRIVER.$CUDA_VISIBLE_DE
 #[test]
 fn trials_share_a_gpu_by_the_memory_that_its_driver_tells_and_leave_it_free() {
     let facts = format!("{DRIVER}{}", gpu("GPU-aa11", 24, "0;0;0"));
-    let devices = "[devices]\nuse = [\"cuda:0\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n";
+    let devices =
+        "[devices]\nuse = [\"cuda:0\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n";
     let place = Place::new(&study("trials = 12", devices), TAKES_MEMORY, &facts);
     let ended = place.run(&["run", "study.toml", "--plain"], None);
     assert_done(&ended);
@@ -148,22 +199,29 @@ fn trials_share_a_gpu_by_the_memory_that_its_driver_tells_and_leave_it_free() {
 
 #[test]
 fn a_gpu_that_is_lost_while_trials_run_stops_no_runner() {
-    let healthy = format!("{DRIVER}{}{}", gpu("GPU-aa11", 24, "0;0;0"), gpu("GPU-bb22", 24, "0;0;0"));
+    let healthy =
+        format!("{DRIVER}{}{}", gpu("GPU-aa11", 24, "0;0;0"), gpu("GPU-bb22", 24, "0;0;0"));
     let devices = "[devices]\nuse = [\"cuda:*\"]\n[pruner]\ntype = \"none\"\n";
     let place = Place::new(&study("trials = 6", devices), TAKES_MEMORY, &healthy);
     let running = place.start(&["run", "study.toml", "--plain"], None);
     wait_until("the first trials end", || !place.0.lines("seen").is_empty());
     // It is read all the time.
-    place.0.write("driver.next", &format!("{DRIVER}{}{}", gpu("GPU-aa11", 24, "0;0;15"), gpu("GPU-bb22", 24, "0;0;0")));
+    place.0.write(
+        "driver.next",
+        &format!("{DRIVER}{}{}", gpu("GPU-aa11", 24, "0;0;15"), gpu("GPU-bb22", 24, "0;0;0")),
+    );
     std::fs::rename(place.0.path("driver.next"), place.0.path("driver")).unwrap();
     let ended = running.end();
     assert_done(&ended);
     assert!(place.0.states().iter().all(|state| state == "complete"));
     // Each trial saw one GPU, and both were used.
-    let seen = place.0.lines("seen").into_iter().fold(BTreeMap::<String, usize>::new(), |mut seen, gpu| {
-        *seen.entry(gpu).or_default() += 1;
-        seen
-    });
+    let seen = place.0.lines("seen").into_iter().fold(
+        BTreeMap::<String, usize>::new(),
+        |mut seen, gpu| {
+            *seen.entry(gpu).or_default() += 1;
+            seen
+        },
+    );
     assert_eq!(seen.keys().collect::<Vec<_>>(), ["0", "1"]);
     assert_eq!(seen.values().sum::<usize>(), 6);
     assert!(place.gpus(None)[0]["note"].as_str().unwrap().contains("fallen off the bus"));
@@ -171,7 +229,8 @@ fn a_gpu_that_is_lost_while_trials_run_stops_no_runner() {
 
 #[test]
 fn who_shares_a_gpu_with_others_is_told() {
-    let devices = "[devices]\nuse = [\"cuda:0\"]\ntrials_per_device = 2\n[pruner]\ntype = \"none\"\n";
+    let devices =
+        "[devices]\nuse = [\"cuda:0\"]\ntrials_per_device = 2\n[pruner]\ntype = \"none\"\n";
     let facts = format!("{DRIVER}{}", gpu("GPU-aa11", 24, "3;0;0"));
     let place = Place::new(&study("trials = 2", devices), TAKES_MEMORY, &facts);
     // Somebody else, who lives as long as this test.
@@ -181,7 +240,16 @@ fn who_shares_a_gpu_with_others_is_told() {
     let said = format!("{}{}", ended.out, ended.err);
     assert!(said.contains("cuda:0 takes one process at a time (its compute mode is `exclusive`), and 2 trials are to share it"), "{said}");
     assert!(said.contains("cuda:0 is in use already, by process"), "{said}");
-    let absent = Place::new(&study("trials = 2", &devices.replace("cuda:0", "cuda:4")), TAKES_MEMORY, &facts);
+    let absent = Place::new(
+        &study("trials = 2", &devices.replace("cuda:0", "cuda:4")),
+        TAKES_MEMORY,
+        &facts,
+    );
     let ended = absent.run(&["run", "study.toml", "--plain"], None);
-    assert!(ended.code != 0 && ended.err.contains("`cuda:4` is not on this machine: the only GPU is cuda:0"), "{}", ended.err);
+    assert!(
+        ended.code != 0
+            && ended.err.contains("`cuda:4` is not on this machine: the only GPU is cuda:0"),
+        "{}",
+        ended.err
+    );
 }

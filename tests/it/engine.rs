@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
-use hpsearch::event::Event;
-use hpsearch::metric::Direction;
-use hpsearch::params::Params;
 use hpsearch::pruners::PRUNERS;
 use hpsearch::samplers::SAMPLERS;
-use hpsearch::space::{Condition, Dimension, Distribution, Scale, Space};
-use hpsearch::study::{FailureCause, PolicySpec, Program, StudySpec};
-use hpsearch::trial::{Trial, TrialState};
-use hpsearch::view::StudyView;
+use hpsearch::study::event::Event;
+use hpsearch::study::metric::Direction;
+use hpsearch::study::params::Params;
+use hpsearch::study::space::{Condition, Dimension, Distribution, Scale, Space};
+use hpsearch::study::spec::{FailureCause, PolicySpec, Program, StudySpec};
+use hpsearch::study::state::StudyView;
+use hpsearch::study::trial::{Trial, TrialState};
 
 fn space() -> Space {
     let dimension = |name: &str, distribution, when: Option<(&str, &str)>| Dimension {
@@ -23,15 +23,24 @@ fn space() -> Space {
     };
     Space::new(vec![
         dimension("rate", Distribution::float(1e-4, 1.0, Scale::Log, None).unwrap(), None),
-        dimension("optimizer", Distribution::choice(vec!["sgd".into(), "adamw".into()]).unwrap(), None),
-        dimension("momentum", Distribution::float(0.0, 0.99, Scale::Linear, None).unwrap(), Some(("optimizer", "sgd"))),
+        dimension(
+            "optimizer",
+            Distribution::choice(vec!["sgd".into(), "adamw".into()]).unwrap(),
+            None,
+        ),
+        dimension(
+            "momentum",
+            Distribution::float(0.0, 0.99, Scale::Linear, None).unwrap(),
+            Some(("optimizer", "sgd")),
+        ),
         dimension("layers", Distribution::int(1, 6, Scale::Linear, 1).unwrap(), None),
     ])
     .unwrap()
 }
 
 pub fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
-    let mut spec = StudySpec::new("simulated", "loss", Direction::Minimize, space(), Program::Inline);
+    let mut spec =
+        StudySpec::new("simulated", "loss", Direction::Minimize, space(), Program::Inline);
     spec.budget.trials = Some(trials);
     spec.sampler = sampler_named(sampler);
     spec.pruner = pruner;
@@ -49,14 +58,22 @@ pub fn pruner_named(name: &str) -> PolicySpec {
 }
 
 pub fn asha(mode: &str) -> PolicySpec {
-    pruner_named("asha").with("min_resource", 1).with("max_resource", 9).with("reduction_factor", 3).with("mode", mode)
+    pruner_named("asha")
+        .with("min_resource", 1)
+        .with("max_resource", 9)
+        .with("reduction_factor", 3)
+        .with("mode", mode)
 }
 
 /// Every combination that the crash tests go through.
 pub fn policies() -> Vec<(&'static str, PolicySpec)> {
-    let pruners = [PolicySpec::named("none"), PolicySpec::named("median"), asha("stop"), asha("promote")];
+    let pruners =
+        [PolicySpec::named("none"), PolicySpec::named("median"), asha("stop"), asha("promote")];
     let samplers = ["random", "tpe-independent", "tpe", "auto"];
-    samplers.into_iter().flat_map(|sampler| pruners.clone().map(|pruner| (sampler, pruner))).collect()
+    samplers
+        .into_iter()
+        .flat_map(|sampler| pruners.clone().map(|pruner| (sampler, pruner)))
+        .collect()
 }
 
 /// A loss that falls with steps towards a floor set by the parameters; curves cross.
@@ -69,7 +86,12 @@ pub fn loss(params: &Params, step: u64) -> f64 {
 
 /// What a study decided, without times, places and attempts.
 pub fn decisions(view: &StudyView) -> Vec<String> {
-    let of = |trial: &Trial| format!("{} {:?} {:?} {:?} {:?}", trial.params, trial.state, trial.value, trial.curve, trial.decisions);
+    let of = |trial: &Trial| {
+        format!(
+            "{} {:?} {:?} {:?} {:?}",
+            trial.params, trial.state, trial.value, trial.curve, trial.decisions
+        )
+    };
     view.trials.iter().map(of).collect()
 }
 
@@ -121,7 +143,12 @@ fn resumed_study_suggests_what_an_uninterrupted_one_would() {
         assert_sound(&whole, &simulation);
         for prefix in 0..whole.turns.len() {
             let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
-            assert_eq!(decisions(&resumed.view), decisions(&whole.view), "{sampler} {:?} after {prefix} turns", simulation.spec.pruner);
+            assert_eq!(
+                decisions(&resumed.view),
+                decisions(&whole.view),
+                "{sampler} {:?} after {prefix} turns",
+                simulation.spec.pruner
+            );
             assert_sound(&resumed, &simulation);
         }
     }
@@ -181,7 +208,13 @@ fn reports_before_a_crash_are_never_taken_back() {
     let whole = simulation.run(&[]).unwrap();
     for prefix in 0..whole.turns.len() {
         let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
-        let reported = |turns: &[Turn]| turns.iter().flat_map(|turn| &turn.events).filter(|event| matches!(event, Event::Reported { .. })).count();
+        let reported = |turns: &[Turn]| {
+            turns
+                .iter()
+                .flat_map(|turn| &turn.events)
+                .filter(|event| matches!(event, Event::Reported { .. }))
+                .count()
+        };
         assert!(reported(&resumed.turns) >= reported(&whole.turns[..prefix]));
         assert_eq!(resumed.turns[..prefix], whole.turns[..prefix]);
     }
@@ -190,7 +223,7 @@ fn reports_before_a_crash_are_never_taken_back() {
 #[test]
 fn a_lost_worker_is_retried_from_its_checkpoint_and_a_programs_own_error_is_not() {
     let mut simulation = Simulation::new(spec(2, "random", PolicySpec::named("none")), 1, 6, loss);
-    simulation.spec.budget.count = hpsearch::study::Count::All;
+    simulation.spec.budget.count = hpsearch::study::spec::Count::All;
     simulation.faults = Box::new(|trial, attempt, step| match (trial.0, attempt.0, step) {
         (0, 0, 4) => Some(Fault::Crash),
         (1, _, 3) => Some(Fault::Fail),
@@ -208,7 +241,8 @@ fn a_lost_worker_is_retried_from_its_checkpoint_and_a_programs_own_error_is_not(
 fn a_trial_that_keeps_dying_fails_when_its_retries_are_used_up() {
     let mut simulation = Simulation::new(spec(3, "random", PolicySpec::named("none")), 1, 4, loss);
     simulation.spec.retry.max = 2;
-    simulation.faults = Box::new(|trial, _, step| (trial.0 == 0 && step == 2).then_some(Fault::Crash));
+    simulation.faults =
+        Box::new(|trial, _, step| (trial.0 == 0 && step == 2).then_some(Fault::Crash));
     let run = simulation.run(&[]).unwrap();
     assert_eq!((run.view.trials[0].state, run.view.trials[0].attempts), (TrialState::Failed, 3));
     assert_eq!(run.view.counts.complete, 3, "a failed trial is made up for");
@@ -218,14 +252,17 @@ fn a_trial_that_keeps_dying_fails_when_its_retries_are_used_up() {
 fn a_hanging_trial_is_killed_after_trial_time() {
     let mut simulation = Simulation::new(spec(3, "random", PolicySpec::named("none")), 1, 4, loss);
     simulation.spec.budget.trial_time = Some(Duration::from_secs(10));
-    simulation.faults = Box::new(|trial, _, step| (trial.0 == 1 && step == 3).then_some(Fault::Hang));
+    simulation.faults =
+        Box::new(|trial, _, step| (trial.0 == 1 && step == 3).then_some(Fault::Hang));
     let run = simulation.run(&[]).unwrap();
     let hung = &run.view.trials[1];
     assert_eq!(hung.state, TrialState::Failed);
     assert!(hung.reason.as_ref().unwrap().contains("trial_time (10 s)"), "{:?}", hung.reason);
     let retried = {
         simulation.spec.retry.on.push(FailureCause::Timeout);
-        simulation.faults = Box::new(|trial, attempt, step| (trial.0 == 1 && attempt.0 == 0 && step == 3).then_some(Fault::Hang));
+        simulation.faults = Box::new(|trial, attempt, step| {
+            (trial.0 == 1 && attempt.0 == 0 && step == 3).then_some(Fault::Hang)
+        });
         simulation.run(&[]).unwrap()
     };
     assert_eq!(retried.view.trials[1].state, TrialState::Complete);
@@ -235,7 +272,8 @@ fn a_hanging_trial_is_killed_after_trial_time() {
 fn a_trial_that_falls_silent_is_killed_after_stall_time_and_a_slow_one_is_not() {
     let mut simulation = Simulation::new(spec(3, "random", PolicySpec::named("none")), 1, 30, loss);
     simulation.spec.budget.stall_time = Some(Duration::from_secs(1));
-    simulation.faults = Box::new(|trial, _, step| (trial.0 == 1 && step == 3).then_some(Fault::Hang));
+    simulation.faults =
+        Box::new(|trial, _, step| (trial.0 == 1 && step == 3).then_some(Fault::Hang));
     let run = simulation.run(&[]).unwrap();
     let silent = &run.view.trials[1];
     assert_eq!(silent.state, TrialState::Failed);
@@ -246,10 +284,15 @@ fn a_trial_that_falls_silent_is_killed_after_stall_time_and_a_slow_one_is_not() 
 
 #[test]
 fn a_study_that_gets_no_better_ends_with_its_patience() {
-    let mut simulation = Simulation::new(spec(200, "random", PolicySpec::named("none")), 1, 2, loss);
+    let mut simulation =
+        Simulation::new(spec(200, "random", PolicySpec::named("none")), 1, 2, loss);
     simulation.spec.budget.patience = Some(7);
     let run = simulation.run(&[]).unwrap();
-    assert!(matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("patience")), "{:?}", run.outcome);
+    assert!(
+        matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("patience")),
+        "{:?}",
+        run.outcome
+    );
     let best = run.view.best().unwrap().number.0;
     assert_eq!(run.view.trials.len() as u64, best + 1 + 7);
     assert_eq!(simulation.run(&run.turns).unwrap().steps, 0, "it stays so");
@@ -263,8 +306,16 @@ fn a_study_that_only_fails_says_so() {
     simulation.spec.budget.failures = Some(4);
     simulation.faults = Box::new(|_, _, _| Some(Fault::Fail));
     let run = simulation.run(&[]).unwrap();
-    assert!(matches!(&run.outcome, Outcome::TooManyFailures(reason) if reason.contains("4 trials failed")), "{:?}", run.outcome);
-    simulation.spec.budget = hpsearch::study::Budget { trials: Some(5), count: hpsearch::study::Count::All, ..Default::default() };
+    assert!(
+        matches!(&run.outcome, Outcome::TooManyFailures(reason) if reason.contains("4 trials failed")),
+        "{:?}",
+        run.outcome
+    );
+    simulation.spec.budget = hpsearch::study::spec::Budget {
+        trials: Some(5),
+        count: hpsearch::study::spec::Count::All,
+        ..Default::default()
+    };
     let run = simulation.run(&[]).unwrap();
     assert!(matches!(run.outcome, Outcome::NoValue(_)), "{:?}", run.outcome);
 }
@@ -274,7 +325,11 @@ fn a_program_that_only_fails_is_not_started_for_ever() {
     let mut simulation = Simulation::new(spec(5, "random", PolicySpec::named("none")), 2, 4, loss);
     simulation.faults = Box::new(|_, _, _| Some(Fault::Fail));
     let run = simulation.run(&[]).unwrap();
-    assert!(matches!(&run.outcome, Outcome::TooManyFailures(reason) if reason.contains("10 trials all failed")), "{:?}", run.outcome);
+    assert!(
+        matches!(&run.outcome, Outcome::TooManyFailures(reason) if reason.contains("10 trials all failed")),
+        "{:?}",
+        run.outcome
+    );
     assert!(run.view.trials.len() <= 12);
     simulation.faults = Box::new(|_, _, _| None);
     let repaired = simulation.run(&run.turns).unwrap();
@@ -306,17 +361,30 @@ fn a_space_that_changes_between_two_runs_leaves_what_was_and_holds_for_what_come
         simulation.spec.space = moved.clone();
         for prefix in (0..whole.turns.len()).step_by(7) {
             let journal = &whole.turns[..prefix];
-            let proposed = journal.iter().flat_map(|turn| &turn.events).filter(|event| matches!(event, Event::TrialCreated { .. })).count();
+            let proposed = journal
+                .iter()
+                .flat_map(|turn| &turn.events)
+                .filter(|event| matches!(event, Event::TrialCreated { .. }))
+                .count();
             let changed = simulation.run(journal).unwrap();
             assert_sound(&changed, &simulation);
-            assert_eq!(changed.view.counts.complete + changed.view.counts.pruned, 14, "{sampler} after {prefix} turns");
+            assert_eq!(
+                changed.view.counts.complete + changed.view.counts.pruned,
+                14,
+                "{sampler} after {prefix} turns"
+            );
             for (number, trial) in changed.view.trials.iter().enumerate() {
                 let value = |name: &str| trial.params.get(name).unwrap().as_number().unwrap();
                 if number < proposed {
                     assert_eq!(trial.params, whole.view.trials[number].params);
                     ran.0 += 1;
                 } else {
-                    assert!((1e-3..=0.1).contains(&value("rate")) && (3.0..=8.0).contains(&value("layers")), "{sampler}: {}", trial.params);
+                    assert!(
+                        (1e-3..=0.1).contains(&value("rate"))
+                            && (3.0..=8.0).contains(&value("layers")),
+                        "{sampler}: {}",
+                        trial.params
+                    );
                     ran.1 += 1;
                 }
             }
@@ -327,17 +395,23 @@ fn a_space_that_changes_between_two_runs_leaves_what_was_and_holds_for_what_come
 
 #[test]
 fn a_reached_target_ends_the_study_and_stays_reached() {
-    let mut simulation = Simulation::new(spec(100, "random", PolicySpec::named("none")), 2, 9, loss);
+    let mut simulation =
+        Simulation::new(spec(100, "random", PolicySpec::named("none")), 2, 9, loss);
     simulation.spec.budget.target = Some(0.3);
     let run = simulation.run(&[]).unwrap();
-    assert!(matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("target")), "{:?}", run.outcome);
+    assert!(
+        matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("target")),
+        "{:?}",
+        run.outcome
+    );
     assert!(run.view.trials.len() < 100);
     assert_eq!(simulation.run(&run.turns).unwrap().steps, 0);
 }
 
 #[test]
 fn the_time_budget_counts_all_runs() {
-    let mut simulation = Simulation::new(spec(1000, "random", PolicySpec::named("none")), 1, 5, loss);
+    let mut simulation =
+        Simulation::new(spec(1000, "random", PolicySpec::named("none")), 1, 5, loss);
     simulation.spec.budget.time = Some(Duration::from_secs(5));
     let run = simulation.run(&[]).unwrap();
     assert_eq!(run.view.counts.complete, 9, "0.5 s a trial; the tenth is cut");
@@ -356,7 +430,8 @@ fn a_grid_is_searched_exactly_once_across_crashes() {
     assert_eq!(whole.view.trials.len(), 3 * (3 + 1) * 6);
     for prefix in (0..whole.turns.len()).step_by(17) {
         let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
-        let mut points: Vec<String> = resumed.view.trials.iter().map(|trial| trial.params.fingerprint()).collect();
+        let mut points: Vec<String> =
+            resumed.view.trials.iter().map(|trial| trial.params.fingerprint()).collect();
         points.sort();
         points.dedup();
         assert_eq!((points.len(), resumed.view.trials.len()), (72, 72), "after {prefix} turns");
@@ -369,7 +444,8 @@ fn checkpoints_of_the_best_trials_stay_and_others_go() {
     study.checkpoints.keep_best = Some(2);
     let simulation = Simulation::new(study, 2, 9, loss);
     let run = simulation.run(&[]).unwrap();
-    let mut holding: Vec<&Trial> = run.view.trials.iter().filter(|trial| !trial.checkpoints.is_empty()).collect();
+    let mut holding: Vec<&Trial> =
+        run.view.trials.iter().filter(|trial| !trial.checkpoints.is_empty()).collect();
     holding.sort_by(|a, b| a.value.unwrap().total_cmp(&b.value.unwrap()));
     assert_eq!(holding.len(), 2);
     assert_eq!(holding[0].number, run.view.best().unwrap().number);

@@ -10,14 +10,17 @@ use rustix::process::Signal;
 use crate::commands::{Ended, ONE_SLOT, REPORT_X, Site, assert_done, study, wait_until};
 
 /// A script that saves a checkpoint before it reports.
-const SAVES: &str = "mkdir -p $HPSEARCH_CHECKPOINT_DIR/one; echo weights > $HPSEARCH_CHECKPOINT_DIR/one/model\n\
-                     echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/one\\\",\\\"step\\\":1}\"\n";
+const SAVES: &str = "mkdir -p $HPSEARCH_CHECKPOINT_DIR/step-1; echo weights > $HPSEARCH_CHECKPOINT_DIR/step-1/model\n\
+                     echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/step-1\\\",\\\"step\\\":1}\"\n";
 
-const CHECKPOINT: &str = "runs/files/s/trial-0/checkpoints/one";
+const CHECKPOINT: &str = "runs/files/s/trial-0/checkpoints/step-1";
 
 /// A study of one trial, with these lines before its script reports.
 fn site(tables: &str, script: &str) -> Site {
-    Site::new(&study("trials = 1", &format!("{ONE_SLOT}{tables}")), &format!("{SAVES}{script}\n{REPORT_X}"))
+    Site::new(
+        &study("trials = 1", &format!("{ONE_SLOT}{tables}")),
+        &format!("{SAVES}{script}\n{REPORT_X}"),
+    )
 }
 
 fn finished() -> Site {
@@ -34,7 +37,9 @@ fn contents(directory: &Path) -> Vec<(String, Vec<u8>)> {
         for entry in fs::read_dir(next).unwrap().flatten() {
             let path = entry.path();
             match fs::read_link(&path) {
-                Ok(link) => all.push((path.display().to_string(), link.display().to_string().into_bytes())),
+                Ok(link) => {
+                    all.push((path.display().to_string(), link.display().to_string().into_bytes()))
+                }
                 Err(_) if path.is_dir() => waiting.push(path),
                 // What SQLite does with its own files on opening is not ours.
                 Err(_) if path.to_string_lossy().contains("hpsearch.db-") => {}
@@ -83,8 +88,14 @@ fn an_export_into_the_project_destroys_nothing() {
         assert_refused(&ended, &["cannot export to"]);
         assert_eq!(contents(&site.path("")), before, "{target}");
     }
-    assert_refused(&site.run(&["export", "s", "-o", "results"]), &["`best.toml`, `notes.md`", "choose another directory"]);
-    assert_refused(&site.run(&["export", "study.toml", "-o", "runs"]), &["the store", "hpsearch.db"]);
+    assert_refused(
+        &site.run(&["export", "s", "-o", "results"]),
+        &["`best.toml`, `notes.md`", "choose another directory"],
+    );
+    assert_refused(
+        &site.run(&["export", "study.toml", "-o", "runs"]),
+        &["the store", "hpsearch.db"],
+    );
 }
 
 #[test]
@@ -96,19 +107,29 @@ fn a_second_export_replaces_the_first_until_somebody_changes_it() {
     }
     assert_eq!(fs::read_dir(site.path("out")).unwrap().count(), 1);
     site.write("out/model/README.md", "my own model card");
-    assert_refused(&site.run(&["export", "s", "-o", "out/model"]), &["`README.md` changed since the export"]);
+    assert_refused(
+        &site.run(&["export", "s", "-o", "out/model"]),
+        &["`README.md` changed since the export"],
+    );
     assert_eq!(site.read("out/model/README.md"), "my own model card");
     assert_done(&site.run(&["export", "s", "-o", "out/other"]));
     site.write("out/other/notes.md", "mine");
-    assert_refused(&site.run(&["export", "s", "-o", "out/other"]), &["`notes.md`, which no export wrote"]);
+    assert_refused(
+        &site.run(&["export", "s", "-o", "out/other"]),
+        &["`notes.md`, which no export wrote"],
+    );
     assert_eq!(site.read("out/other/notes.md"), "mine");
 }
 
 #[test]
 fn a_directory_of_the_study_file_that_cannot_be_exported_to_is_told_before_the_first_trial() {
-    for (dir, words) in
-        [(".", "the study file"), ("runs", "the store"), ("mine", "`notes.md`"), ("runs/files/s/x", "trials' files"), ("trial.sh/x", "no directory")]
-    {
+    for (dir, words) in [
+        (".", "the study file"),
+        ("runs", "the store"),
+        ("mine", "`notes.md`"),
+        ("runs/files/s/x", "trials' files"),
+        ("trial.sh/x", "no directory"),
+    ] {
         let site = site(&format!("[export]\ndir = \"{dir}\"\non_finish = true\n"), "touch ran");
         fs::create_dir(site.path("mine")).unwrap();
         site.write("mine/best.toml", "mine");
@@ -116,17 +137,26 @@ fn a_directory_of_the_study_file_that_cannot_be_exported_to_is_told_before_the_f
         assert_refused(&site.run(&["check", "study.toml"]), &[words, "`[export] dir`"]);
         assert_refused(&site.run_study(), &[words, "`[export] dir`"]);
         assert!(!site.path("ran").exists() && site.trials().is_empty(), "{dir}");
-        assert_eq!((site.read("mine/notes.md"), site.read("mine/best.toml")), ("mine".into(), "mine".into()));
+        assert_eq!(
+            (site.read("mine/notes.md"), site.read("mine/best.toml")),
+            ("mine".into(), "mine".into())
+        );
     }
 }
 
 #[test]
 fn an_export_at_the_end_goes_beside_what_was_put_there_meanwhile() {
-    let site = site("[export]\ndir = \"model\"\non_finish = true\n", "mkdir -p model; echo mine > model/notes.md");
+    let site = site(
+        "[export]\ndir = \"model\"\non_finish = true\n",
+        "mkdir -p model; echo mine > model/notes.md",
+    );
     assert_done(&site.run(&["check", "study.toml"]));
     let ended = site.run_study();
     assert_done(&ended);
-    assert_eq!((site.read("model/notes.md"), site.read("model-2/model")), ("mine\n".into(), "weights\n".into()));
+    assert_eq!(
+        (site.read("model/notes.md"), site.read("model-2/model")),
+        ("mine\n".into(), "weights\n".into())
+    );
     for words in ["exported trial 0", "model-2", "cannot export to", "`notes.md`"] {
         assert!(ended.err.contains(words), "`{words}` in {}", ended.err);
     }
@@ -146,11 +176,16 @@ fn a_draft_of_a_killed_export_is_gone_after_the_next() {
     let large = fs::File::create(site.path(&format!("{CHECKPOINT}/large"))).unwrap();
     large.set_len(1 << 40).unwrap();
     let draft = |site: &Site| {
-        let names = fs::read_dir(site.path("")).unwrap().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let names = fs::read_dir(site.path(""))
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned());
         names.into_iter().find(|name| name.starts_with(".model.draft-"))
     };
     let mut running = site.start(&["export", "s", "-o", "model"]);
-    wait_until("a copy is begun", || draft(&site).is_some_and(|draft| site.path(&draft).join("large").exists()));
+    wait_until("a copy is begun", || {
+        draft(&site).is_some_and(|draft| site.path(&draft).join("large").exists())
+    });
     // While its writer lives, another export leaves it alone.
     fs::remove_file(site.path(&format!("{CHECKPOINT}/large"))).unwrap();
     assert_done(&site.run(&["export", "s", "-o", "model"]));
@@ -169,7 +204,9 @@ fn exports_killed_at_any_moment_leave_a_whole_export_and_the_next_clears_up() {
     assert_done(&site.run(&["export", "s", "-o", "out/model"]));
     for round in 0..15_u64 {
         // Two at once in every third round.
-        let running: Vec<_> = (0..=u64::from(round % 3 == 0)).map(|_| site.start(&["export", "s", "-o", "out/model"])).collect();
+        let running: Vec<_> = (0..=u64::from(round % 3 == 0))
+            .map(|_| site.start(&["export", "s", "-o", "out/model"]))
+            .collect();
         std::thread::sleep(Duration::from_millis(round * 3));
         for one in running {
             one.signal(Signal::KILL);
@@ -179,21 +216,33 @@ fn exports_killed_at_any_moment_leave_a_whole_export_and_the_next_clears_up() {
         assert_eq!(site.read("out/model/part-19"), "more weights", "round {round}");
     }
     assert_done(&site.run(&["export", "s", "-o", "out/model"]));
-    let names: Vec<_> = fs::read_dir(site.path("out")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        fs::read_dir(site.path("out")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["model"]);
 }
 
 #[test]
 fn a_fifo_in_a_checkpoint_is_told_of_and_does_not_hang() {
     let site = finished();
-    rustix::fs::mknodat(rustix::fs::CWD, site.path(&format!("{CHECKPOINT}/pipe")), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        site.path(&format!("{CHECKPOINT}/pipe")),
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )
+    .unwrap();
     symlink("/dev/zero", site.path(&format!("{CHECKPOINT}/zero"))).unwrap();
     symlink(".", site.path(&format!("{CHECKPOINT}/self"))).unwrap();
     site.write(&format!("{CHECKPOINT}/README.md"), "the checkpoint's own");
     let ended = site.run(&["export", "s", "-o", "model"]);
     assert_done(&ended);
-    for words in ["`pipe` is a FIFO", "`zero` is a device", "`self` is a link to a directory that holds it", "`README.md` is `checkpoint-README.md`"]
-    {
+    for words in [
+        "`pipe` is a FIFO",
+        "`zero` is a device",
+        "`self` is a link to a directory that holds it",
+        "`README.md` is `checkpoint-README.md`",
+    ] {
         assert!(ended.err.contains(words), "`{words}` in {}", ended.err);
     }
     assert_eq!(site.read("model/checkpoint-README.md"), "the checkpoint's own");
@@ -206,10 +255,80 @@ fn a_table_is_never_written_over_the_store_or_the_study_file() {
     symlink("runs/hpsearch.db", site.path("link.csv")).unwrap();
     let store = fs::read(site.path("runs/hpsearch.db")).unwrap();
     for output in ["runs/hpsearch.db", "link.csv", "study.toml"] {
-        assert_refused(&site.run(&["export-data", "study.toml", "-o", output]), &["would be overwritten", "give another file"]);
+        assert_refused(
+            &site.run(&["export-data", "study.toml", "-o", output]),
+            &["would be overwritten", "give another file"],
+        );
     }
     assert_eq!(fs::read(site.path("runs/hpsearch.db")).unwrap(), store);
     assert_eq!(site.trials().len(), 1);
+}
+
+#[test]
+fn what_is_there_is_written_over_where_that_is_said_only() {
+    let site = finished();
+    site.write("notes.csv", "mine");
+    let refused = site.run(&["export-data", "s", "-o", "notes.csv"]);
+    assert_refused(&refused, &["is there already, and nothing is overwritten", "`--overwrite`"]);
+    assert_eq!(site.read("notes.csv"), "mine");
+    assert_done(&site.run(&["export-data", "s", "-o", "notes.csv", "--overwrite"]));
+    assert!(site.read("notes.csv").starts_with("number,"), "{}", site.read("notes.csv"));
+    fs::create_dir(site.path("model")).unwrap();
+    site.write("model/model.safetensors", "weights");
+    site.write("a.csv", "text\none\n");
+    site.write("labels.csv", "mine");
+    let refused = site.run(&["predict", "model", "--file", "a.csv", "-o", "labels.csv"]);
+    assert_refused(&refused, &["`labels.csv` is there already", "`--overwrite`"]);
+    assert_eq!(site.read("labels.csv"), "mine");
+}
+
+#[test]
+fn a_memory_file_is_not_written_over_and_standard_output_is() {
+    let site = finished();
+    let memory = tempfile::Builder::new().suffix(".csv").tempfile_in("/dev/shm").unwrap();
+    fs::write(memory.path(), "mine").unwrap();
+    let refused = site.run(&["export-data", "s", "-o", memory.path().to_str().unwrap()]);
+    assert_refused(&refused, &["is there already, and nothing is overwritten"]);
+    assert_eq!(fs::read_to_string(memory.path()).unwrap(), "mine");
+    for stdout in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
+        let written = site.run(&["export-data", "s", "--format", "csv", "-o", stdout]);
+        assert_done(&written);
+        assert!(written.out.starts_with("number,"), "{stdout}: {}", written.out);
+    }
+}
+
+#[test]
+fn what_best_prints_is_known_where_a_study_file_is_wanted() {
+    let site = finished();
+    let printed = site.run(&["best", "s"]).out;
+    let values: String = printed
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert!(!values.is_empty());
+    for text in [&printed, &values] {
+        site.write("best.toml", text);
+        for verb in ["train", "check", "run"] {
+            let refused = site.run(&[verb, "best.toml"]);
+            assert_refused(
+                &refused,
+                &[
+                    "as `hpsearch best` prints them",
+                    "`hpsearch export STUDY -o DIR`",
+                    "[[enqueue]]",
+                ],
+            );
+            assert!(!refused.err.contains("has no table"), "{}", refused.err);
+        }
+    }
+    // A study file without its headers, or with a wrong one, is still told what is wrong in it.
+    for text in ["metric = \"loss\"\n", "[spce]\nx = 1\n", ""] {
+        site.write("best.toml", text);
+        let refused = site.run(&["check", "best.toml"]);
+        assert_eq!(refused.code, 2);
+        assert!(!refused.err.contains("hpsearch best"), "{}", refused.err);
+    }
 }
 
 #[test]
@@ -220,14 +339,21 @@ fn labels_are_never_written_over_the_texts_or_the_model() {
     site.write("a.csv", "text\none\n");
     fs::hard_link(site.path("a.csv"), site.path("b.csv")).unwrap();
     for output in ["a.csv", "./a.csv", "b.csv", "model/model.safetensors"] {
-        assert_refused(&site.run(&["predict", "model", "--file", "a.csv", "-o", output]), &["would be overwritten"]);
+        assert_refused(
+            &site.run(&["predict", "model", "--file", "a.csv", "-o", output]),
+            &["would be overwritten"],
+        );
     }
-    assert_eq!((site.read("a.csv"), site.read("model/model.safetensors")), ("text\none\n".into(), "weights".into()));
+    assert_eq!(
+        (site.read("a.csv"), site.read("model/model.safetensors")),
+        ("text\none\n".into(), "weights".into())
+    );
 }
 
 #[test]
 fn what_drives_a_terminal_is_not_written_into_an_exports_readme() {
-    let study = study("trials = 1", ONE_SLOT).replace("name = \"s\"", "name = \"s\"\ndescription = \"a \\u001B[31mred \\u009B one\"");
+    let study = study("trials = 1", ONE_SLOT)
+        .replace("name = \"s\"", "name = \"s\"\ndescription = \"a \\u001B[31mred \\u009B one\"");
     let script = format!("{SAVES}echo '@hpsearch {{\"step\":1,\"a\\u001b[31mb\":1}}'\n{REPORT_X}");
     let site = Site::new(&study, &script);
     assert_done(&site.run_study());

@@ -4,15 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hpsearch::processes;
 use hpsearch::runner;
+use hpsearch::runner::processes;
 use hpsearch::storage::sqlite::SqliteStore;
 use hpsearch::storage::{Storage, StorageReader, Takeover};
 use rusqlite::Connection;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use serde_json::{Value as Json, json};
 
-use crate::commands::{Ended, ONE_SLOT, REPORT_X, Running, Site, assert_done, study, wait_at_most, wait_until};
+use crate::commands::{
+    Ended, ONE_SLOT, REPORT_X, Running, Site, assert_done, study, wait_at_most, wait_until,
+};
 
 /// Steps with a checkpoint each, 0.1 s apart, until `last`; a step is in the file `steps.N` once its report was answered.
 fn steps(last: u64) -> String {
@@ -38,12 +40,19 @@ fn assert_sound(site: &Site) {
 /// Every answered step is stored, and was done once.
 fn assert_answers_kept(site: &Site, trials: u64) {
     let store = database(site);
-    let mut report = store.prepare("SELECT count(*) FROM report WHERE trial_id % 1000000000 = ?1 AND step = ?2").unwrap();
+    let mut report = store
+        .prepare("SELECT count(*) FROM report WHERE trial_id % 1000000000 = ?1 AND step = ?2")
+        .unwrap();
     for trial in 0..trials {
-        let answered: Vec<i64> = site.lines(&format!("steps.{trial}")).iter().map(|line| line.parse().unwrap()).collect();
+        let answered: Vec<i64> = site
+            .lines(&format!("steps.{trial}"))
+            .iter()
+            .map(|line| line.parse().unwrap())
+            .collect();
         assert!(answered.is_sorted_by(|one, next| one < next), "trial {trial}: {answered:?}");
         for step in answered {
-            let found: i64 = report.query_row([trial.cast_signed(), step], |row| row.get(0)).unwrap();
+            let found: i64 =
+                report.query_row([trial.cast_signed(), step], |row| row.get(0)).unwrap();
             assert_eq!(found, 1, "trial {trial} step {step}");
         }
     }
@@ -58,7 +67,9 @@ fn supervisor_and_command(running: &Running) -> (u32, u32) {
     let mut found = None;
     wait_until("the command runs", || {
         // The watchdog is a child without children.
-        found = children(running).into_iter().find_map(|supervisor| Some((supervisor, *processes::children(supervisor).first()?)));
+        found = children(running)
+            .into_iter()
+            .find_map(|supervisor| Some((supervisor, *processes::children(supervisor).first()?)));
         found.is_some()
     });
     found.unwrap()
@@ -80,7 +91,11 @@ fn a_stopped_runner_keeps_its_study_and_goes_on_when_it_is_let() {
     let second = site.run_study();
     assert_eq!(second.code, 5, "{}", second.err);
     let pid = running.child.id();
-    for words in [format!("being run by process {pid}"), format!("kill -CONT {pid}"), format!("kill -9 {pid}")] {
+    for words in [
+        format!("being run by process {pid}"),
+        format!("kill -CONT {pid}"),
+        format!("kill -9 {pid}"),
+    ] {
         assert!(second.err.contains(&words), "{words}: {}", second.err);
     }
     running.signal(Signal::CONT);
@@ -98,7 +113,9 @@ fn a_stopped_runner_that_was_killed_is_taken_over_at_once() {
     running.signal(Signal::STOP);
     running.child.kill().unwrap();
     running.child.wait().unwrap();
-    wait_at_most(Duration::from_secs(2), "its processes are gone", || site.processes("").is_empty());
+    wait_at_most(Duration::from_secs(2), "its processes are gone", || {
+        site.processes("").is_empty()
+    });
     assert_done(&site.run_study());
     all_complete(&site, 2);
     assert_answers_kept(&site, 2);
@@ -114,8 +131,14 @@ fn a_runner_whose_study_was_taken_over_while_it_was_stopped_writes_nothing_more(
     let mut store = SqliteStore::open(&site.path("runs/hpsearch.db")).unwrap();
     let study = store.study("s").unwrap().unwrap();
     let epoch = store.summary(study.id).unwrap().held.unwrap().epoch;
-    let lease = store.acquire(study.id, &runner::this_process(), runner::now(), Takeover::From(epoch)).unwrap();
-    let events = || database(&site).query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0)).unwrap();
+    let lease = store
+        .acquire(study.id, &runner::this_process(), runner::now(), Takeover::From(epoch))
+        .unwrap();
+    let events = || {
+        database(&site)
+            .query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0))
+            .unwrap()
+    };
     let before = events();
     running.signal(Signal::CONT);
     let late = running.end();
@@ -130,7 +153,8 @@ fn a_runner_whose_study_was_taken_over_while_it_was_stopped_writes_nothing_more(
 }
 
 #[test]
-fn a_study_held_from_another_host_is_taken_over_when_its_user_says_so_and_a_late_word_from_there_is_refused() {
+fn a_study_held_from_another_host_is_taken_over_when_its_user_says_so_and_a_late_word_from_there_is_refused()
+ {
     let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(30));
     let running = site.start(&["run", "study.toml", "--plain"]);
     wait_until("a step is done", || !site.lines("steps.0").is_empty());
@@ -139,20 +163,41 @@ fn a_study_held_from_another_host_is_taken_over_when_its_user_says_so_and_a_late
     // As a container leaves it that is started again under another name.
     let (pid, an_hour_ago) = (running.child.id(), runner::now().0 - 3_600_000_000);
     fs::remove_file(site.path("runs/hpsearch.db.run-1")).unwrap();
-    database(&site).execute("UPDATE lease SET host = 'old-container', boot_id = 'another', acquired_at = ?1", [an_hour_ago]).unwrap();
+    database(&site)
+        .execute(
+            "UPDATE lease SET host = 'old-container', boot_id = 'another', acquired_at = ?1",
+            [an_hour_ago],
+        )
+        .unwrap();
     let refused = site.run_study();
     assert_eq!(refused.code, 5, "{}", refused.err);
-    for words in [format!("held by process {pid} on `old-container`"), "for 1 h 00 min".to_owned(), "run again with `--take-over`".to_owned()] {
+    for words in [
+        format!("held by process {pid} on `old-container`"),
+        "for 1 h 00 min".to_owned(),
+        "run again with `--take-over`".to_owned(),
+    ] {
         assert!(refused.err.contains(&words), "{words}: {}", refused.err);
     }
-    assert!(refused.err.contains("lose what they did since their last checkpoint"), "{}", refused.err);
+    assert!(
+        refused.err.contains("lose what they did since their last checkpoint"),
+        "{}",
+        refused.err
+    );
     site.write("trial.sh", &steps(5));
     let taken = site.run(&["run", "study.toml", "--plain", "--take-over"]);
     assert_done(&taken);
-    assert!(taken.err.contains(&format!("taken over from process {pid} on `old-container`")), "{}", taken.err);
+    assert!(
+        taken.err.contains(&format!("taken over from process {pid} on `old-container`")),
+        "{}",
+        taken.err
+    );
     all_complete(&site, 2);
     assert_answers_kept(&site, 2);
-    let events = || database(&site).query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0)).unwrap();
+    let events = || {
+        database(&site)
+            .query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0))
+            .unwrap()
+    };
     let before = events();
     running.signal(Signal::CONT);
     let late = running.end();
@@ -175,10 +220,16 @@ fn a_stopped_trial_stalls_and_is_tried_again_if_the_study_says_so() {
     assert_eq!(site.trials()[0]["attempts"], 2);
     assert!(ended.out.contains("did not report for stall_time (1 s)"), "{}", ended.out);
     // Without the word it fails, and says why.
-    let site = Site::new(&study("trials = 1\ncount = \"all\"\nstall_time = \"1s\"", ONE_SLOT), "kill -STOP $$\n");
+    let site = Site::new(
+        &study("trials = 1\ncount = \"all\"\nstall_time = \"1s\"", ONE_SLOT),
+        "kill -STOP $$\n",
+    );
     assert_eq!(site.run_study().code, 3);
     let trial = &site.trials()[0];
-    assert_eq!((&trial["attempts"], &trial["reason"]), (&json!(1), &json!("did not report for stall_time (1 s)")));
+    assert_eq!(
+        (&trial["attempts"], &trial["reason"]),
+        (&json!(1), &json!("did not report for stall_time (1 s)"))
+    );
     assert_eq!(site.processes(""), [0; 0]);
 }
 
@@ -222,7 +273,9 @@ fn each_killed_process_ends_an_attempt_as_lost_and_the_trial_goes_on() {
         assert_done(&running.end());
         all_complete(&site, 1);
         assert_answers_kept(&site, 1);
-        let outcome: String = database(&site).query_row("SELECT outcome FROM attempt WHERE attempt = 0", [], |row| row.get(0)).unwrap();
+        let outcome: String = database(&site)
+            .query_row("SELECT outcome FROM attempt WHERE attempt = 0", [], |row| row.get(0))
+            .unwrap();
         assert_eq!(outcome, "{\"failed\":\"worker_lost\"}", "{victim}");
     }
 }
@@ -237,13 +290,23 @@ fn limit_files(pid: u32, bytes: Option<u64>) {
 fn a_disk_that_takes_no_more_ends_the_run_with_what_to_do_and_the_study_goes_on_when_it_does() {
     // On SIGTERM the trial saves, which is what it is given time for.
     let script = format!("trap 'echo left > left.$HPSEARCH_TRIAL; exit 0' TERM\n{}", steps(8));
-    let site = Site::new(&study("trials = 3", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), &script);
+    let site = Site::new(
+        &study("trials = 3", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
+        &script,
+    );
     let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("steps are done", || site.lines("steps.0").len() >= 2 && site.lines("steps.1").len() >= 2);
+    wait_until("steps are done", || {
+        site.lines("steps.0").len() >= 2 && site.lines("steps.1").len() >= 2
+    });
     limit_files(running.child.id(), Some(64 << 10));
     let ended = running.end();
     assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
-    assert!(ended.err.contains("cannot be written any more") && ended.err.contains("run the same command again"), "{}", ended.err);
+    assert!(
+        ended.err.contains("cannot be written any more")
+            && ended.err.contains("run the same command again"),
+        "{}",
+        ended.err
+    );
     assert!(ended.out.contains("running trials may save and leave"), "{}", ended.out);
     assert!(site.path("left.0").exists() || site.path("left.1").exists());
     assert_eq!(site.processes(""), [0; 0]);
@@ -281,10 +344,28 @@ fn a_full_disk_is_told_and_the_study_goes_on_when_there_is_space() {
          '{program}' trials s --json > trials.json; cp small/hpsearch.db* .\n"
     );
     let Some(ended) = on_a_small_disk(&site, &command) else { return };
-    assert!(ended.out.contains("first 5\n") && ended.out.contains("second 0\n"), "{}\n{}", ended.out, ended.err);
-    assert!(ended.err.contains("no space is left for the store") && ended.err.contains("free some space"), "{}", ended.err);
+    assert!(
+        ended.out.contains("first 5\n") && ended.out.contains("second 0\n"),
+        "{}\n{}",
+        ended.out,
+        ended.err
+    );
+    assert!(
+        ended.err.contains("no space is left for the store")
+            && ended.err.contains("free some space"),
+        "{}",
+        ended.err
+    );
     let trials: Json = serde_json::from_str(&site.read("trials.json")).unwrap();
-    assert_eq!(trials["trials"].as_array().unwrap().iter().filter(|trial| trial["state"] == "complete").count(), 4);
+    assert_eq!(
+        trials["trials"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|trial| trial["state"] == "complete")
+            .count(),
+        4
+    );
     let store = Connection::open(site.path("hpsearch.db")).unwrap();
     let verdict: String = store.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(verdict, "ok");
@@ -357,7 +438,9 @@ fn permissions_taken_away_while_it_runs_do_not_matter_until_it_is_opened_again()
     let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(4));
     let running = site.start(&["run", "study.toml", "--plain"]);
     wait_until("a step is done", || !site.lines("steps.0").is_empty());
-    let set = |name: &str, mode: u32| fs::set_permissions(site.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    let set = |name: &str, mode: u32| {
+        fs::set_permissions(site.path(name), fs::Permissions::from_mode(mode)).unwrap()
+    };
     set("runs/hpsearch.db", 0o444);
     assert_done(&running.end());
     let again = site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=3"]);
@@ -366,7 +449,11 @@ fn permissions_taken_away_while_it_runs_do_not_matter_until_it_is_opened_again()
         assert_done(&again);
     } else {
         assert_eq!(again.code, 5, "{}", again.err);
-        assert!(again.err.contains("cannot be opened or written") && again.err.contains("permissions"), "{}", again.err);
+        assert!(
+            again.err.contains("cannot be opened or written") && again.err.contains("permissions"),
+            "{}",
+            again.err
+        );
         set("runs/hpsearch.db", 0o644);
         assert_done(&site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=3"]));
     }
@@ -374,17 +461,34 @@ fn permissions_taken_away_while_it_runs_do_not_matter_until_it_is_opened_again()
 }
 
 #[test]
-fn a_log_of_the_store_that_is_cut_or_gone_after_a_kill_leaves_a_sound_store_and_every_trial_is_run() {
-    for (ending, cut) in [("-wal", Some(0.37)), ("-wal", Some(0.93)), ("-wal", None), ("-shm", Some(0.5)), ("-shm", None)] {
-        let site = Site::new(&study("trials = 3", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), &steps(3));
+fn a_log_of_the_store_that_is_cut_or_gone_after_a_kill_leaves_a_sound_store_and_every_trial_is_run()
+{
+    for (ending, cut) in [
+        ("-wal", Some(0.37)),
+        ("-wal", Some(0.93)),
+        ("-wal", None),
+        ("-shm", Some(0.5)),
+        ("-shm", None),
+    ] {
+        let site = Site::new(
+            &study("trials = 3", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
+            &steps(3),
+        );
         let mut running = site.start(&["run", "study.toml", "--plain"]);
         wait_until("a trial is nearly done", || site.lines("steps.0").len() >= 2);
         running.child.kill().unwrap();
         running.child.wait().unwrap();
-        wait_at_most(Duration::from_secs(2), "its processes are gone", || site.processes("").is_empty());
+        wait_at_most(Duration::from_secs(2), "its processes are gone", || {
+            site.processes("").is_empty()
+        });
         let file = site.path(&format!("runs/hpsearch.db{ending}"));
         let bytes = fs::read(&file).unwrap();
-        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a small file")]
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a part of a small file"
+        )]
         match cut {
             Some(part) => fs::write(&file, &bytes[..(bytes.len() as f64 * part) as usize]).unwrap(),
             None => fs::remove_file(&file).unwrap(),
@@ -392,7 +496,12 @@ fn a_log_of_the_store_that_is_cut_or_gone_after_a_kill_leaves_a_sound_store_and_
         assert_sound(&site);
         assert_done(&site.run_study());
         all_complete(&site, 3);
-        assert!(site.trials().iter().all(|trial| trial["value"] == trial["params"]["x"] && trial["last_step"] == 3), "{ending} {cut:?}");
+        assert!(
+            site.trials()
+                .iter()
+                .all(|trial| trial["value"] == trial["params"]["x"] && trial["last_step"] == 3),
+            "{ending} {cut:?}"
+        );
         if ending == "-shm" {
             assert_answers_kept(&site, 3);
         }
@@ -406,7 +515,9 @@ fn a_checkpoint_that_is_gone_is_not_gone_on_from() {
     wait_until("two steps are done", || site.lines("steps.0").len() >= 2);
     running.child.kill().unwrap();
     running.child.wait().unwrap();
-    wait_at_most(Duration::from_secs(2), "its processes are gone", || site.processes("").is_empty());
+    wait_at_most(Duration::from_secs(2), "its processes are gone", || {
+        site.processes("").is_empty()
+    });
     fs::remove_dir_all(site.path("runs/files/s/trial-0/checkpoints")).unwrap();
     // The script ends with an error if its checkpoint is not there.
     let ended = site.run_study();
@@ -435,7 +546,9 @@ fn a_clock_that_is_set_between_runs_changes_no_order_and_no_duration() {
             ("runner", &["started_at", "stopped_at"]),
         ] {
             for column in columns {
-                store.execute(&format!("UPDATE {table} SET {column} = {column} + {jump}"), []).unwrap();
+                store
+                    .execute(&format!("UPDATE {table} SET {column} = {column} + {jump}"), [])
+                    .unwrap();
             }
         }
         drop(store);
@@ -460,12 +573,16 @@ fn a_trial_that_floods_its_log_is_cut_and_told_and_harms_nobody() {
     // A hundred megabytes, half of them on standard error, without an end of line every now and then.
     let flood = "head -c 50000000 /dev/zero | tr '\\0' F; echo; i=0; while [ $i -lt 500 ]; do i=$((i + 1)); head -c 100000 /dev/zero | tr '\\0' E >&2; echo >&2; done\n";
     let script = format!("[ $HPSEARCH_TRIAL != 0 ] || {{ {flood} }}\n{REPORT_X}");
-    let site = Site::new(&study("trials = 12", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), &script);
+    let site = Site::new(
+        &study("trials = 12", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
+        &script,
+    );
     let mut running = site.start(&["run", "study.toml", "--plain"]);
     let (mut most, mut others_were_done) = (0, false);
     while !running.has_ended() {
         most = most.max(resident_kilobytes(running.child.id()));
-        let log = fs::metadata(site.path("runs/files/s/trial-0/attempt-0.log")).map_or(0, |log| log.len());
+        let log = fs::metadata(site.path("runs/files/s/trial-0/attempt-0.log"))
+            .map_or(0, |log| log.len());
         others_were_done |= log > 0 && site.path("runs/files/s/trial-3").exists();
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -490,7 +607,10 @@ fn a_trial_that_reports_without_end_takes_no_memory_and_holds_up_nobody() {
     // Metrics that are not the study's: nobody answers them, and nothing holds the script back but the pipe.
     let flood = "yes '@hpsearch {\"step\":1,\"other\":0.5}' | head -n 150000\n";
     let script = format!("[ $HPSEARCH_TRIAL != 0 ] || {{ {flood} }}\n{REPORT_X}");
-    let site = Site::new(&study("trials = 8", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), &script);
+    let site = Site::new(
+        &study("trials = 8", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
+        &script,
+    );
     let mut running = site.start(&["run", "study.toml", "--plain"]);
     let mut most = 0;
     let until = Instant::now() + Duration::from_secs(60);
@@ -499,8 +619,8 @@ fn a_trial_that_reports_without_end_takes_no_memory_and_holds_up_nobody() {
         most = most.max(resident_kilobytes(running.child.id()));
         if !others_end_first {
             let states = site.states();
-            others_end_first =
-                states.first().is_some_and(|state| state == "running") && states.iter().filter(|state| *state == "complete").count() >= 3;
+            others_end_first = states.first().is_some_and(|state| state == "running")
+                && states.iter().filter(|state| *state == "complete").count() >= 3;
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -525,16 +645,36 @@ fn says(lines: &[&str]) -> String {
 
 #[test]
 fn a_step_reported_twice_counts_once_by_its_later_values() {
-    let (trial, log) = told(&says(&["{\"step\":1,\"loss\":5}", "{\"step\":1,\"loss\":3}", "{\"step\":1,\"loss\":4}"]));
-    assert_eq!((&trial["state"], &trial["value"], &trial["last_step"]), (&json!("complete"), &json!(4.0), &json!(1)));
-    assert_eq!(log, "[hpsearch] step 1 was reported twice: the later values count, the verdict stays\n");
+    let (trial, log) = told(&says(&[
+        "{\"step\":1,\"loss\":5}",
+        "{\"step\":1,\"loss\":3}",
+        "{\"step\":1,\"loss\":4}",
+    ]));
+    assert_eq!(
+        (&trial["state"], &trial["value"], &trial["last_step"]),
+        (&json!("complete"), &json!(4.0), &json!(1))
+    );
+    assert_eq!(
+        log,
+        "[hpsearch] step 1 was reported twice: the later values count, the verdict stays\n"
+    );
 }
 
 #[test]
 fn steps_that_go_backwards_are_kept_by_their_steps() {
-    let (trial, log) = told(&says(&["{\"step\":5,\"loss\":5}", "{\"step\":2,\"loss\":1}", "{\"step\":1,\"loss\":3}"]));
-    assert_eq!((&trial["state"], &trial["value"], &trial["last_step"]), (&json!("complete"), &json!(1.0), &json!(5)));
-    assert_eq!(log, "[hpsearch] step 2 came after step 5: reports are kept by their steps, whatever their order\n");
+    let (trial, log) = told(&says(&[
+        "{\"step\":5,\"loss\":5}",
+        "{\"step\":2,\"loss\":1}",
+        "{\"step\":1,\"loss\":3}",
+    ]));
+    assert_eq!(
+        (&trial["state"], &trial["value"], &trial["last_step"]),
+        (&json!("complete"), &json!(1.0), &json!(5))
+    );
+    assert_eq!(
+        log,
+        "[hpsearch] step 2 came after step 5: reports are kept by their steps, whatever their order\n"
+    );
 }
 
 #[test]
@@ -562,23 +702,33 @@ fn text_for_a_number_is_told_in_the_log_and_in_the_reason() {
     assert_eq!(trial["state"], "failed");
     let reason = "reported no value: 2 lines after `@hpsearch` could not be understood, the last because `loss` must be a number, not `[1]`";
     assert_eq!(trial["reason"], reason);
-    assert!(log.contains("[hpsearch] the line above was not understood: `loss` must be a number, not `\"low\"`\n"), "{log}");
+    assert!(
+        log.contains(
+            "[hpsearch] the line above was not understood: `loss` must be a number, not `\"low\"`\n"
+        ),
+        "{log}"
+    );
 }
 
 #[test]
 fn metrics_that_are_not_the_studys_are_kept_and_their_names_told_if_there_is_no_value() {
-    let (trial, _) = told(&says(&["{\"step\":1,\"accuracy\":0.5,\"loss\":2}", "{\"step\":2,\"speed\":3}"]));
-    assert_eq!((&trial["state"], &trial["value"], &trial["last_step"]), (&json!("complete"), &json!(2.0), &json!(1)));
-    let (trial, _) = told(&says(&["{\"step\":1,\"accuracy\":0.5,\"speed\":2}"]));
-    assert!(
-        trial["reason"].as_str().unwrap().starts_with("reported no value: it reported `accuracy`, `speed` but never `loss`, the study's metric; ")
+    let (trial, _) =
+        told(&says(&["{\"step\":1,\"accuracy\":0.5,\"loss\":2}", "{\"step\":2,\"speed\":3}"]));
+    assert_eq!(
+        (&trial["state"], &trial["value"], &trial["last_step"]),
+        (&json!("complete"), &json!(2.0), &json!(1))
     );
+    let (trial, _) = told(&says(&["{\"step\":1,\"accuracy\":0.5,\"speed\":2}"]));
+    assert!(trial["reason"].as_str().unwrap().starts_with(
+        "reported no value: it reported `accuracy`, `speed` but never `loss`, the study's metric; "
+    ));
 }
 
 #[test]
 fn a_trial_that_says_nothing_is_told_what_to_say() {
     let (trial, _) = told("exit 0\n");
-    let reason = "reported no value: it ended without a line `@hpsearch {\"step\": .., \"loss\": ..}`";
+    let reason =
+        "reported no value: it ended without a line `@hpsearch {\"step\": .., \"loss\": ..}`";
     assert_eq!((&trial["state"], &trial["reason"]), (&json!("failed"), &json!(reason)));
 }
 
@@ -592,15 +742,25 @@ fn retried_on(cause: &str, budget: &str, script: &str) -> (Json, String) {
     let ended = site.run_study();
     assert!([0, 3].contains(&ended.code), "{}", ended.err);
     assert_eq!(site.processes(""), [0; 0]);
-    let outcome = database(&site).query_row("SELECT outcome FROM attempt WHERE attempt = 0", [], |row| row.get(0)).unwrap();
+    let outcome = database(&site)
+        .query_row("SELECT outcome FROM attempt WHERE attempt = 0", [], |row| row.get(0))
+        .unwrap();
     (site.trials()[0].clone(), outcome)
 }
 
 #[test]
 fn each_cause_is_retried_where_the_study_says_so_and_only_there() {
     let cases = [
-        ("oom", "", "echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1"),
-        ("oom", "", "echo MemoryError >&2; for i in 1 2 3; do echo launcher: failed >&2; done; exit 1"),
+        (
+            "oom",
+            "",
+            "echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1",
+        ),
+        (
+            "oom",
+            "",
+            "echo MemoryError >&2; for i in 1 2 3; do echo launcher: failed >&2; done; exit 1",
+        ),
         ("device_lost", "", "echo 'RuntimeError: CUDA error: GPU is lost' >&2; exit 1"),
         ("worker_lost", "", "kill -9 $$"),
         ("worker_lost", "", "exit 137"),
@@ -609,29 +769,54 @@ fn each_cause_is_retried_where_the_study_says_so_and_only_there() {
     ];
     for (cause, budget, script) in cases {
         let (trial, outcome) = retried_on(cause, budget, script);
-        assert_eq!((&trial["state"], &trial["attempts"]), (&json!("complete"), &json!(2)), "{cause}: {script}: {trial}");
+        assert_eq!(
+            (&trial["state"], &trial["attempts"]),
+            (&json!("complete"), &json!(2)),
+            "{cause}: {script}: {trial}"
+        );
         assert_eq!(outcome, format!("{{\"failed\":\"{cause}\"}}"), "{script}");
         let other = if cause == "oom" { "timeout" } else { "oom" };
         let (trial, _) = retried_on(other, budget, script);
-        assert_eq!((&trial["state"], &trial["attempts"]), (&json!("failed"), &json!(1)), "{cause}: {script}");
+        assert_eq!(
+            (&trial["state"], &trial["attempts"]),
+            (&json!("failed"), &json!(1)),
+            "{cause}: {script}"
+        );
     }
 }
 
 #[test]
 fn a_programs_own_mistake_is_not_retried_whatever_the_study_says() {
     let all = "oom\", \"device_lost\", \"worker_lost\", \"timeout";
-    for script in ["echo 'ValueError: no' >&2; exit 1", "ulimit -c 0; kill -SEGV $$", "ulimit -c 0; kill -ABRT $$", "exit 3", "exit 0"] {
+    for script in [
+        "echo 'ValueError: no' >&2; exit 1",
+        "ulimit -c 0; kill -SEGV $$",
+        "ulimit -c 0; kill -ABRT $$",
+        "exit 3",
+        "exit 0",
+    ] {
         let (trial, outcome) = retried_on(all, "", script);
-        assert_eq!((&trial["state"], &trial["attempts"]), (&json!("failed"), &json!(1)), "{script}: {outcome}");
+        assert_eq!(
+            (&trial["state"], &trial["attempts"]),
+            (&json!("failed"), &json!(1)),
+            "{script}: {outcome}"
+        );
     }
 }
 
 #[test]
 fn attempts_are_counted_wherever_a_trial_is_shown() {
-    let site = Site::new(&study("trials = 1", ONE_SLOT), &format!("[ $HPSEARCH_ATTEMPT -gt 1 ] || kill -9 $$\n{REPORT_X}"));
+    let site = Site::new(
+        &study("trials = 1", ONE_SLOT),
+        &format!("[ $HPSEARCH_ATTEMPT -gt 1 ] || kill -9 $$\n{REPORT_X}"),
+    );
     let ended = site.run_study();
     assert_done(&ended);
-    assert!(ended.out.contains("(retry 1 of 2)") && ended.out.contains("(retry 2 of 2)"), "{}", ended.out);
+    assert!(
+        ended.out.contains("(retry 1 of 2)") && ended.out.contains("(retry 2 of 2)"),
+        "{}",
+        ended.out
+    );
     assert_eq!(site.trials()[0]["attempts"], 3);
     let explained = site.run(&["explain", "s", "0"]).out;
     assert_eq!(explained.matches("process lost  killed by signal 9").count(), 2, "{explained}");
@@ -646,7 +831,9 @@ fn what_a_trial_forks_flees_and_ignores_is_gone_when_it_is_killed() {
     wait_until("the trial runs", || site.path("started").exists());
     wait_until("its children run", || site.processes("").len() >= 7);
     assert_done(&site.run(&["kill", "s", "0"]));
-    wait_at_most(Duration::from_secs(2), "all of it is gone", || site.processes("HPSEARCH_TRIAL=0").is_empty());
+    wait_at_most(Duration::from_secs(2), "all of it is gone", || {
+        site.processes("HPSEARCH_TRIAL=0").is_empty()
+    });
     assert_eq!(running.end().code, 3);
     assert_eq!(site.processes(""), [0; 0]);
 }

@@ -28,7 +28,8 @@ fn best(site: &Site, store: &str) -> Json {
 /// The checkpoint of the best trial holds that trial's parameter.
 fn assert_best_is_its_own(site: &Site, store: &str) -> PathBuf {
     let best = best(site, store);
-    let path = PathBuf::from(best["trial"]["checkpoint"].as_str().unwrap_or_else(|| panic!("{best}")));
+    let path =
+        PathBuf::from(best["trial"]["checkpoint"].as_str().unwrap_or_else(|| panic!("{best}")));
     let held: f64 = fs::read_to_string(&path).unwrap().trim().parse().unwrap();
     assert_eq!(Some(held), best["trial"]["params"]["x"].as_f64(), "{}", path.display());
     path
@@ -41,10 +42,10 @@ fn run_in(site: &Site, store: &str) -> Ended {
 #[test]
 fn a_trial_that_registers_the_checkpoint_it_began_from_does_not_take_it_with_it() {
     // Trial 0 is the best; every later one announces its file, and is dropped.
-    let of_the_first =
-        "[ $HPSEARCH_TRIAL = 0 ] || { echo \"@hpsearch {\\\"checkpoint\\\":\\\"$PWD/runs/files/s/trial-0/checkpoints/one\\\",\\\"step\\\":1}\"; }\n";
-    let script =
-        format!("{of_the_first}[ $HPSEARCH_TRIAL != 0 ] || {{ {SAVES} }}\necho \"@hpsearch {{\\\"step\\\":1,\\\"loss\\\":$HPSEARCH_TRIAL}}\"\n");
+    let of_the_first = "[ $HPSEARCH_TRIAL = 0 ] || { echo \"@hpsearch {\\\"checkpoint\\\":\\\"$PWD/runs/files/s/trial-0/checkpoints/one\\\",\\\"step\\\":1}\"; }\n";
+    let script = format!(
+        "{of_the_first}[ $HPSEARCH_TRIAL != 0 ] || {{ {SAVES} }}\necho \"@hpsearch {{\\\"step\\\":1,\\\"loss\\\":$HPSEARCH_TRIAL}}\"\n"
+    );
     let site = Site::new(&study("trials = 4", &format!("{ONE_SLOT}{KEEPS_ONE}")), &script);
     assert_done(&site.run_study());
     assert_best_is_its_own(&site, "runs/hpsearch.db");
@@ -68,52 +69,88 @@ fn a_directory_and_a_file_in_it_are_two_checkpoints_and_the_file_outlives_the_di
 fn paths_that_hold_more_than_a_checkpoint_are_refused_and_nothing_of_the_project_goes() {
     let odd = ["", ".", "/", "$PWD", "$PWD/runs", "$PWD/s", "$PWD/s/trial-0/.."];
     let script: String = odd.iter().map(|path| announces(path)).collect::<String>() + REPORT_X;
-    let rest = format!("{ONE_SLOT}[checkpoints]\nkeep = \"best-1\"\nmax_disk = \"1B\"\ndir = \".\"\n");
+    let rest =
+        format!("{ONE_SLOT}[checkpoints]\nkeep = \"best-1\"\nmax_disk = \"1B\"\ndir = \".\"\n");
     let site = Site::new(&study("trials = 4", &rest), &script);
     site.write("mine.txt", "notes");
     assert_done(&site.run_study());
     assert_eq!(site.states(), ["complete"; 4]);
-    assert!(["mine.txt", "study.toml", "trial.sh", "runs/hpsearch.db"].iter().all(|name| site.path(name).exists()));
+    assert!(
+        ["mine.txt", "study.toml", "trial.sh", "runs/hpsearch.db"]
+            .iter()
+            .all(|name| site.path(name).exists())
+    );
     let log = site.log(0, 0);
     assert_eq!(log.matches("this checkpoint is not taken").count(), 6, "{log}");
-    assert!(log.contains("is the root of the file system") && log.contains("its path is empty"), "{log}");
+    assert!(
+        log.contains("is the root of the file system") && log.contains("its path is empty"),
+        "{log}"
+    );
 }
 
 #[test]
 fn what_lies_outside_the_trials_directory_is_kept_and_takes_no_room() {
-    let script = format!("mkdir -p mine; head -c 2000000 /dev/zero > mine/$HPSEARCH_TRIAL\n{}{SAVES}{REPORT_X}", announces("mine/$HPSEARCH_TRIAL"));
+    let script = format!(
+        "mkdir -p mine; head -c 2000000 /dev/zero > mine/$HPSEARCH_TRIAL\n{}{SAVES}{REPORT_X}",
+        announces("mine/$HPSEARCH_TRIAL")
+    );
     let rest = format!("{ONE_SLOT}[checkpoints]\nkeep = \"all\"\nmax_disk = \"1MiB\"\n");
     let site = Site::new(&study("trials = 3", &rest), &script);
     let ended = site.run_study();
     assert_done(&ended);
     assert!((0..3).all(|trial| site.path(&format!("mine/{trial}")).exists()));
-    assert!((0..3).all(|trial| site.path(&format!("runs/files/s/trial-{trial}/checkpoints/one")).exists()), "{}", ended.out);
+    assert!(
+        (0..3).all(|trial| site
+            .path(&format!("runs/files/s/trial-{trial}/checkpoints/one"))
+            .exists()),
+        "{}",
+        ended.out
+    );
 }
 
 #[test]
 fn two_stores_in_one_directory_keep_their_checkpoints_apart() {
-    let site = Site::new(&study("trials = 3", &format!("{ONE_SLOT}{KEEPS_ONE}")), &format!("{SAVES}{REPORT_X}"));
+    let site = Site::new(
+        &study("trials = 3", &format!("{ONE_SLOT}{KEEPS_ONE}")),
+        &format!("{SAVES}{REPORT_X}"),
+    );
     assert_done(&run_in(&site, "runs/a.db"));
     site.write("study.toml", &site.read("study.toml").replace("seed = 7", "seed = 8"));
     assert_done(&run_in(&site, "runs/b.sqlite"));
-    let (one, other) = (assert_best_is_its_own(&site, "runs/a.db"), assert_best_is_its_own(&site, "runs/b.sqlite"));
+    let (one, other) = (
+        assert_best_is_its_own(&site, "runs/a.db"),
+        assert_best_is_its_own(&site, "runs/b.sqlite"),
+    );
     assert_ne!(one, other);
     for store in ["runs/a.db", "runs/b.sqlite"] {
         assert_done(&site.run(&["--store", store, "gc", "--yes"]));
         let log = site.run(&["--store", store, "logs", "s", "0"]);
         assert_done(&log);
     }
-    assert_eq!((assert_best_is_its_own(&site, "runs/a.db"), assert_best_is_its_own(&site, "runs/b.sqlite")), (one, other));
+    assert_eq!(
+        (
+            assert_best_is_its_own(&site, "runs/a.db"),
+            assert_best_is_its_own(&site, "runs/b.sqlite")
+        ),
+        (one, other)
+    );
 }
 
 #[test]
 fn a_copy_of_a_store_writes_elsewhere_and_removes_nothing_of_the_original() {
-    let site = Site::new(&study("trials = 2", &format!("{ONE_SLOT}{KEEPS_ONE}")), &format!("{SAVES}{REPORT_X}"));
+    let site = Site::new(
+        &study("trials = 2", &format!("{ONE_SLOT}{KEEPS_ONE}")),
+        &format!("{SAVES}{REPORT_X}"),
+    );
     assert_done(&site.run_study());
     let original = assert_best_is_its_own(&site, "runs/hpsearch.db");
     fs::copy(site.path("runs/hpsearch.db"), site.path("runs/copy.db")).unwrap();
     assert_done(&site.run(&["--store", "runs/copy.db", "gc", "--yes"]));
-    assert_eq!(assert_best_is_its_own(&site, "runs/copy.db"), original, "what was copied with it is found");
+    assert_eq!(
+        assert_best_is_its_own(&site, "runs/copy.db"),
+        original,
+        "what was copied with it is found"
+    );
     site.write("study.toml", &site.read("study.toml").replace("trials = 2", "trials = 9"));
     assert_done(&run_in(&site, "runs/copy.db"));
     assert_best_is_its_own(&site, "runs/copy.db");
@@ -137,7 +174,12 @@ fn a_new_store_beside_old_files_gives_no_trial_another_ones_directory() {
     assert_best_is_its_own(&site, "runs/hpsearch.db");
     // Nobody has the old ones now, unless their store was moved: that is said.
     let listed = site.run(&["gc", "--yes"]);
-    assert!(listed.out.contains("nothing to remove") && listed.err.contains("`runs/files/s` belongs to a store that was at"), "{}", listed.err);
+    assert!(
+        listed.out.contains("nothing to remove")
+            && listed.err.contains("`runs/files/s` belongs to a store that was at"),
+        "{}",
+        listed.err
+    );
     assert_eq!(site.read("runs/files/s/trial-0/checkpoints/one"), old);
 }
 
@@ -165,7 +207,10 @@ fn gc_leaves_files_of_stores_whatever_their_names_and_of_those_it_cannot_read() 
 
 #[test]
 fn a_store_from_somebody_else_does_not_say_which_of_our_directories_are_its_own() {
-    let site = Site::new(&study("trials = 3", &format!("{ONE_SLOT}{KEEPS_ONE}")), &format!("{SAVES}{REPORT_X}"));
+    let site = Site::new(
+        &study("trials = 3", &format!("{ONE_SLOT}{KEEPS_ONE}")),
+        &format!("{SAVES}{REPORT_X}"),
+    );
     assert_done(&site.run_study());
     let victim = site.path("home/s/trial-0/checkpoints/one");
     fs::create_dir_all(victim.parent().unwrap()).unwrap();
@@ -174,10 +219,20 @@ fn a_store_from_somebody_else_does_not_say_which_of_our_directories_are_its_own(
     let home = site.path("home").display().to_string();
     let connection = Connection::open(site.path("runs/hpsearch.db")).unwrap();
     for table in ["study", "study_revision"] {
-        connection.execute(&format!("UPDATE {table} SET spec = json_set(spec, '$.checkpoints.dir', ?1)"), [&home]).unwrap();
+        connection
+            .execute(
+                &format!("UPDATE {table} SET spec = json_set(spec, '$.checkpoints.dir', ?1)"),
+                [&home],
+            )
+            .unwrap();
     }
     drop(connection);
-    for arguments in [&["gc", "--yes"][..], &["extend", "s", "--trials", "+1"], &["retry", "s", "0"], &["gc", "--yes"]] {
+    for arguments in [
+        &["gc", "--yes"][..],
+        &["extend", "s", "--trials", "+1"],
+        &["retry", "s", "0"],
+        &["gc", "--yes"],
+    ] {
         site.run(arguments);
     }
     assert!(victim.exists() && site.path("home/s/trial-77").exists());
@@ -196,11 +251,19 @@ fn killed_project(rest: &str) -> Site {
     fs::create_dir(site.path("project")).unwrap();
     site.write("project/study.toml", &study("trials = 1", &format!("{ONE_SLOT}{rest}")));
     site.write("project/trial.sh", &waits());
-    let mut running = site.start(&["--store", "project/runs/hpsearch.db", "run", "project/study.toml", "--plain"]);
+    let mut running = site.start(&[
+        "--store",
+        "project/runs/hpsearch.db",
+        "run",
+        "project/study.toml",
+        "--plain",
+    ]);
     wait_until("it has saved", || site.path("project/saved").exists() || running.has_ended());
     let store = site.path("project/runs/hpsearch.db");
     wait_until("and that is stored", || {
-        let count = Connection::open(&store).and_then(|store| store.query_row("SELECT count(*) FROM report", [], |row| row.get::<_, i64>(0)));
+        let count = Connection::open(&store).and_then(|store| {
+            store.query_row("SELECT count(*) FROM report", [], |row| row.get::<_, i64>(0))
+        });
         count.is_ok_and(|count| count > 0)
     });
     running.signal(Signal::KILL);
@@ -209,16 +272,31 @@ fn killed_project(rest: &str) -> Site {
 }
 
 fn checkpoints(site: &Site, store: &str) -> i64 {
-    Connection::open(site.path(store)).unwrap().query_row("SELECT count(*) FROM checkpoint", [], |row| row.get(0)).unwrap()
+    Connection::open(site.path(store))
+        .unwrap()
+        .query_row("SELECT count(*) FROM checkpoint", [], |row| row.get(0))
+        .unwrap()
 }
 
 #[test]
 fn a_renamed_project_goes_on_from_its_checkpoints() {
     let site = killed_project("");
     fs::rename(site.path("project"), site.path("renamed")).unwrap();
-    let ended = site.run(&["--store", "renamed/runs/hpsearch.db", "run", "renamed/study.toml", "--plain", "--accept"]);
+    let ended = site.run(&[
+        "--store",
+        "renamed/runs/hpsearch.db",
+        "run",
+        "renamed/study.toml",
+        "--plain",
+        "--accept",
+    ]);
     assert_done(&ended);
-    assert!(!site.read("renamed/resumed").is_empty(), "{}\n{}", ended.out, site.read("renamed/resumed"));
+    assert!(
+        !site.read("renamed/resumed").is_empty(),
+        "{}\n{}",
+        ended.out,
+        site.read("renamed/resumed")
+    );
     let path = assert_best_is_its_own(&site, "renamed/runs/hpsearch.db");
     assert!(path.starts_with(site.path("renamed/runs/files/s/trial-0")), "{}", path.display());
     assert_done(&site.run(&["--store", "renamed/runs/hpsearch.db", "verify", "s"]));
@@ -228,20 +306,50 @@ fn a_renamed_project_goes_on_from_its_checkpoints() {
 fn checkpoints_on_a_disk_that_is_not_mounted_are_neither_dropped_nor_offered_to_gc() {
     for rest in ["", "[checkpoints]\ndir = \"disk\"\n"] {
         let site = killed_project(rest);
-        let (files, away) = (if rest.is_empty() { "project/runs/files" } else { "project/disk" }, site.path("away"));
+        let (files, away) = (
+            if rest.is_empty() { "project/runs/files" } else { "project/disk" },
+            site.path("away"),
+        );
         fs::rename(site.path(files), &away).unwrap();
         // An empty mount point.
         fs::create_dir(site.path(files)).unwrap();
-        let run = |more: &[&str]| site.run(&[&["--store", "project/runs/hpsearch.db", "run", "project/study.toml", "--plain"], more].concat());
+        let run = |more: &[&str]| {
+            site.run(
+                &[
+                    &[
+                        "--store",
+                        "project/runs/hpsearch.db",
+                        "run",
+                        "project/study.toml",
+                        "--plain",
+                    ],
+                    more,
+                ]
+                .concat(),
+            )
+        };
         let refused = run(&[]);
         assert_eq!(refused.code, 5, "{}", refused.err);
-        assert!(refused.err.contains("cannot be reached") && refused.err.contains("--forget-checkpoints"), "{}", refused.err);
-        assert_eq!(fs::read_dir(site.path(files)).unwrap().count(), 0, "nothing is written where it would be hidden");
+        assert!(
+            refused.err.contains("cannot be reached")
+                && refused.err.contains("--forget-checkpoints"),
+            "{}",
+            refused.err
+        );
+        assert_eq!(
+            fs::read_dir(site.path(files)).unwrap().count(),
+            0,
+            "nothing is written where it would be hidden"
+        );
         assert_eq!(checkpoints(&site, "project/runs/hpsearch.db"), 1);
         fs::remove_dir(site.path(files)).unwrap();
         assert_eq!(run(&[]).code, 5, "nor where the directory is missing");
         fs::rename(&away, site.path(files)).unwrap();
-        assert!(site.run(&["--store", "project/runs/hpsearch.db", "gc", "--dry-run"]).out.contains("nothing to remove"));
+        assert!(
+            site.run(&["--store", "project/runs/hpsearch.db", "gc", "--dry-run"])
+                .out
+                .contains("nothing to remove")
+        );
         assert_done(&run(&[]));
         assert!(!site.read("project/resumed").is_empty());
     }
@@ -252,7 +360,14 @@ fn checkpoints_that_are_gone_for_good_are_forgotten_when_their_user_says_so() {
     let site = killed_project("");
     fs::remove_dir_all(site.path("project/runs/files")).unwrap();
     site.write("project/go", "");
-    let ended = site.run(&["--store", "project/runs/hpsearch.db", "run", "project/study.toml", "--plain", "--forget-checkpoints"]);
+    let ended = site.run(&[
+        "--store",
+        "project/runs/hpsearch.db",
+        "run",
+        "project/study.toml",
+        "--plain",
+        "--forget-checkpoints",
+    ]);
     assert_done(&ended);
     assert!(!site.path("project/resumed").exists());
     assert_best_is_its_own(&site, "project/runs/hpsearch.db");
@@ -263,7 +378,13 @@ fn what_was_removed_by_hand_from_a_directory_that_is_there_is_dropped() {
     let site = killed_project("");
     fs::remove_dir_all(site.path("project/runs/files/s/trial-0")).unwrap();
     site.write("project/go", "");
-    assert_done(&site.run(&["--store", "project/runs/hpsearch.db", "run", "project/study.toml", "--plain"]));
+    assert_done(&site.run(&[
+        "--store",
+        "project/runs/hpsearch.db",
+        "run",
+        "project/study.toml",
+        "--plain",
+    ]));
     assert!(!site.path("project/resumed").exists());
 }
 
@@ -281,7 +402,14 @@ fn files_of_an_earlier_version_are_taken_over_by_the_store_that_knows_their_tria
     connection.execute("UPDATE study SET files = NULL", []).unwrap();
     drop(connection);
     fs::rename(site.path("project"), site.path("renamed")).unwrap();
-    assert_done(&site.run(&["--store", "renamed/runs/hpsearch.db", "run", "renamed/study.toml", "--plain", "--accept"]));
+    assert_done(&site.run(&[
+        "--store",
+        "renamed/runs/hpsearch.db",
+        "run",
+        "renamed/study.toml",
+        "--plain",
+        "--accept",
+    ]));
     assert!(!site.read("renamed/resumed").is_empty());
     let path = assert_best_is_its_own(&site, "renamed/runs/hpsearch.db");
     assert!(path.starts_with(site.path("renamed/runs/files/s")) && Path::new(&path).exists());
@@ -306,12 +434,21 @@ fn a_relative_checkpoint_is_found_in_the_trials_own_directory_and_a_missing_one_
 #[test]
 fn a_changed_directory_of_files_leaves_nothing_behind_and_forgets_nothing() {
     let site = Site::new(
-        &study("trials = 3", &format!("{ONE_SLOT}[checkpoints]\nkeep = \"best-1\"\ndir = \"one\"\n")),
+        &study(
+            "trials = 3",
+            &format!("{ONE_SLOT}[checkpoints]\nkeep = \"best-1\"\ndir = \"one\"\n"),
+        ),
         &format!("echo printed\n{SAVES}{REPORT_X}"),
     );
     assert_done(&site.run_study());
     let first = assert_best_is_its_own(&site, "runs/hpsearch.db");
-    site.write("study.toml", &site.read("study.toml").replace("dir = \"one\"", "dir = \"two\"").replace("trials = 3", "trials = 12"));
+    site.write(
+        "study.toml",
+        &site
+            .read("study.toml")
+            .replace("dir = \"one\"", "dir = \"two\"")
+            .replace("trials = 3", "trials = 12"),
+    );
     assert_done(&site.run_study());
     assert_best_is_its_own(&site, "runs/hpsearch.db");
     assert!(!first.exists(), "a better one was found, and the first is not needed any more");
@@ -328,7 +465,8 @@ fn a_copied_project_goes_on_beside_its_original() {
         let copied = site.start_with(Path::new("cp"), &["-r", "project", "copy"], &[]).end();
         assert_done(&copied);
         let run = |project: &str| {
-            let (store, file) = (format!("{project}/runs/hpsearch.db"), format!("{project}/study.toml"));
+            let (store, file) =
+                (format!("{project}/runs/hpsearch.db"), format!("{project}/study.toml"));
             site.run(&["--store", &store, "run", &file, "--plain"])
         };
         let ended = run("copy");
@@ -339,7 +477,10 @@ fn a_copied_project_goes_on_beside_its_original() {
         assert!(best.starts_with(site.path("copy")), "{}", best.display());
         assert_done(&run("project"));
         assert!(!site.read("project/resumed").is_empty());
-        assert!(assert_best_is_its_own(&site, "project/runs/hpsearch.db").starts_with(site.path("project")));
+        assert!(
+            assert_best_is_its_own(&site, "project/runs/hpsearch.db")
+                .starts_with(site.path("project"))
+        );
     }
 }
 
@@ -347,7 +488,9 @@ fn a_copied_project_goes_on_beside_its_original() {
 fn a_backup_that_was_put_back_leaves_the_files_of_the_newer_store_alone() {
     let site = Site::new(
         &study("trials = 3", &format!("{ONE_SLOT}{KEEPS_ONE}")),
-        &format!("ls $HPSEARCH_CHECKPOINT_DIR > found-$HPSEARCH_TRIAL\necho printed $1\n{SAVES}{REPORT_X}"),
+        &format!(
+            "ls $HPSEARCH_CHECKPOINT_DIR > found-$HPSEARCH_TRIAL\necho printed $1\n{SAVES}{REPORT_X}"
+        ),
     );
     assert_done(&site.run_study());
     fs::copy(site.path("runs/hpsearch.db"), site.path("backup")).unwrap();
@@ -359,8 +502,16 @@ fn a_backup_that_was_put_back_leaves_the_files_of_the_newer_store_alone() {
     fs::copy(site.path("backup"), site.path("runs/hpsearch.db")).unwrap();
     // What only the newer one knows is not the older one's to remove.
     let gc = site.run(&["gc", "--yes"]);
-    assert!(gc.out.contains("nothing to remove") && gc.err.contains("a copy of this store lies beside it"), "{}{}", gc.out, gc.err);
-    let edited = site.read("study.toml").replace("type = \"random\"\n[command]", "type = \"qmc\"\n[command]");
+    assert!(
+        gc.out.contains("nothing to remove")
+            && gc.err.contains("a copy of this store lies beside it"),
+        "{}{}",
+        gc.out,
+        gc.err
+    );
+    let edited = site
+        .read("study.toml")
+        .replace("type = \"random\"\n[command]", "type = \"qmc\"\n[command]");
     site.write("study.toml", &edited);
     assert_done(&site.run(&["run", "study.toml", "--plain", "--accept"]));
     assert_eq!(site.read("found-5"), "", "no trial begins in another one's directory");

@@ -4,26 +4,32 @@ use std::collections::BTreeSet;
 
 use hpsearch::engine::simulator::{Run, Shared, Simulation, Turn};
 use hpsearch::engine::verify::{Entry, verify};
-use hpsearch::event::{AttemptEnd, Event, Seq};
-use hpsearch::metric::Direction;
-use hpsearch::params::Params;
-use hpsearch::space::{Dimension, Distribution, Scale, Space};
-use hpsearch::study::{Count, FailureCause, PolicySpec, Program, StudySpec};
-use hpsearch::trial::{TrialNumber, TrialState};
-use hpsearch::view::StudyView;
+use hpsearch::study::event::{AttemptEnd, Event, Seq};
+use hpsearch::study::metric::Direction;
+use hpsearch::study::params::Params;
+use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
+use hpsearch::study::spec::{Count, FailureCause, PolicySpec, Program, StudySpec};
+use hpsearch::study::state::StudyView;
+use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
 /// Rows and width decide what a trial takes, and large ones are better.
 fn spec(trials: u64, sampler: &str) -> StudySpec {
-    let dimension = |name: &str, distribution| Dimension { name: name.to_owned(), distribution, prior: None, when: None };
+    let dimension = |name: &str, distribution| Dimension {
+        name: name.to_owned(),
+        distribution,
+        prior: None,
+        when: None,
+    };
     let space = Space::new(vec![
         dimension("rows", Distribution::int(1, 16, Scale::Linear, 1).unwrap()),
         dimension("width", Distribution::int(8, 128, Scale::Linear, 8).unwrap()),
         dimension("rate", Distribution::float(1e-3, 1.0, Scale::Log, None).unwrap()),
     ]);
-    let mut spec = StudySpec::new("sized", "loss", Direction::Minimize, space.unwrap(), Program::Inline);
+    let mut spec =
+        StudySpec::new("sized", "loss", Direction::Minimize, space.unwrap(), Program::Inline);
     spec.budget.trials = Some(trials);
     spec.budget.count = Count::All;
     spec.sampler = crate::engine::sampler_named(sampler);
@@ -37,7 +43,9 @@ fn number(params: &Params, name: &str) -> f64 {
 }
 
 fn loss(params: &Params, step: u64) -> f64 {
-    2.0 - number(params, "rows") * number(params, "width") / 2048.0 + (number(params, "rate").ln() + 3.0).powi(2) * 0.01 + 1.0 / step as f64
+    2.0 - number(params, "rows") * number(params, "width") / 2048.0
+        + (number(params, "rate").ln() + 3.0).powi(2) * 0.01
+        + 1.0 / step as f64
 }
 
 /// From half a GiB to `most`, by rows times width.
@@ -51,7 +59,11 @@ fn simulation(spec: StudySpec, memory: f64, most: f64) -> Simulation {
     simulation.step_time = std::time::Duration::from_millis(500);
     simulation.shared = Some(Shared {
         memory: (memory * GIB) as u64,
-        takes: Box::new(move |params, step| if step < 2 { takes(params, most) / 2 } else { takes(params, most) }),
+        takes: Box::new(
+            move |params, step| {
+                if step < 2 { takes(params, most) / 2 } else { takes(params, most) }
+            },
+        ),
         throughput: Box::new(|trials| trials.min(8) as f64),
         is_strict: true,
     });
@@ -64,7 +76,9 @@ fn events(run: &Run) -> impl Iterator<Item = &Event> {
 
 fn starved(run: &Run) -> Vec<TrialNumber> {
     let of = |event: &Event| match event {
-        Event::AttemptEnded { trial, end: AttemptEnd::Failed(FailureCause::Oom), .. } => Some(*trial),
+        Event::AttemptEnded { trial, end: AttemptEnd::Failed(FailureCause::Oom), .. } => {
+            Some(*trial)
+        }
         _ => None,
     };
     events(run).filter_map(of).collect()
@@ -76,8 +90,10 @@ fn seconds(run: &Run) -> f64 {
 
 /// The journal folds to the state, and all that is decided is decided again, with the memory that was known then.
 fn assert_verified(run: &Run, spec: &StudySpec) {
-    let events = run.turns.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event.clone())));
-    let journal: Vec<Entry> = (1..).zip(events).map(|(seq, (at, event))| (Seq(seq), at, event)).collect();
+    let events =
+        run.turns.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event.clone())));
+    let journal: Vec<Entry> =
+        (1..).zip(events).map(|(seq, (at, event))| (Seq(seq), at, event)).collect();
     let mut view = StudyView::new(spec);
     journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
     let verified = verify(&[(Seq(0), spec.clone())], &journal, &view).unwrap();
@@ -89,14 +105,24 @@ fn assert_verified(run: &Run, spec: &StudySpec) {
 fn small_trials_share_a_device_that_has_no_room_for_as_many_large_ones() {
     // Of the largest only two would fit.
     let run = simulation(spec(80, "random"), 12.0, 5.0).run(&[]).unwrap();
-    assert!(run.view.trials.iter().all(|trial| trial.state == TrialState::Complete), "{:?}", run.outcome);
-    assert!(run.most_memory <= (12.0 * GIB) as u64 && starved(&run).is_empty(), "{}", run.most_memory);
+    assert!(
+        run.view.trials.iter().all(|trial| trial.state == TrialState::Complete),
+        "{:?}",
+        run.outcome
+    );
+    assert!(
+        run.most_memory <= (12.0 * GIB) as u64 && starved(&run).is_empty(),
+        "{}",
+        run.most_memory
+    );
     let (mut running, mut most, mut waited) = (BTreeSet::new(), 0, BTreeSet::new());
     for event in events(&run) {
         match event {
             Event::AttemptStarted { trial, .. } => drop(running.insert(*trial)),
             Event::AttemptEnded { trial, .. } => drop(running.remove(trial)),
-            Event::TrialQueued { trial, reason, .. } if reason.starts_with("waits for memory of sim:0: it is expected to take ") => {
+            Event::TrialQueued { trial, reason, .. }
+                if reason.starts_with("waits for memory of sim:0: it is expected to take ") =>
+            {
                 assert!(waited.insert(*trial), "said once");
             }
             _ => {}
@@ -114,7 +140,10 @@ fn small_trials_share_a_device_that_has_no_room_for_as_many_large_ones() {
             _ => None,
         })
         .collect();
-    assert!(said.iter().any(|reason| reason.contains("another that is expected to take ")), "{said:?}");
+    assert!(
+        said.iter().any(|reason| reason.contains("another that is expected to take ")),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -123,11 +152,19 @@ fn what_fits_no_device_is_not_proposed_any_more_and_it_is_said() {
         // A third of the space does not fit even alone, and it is where the loss is best.
         let spec = spec(60, sampler);
         let run = simulation(spec.clone(), 6.0, 16.0).run(&[]).unwrap();
-        let too_large: Vec<u64> =
-            run.view.trials.iter().filter(|trial| takes(&trial.params, 16.0) > (6.0 * GIB) as u64).map(|trial| trial.number.0).collect();
+        let too_large: Vec<u64> = run
+            .view
+            .trials
+            .iter()
+            .filter(|trial| takes(&trial.params, 16.0) > (6.0 * GIB) as u64)
+            .map(|trial| trial.number.0)
+            .collect();
         let late = too_large.iter().filter(|number| **number >= 20).count();
         assert!(late <= 2, "{sampler}: {too_large:?}");
-        assert!(starved(&run).iter().all(|number| too_large.contains(&number.0)), "{sampler}: nobody runs out of memory beside others");
+        assert!(
+            starved(&run).iter().all(|number| too_large.contains(&number.0)),
+            "{sampler}: nobody runs out of memory beside others"
+        );
         let passed_over: Vec<(TrialNumber, u64, &String)> = events(&run)
             .filter_map(|event| match event {
                 Event::PassedOver { trial, points, reason } => Some((*trial, *points, reason)),
@@ -135,7 +172,12 @@ fn what_fits_no_device_is_not_proposed_any_more_and_it_is_said() {
             })
             .collect();
         assert!(!passed_over.is_empty(), "{sampler}");
-        assert!(passed_over[0].2.starts_with("expected not to fit into the 6.0 GiB that a device has for one trial (as "), "{passed_over:?}");
+        assert!(
+            passed_over[0].2.starts_with(
+                "expected not to fit into the 6.0 GiB that a device has for one trial (as "
+            ),
+            "{passed_over:?}"
+        );
         assert_verified(&run, &spec);
     }
 }

@@ -3,27 +3,42 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use hpsearch::device::{Device, Slot};
+use hpsearch::analysis::forecast::{EndedBy, Forecast, Situation, forecast};
 use hpsearch::engine::simulator::{Simulation, Turn};
-use hpsearch::event::Event;
-use hpsearch::forecast::{EndedBy, Forecast, Situation, Used, forecast};
-use hpsearch::params::Params;
-use hpsearch::study::{PolicySpec, StudySpec};
-use hpsearch::time::Timestamp;
-use hpsearch::view::StudyView;
+use hpsearch::study::device::{Device, Slot};
+use hpsearch::study::event::Event;
+use hpsearch::study::params::Params;
+use hpsearch::study::spec::{PolicySpec, StudySpec};
+use hpsearch::study::state::StudyView;
+use hpsearch::study::time::Timestamp;
+use hpsearch::study::usage::Used;
 
 use crate::engine::{asha, loss, spec};
 
 /// What a program that looks at the store would forecast after some turns of a study; and the running time then.
-fn forecast_after(spec: &StudySpec, full_trial: Option<u64>, slots: usize, turns: &[Turn]) -> (Forecast, f64) {
+fn forecast_after(
+    spec: &StudySpec,
+    full_trial: Option<u64>,
+    slots: usize,
+    turns: &[Turn],
+) -> (Forecast, f64) {
     let mut view = StudyView::new(spec);
     for turn in turns {
         turn.events.iter().for_each(|event| view.apply(turn.at, event));
     }
     let (begun, now) = (turns[0].at, turns[turns.len() - 1].at);
-    let slots: Vec<Slot> = (0..slots).map(|index| Slot { index, device: Device::Sim(u32::try_from(index).unwrap()) }).collect();
+    let slots: Vec<Slot> = (0..slots)
+        .map(|index| Slot { index, device: Device::Sim(u32::try_from(index).unwrap()) })
+        .collect();
     let used = Used::of(&view, &slots);
-    let situation = Situation { spec, full_trial, counts: view.counts, elapsed: now.since(begun), used: &used, now };
+    let situation = Situation {
+        spec,
+        full_trial,
+        counts: view.counts,
+        elapsed: now.since(begun),
+        used: &used,
+        now,
+    };
     (forecast(&situation), now.since(begun).as_secs_f64())
 }
 
@@ -63,15 +78,24 @@ fn ratios(pruner: &PolicySpec, slots: usize, seed: u64) -> (f64, f64, bool) {
 
 #[test]
 fn at_a_fifth_of_a_study_its_end_is_known_within_a_factor_and_mostly_within_the_range() {
-    for pruner in [PolicySpec::named("none"), PolicySpec::named("median"), asha("stop"), asha("promote")] {
+    for pruner in
+        [PolicySpec::named("none"), PolicySpec::named("median"), asha("stop"), asha("promote")]
+    {
         for slots in [1, 4] {
-            let all: Vec<(f64, f64, bool)> = (0..20).map(|seed| ratios(&pruner, slots, seed)).collect();
-            let mut off: Vec<f64> = all.iter().flat_map(|(time, hours, _)| [time.max(1.0 / time), hours.max(1.0 / hours)]).collect();
+            let all: Vec<(f64, f64, bool)> =
+                (0..20).map(|seed| ratios(&pruner, slots, seed)).collect();
+            let mut off: Vec<f64> = all
+                .iter()
+                .flat_map(|(time, hours, _)| [time.max(1.0 / time), hours.max(1.0 / hours)])
+                .collect();
             off.sort_by(f64::total_cmp);
             let (usual, worst) = (off[off.len() / 2], off[off.len() - 1]);
             // Trials differ by a factor of six here, and a pruner gets stricter as a study goes on.
             let (usually, at_worst) = if pruner.name == "none" { (1.15, 1.35) } else { (1.6, 3.0) };
-            assert!(usual < usually && worst < at_worst, "{pruner:?} {slots} slots: off by {usual}, at worst by {worst}");
+            assert!(
+                usual < usually && worst < at_worst,
+                "{pruner:?} {slots} slots: off by {usual}, at worst by {worst}"
+            );
             let within = all.iter().filter(|ratios| ratios.2).count();
             assert!(within >= 17, "{pruner:?} {slots} slots: {within} of 20 within the range");
         }
@@ -80,7 +104,8 @@ fn at_a_fifth_of_a_study_its_end_is_known_within_a_factor_and_mostly_within_the_
 
 #[test]
 fn the_tighter_limit_ends_the_study_and_bounds_the_forecast() {
-    let mut simulation = Simulation::new(spec(100, "random", PolicySpec::named("none")), 2, 9, loss);
+    let mut simulation =
+        Simulation::new(spec(100, "random", PolicySpec::named("none")), 2, 9, loss);
     let run = simulation.run(&[]).unwrap();
     let after = &run.turns[..turns_until(&run.turns, 20)];
     // 100 trials of 0.9 s on two slots are 45 s; after nine, 36 are left.
@@ -89,7 +114,12 @@ fn the_tighter_limit_ends_the_study_and_bounds_the_forecast() {
     assert_eq!(by_time.ended_by, Some(EndedBy::Time));
     assert!((by_time.seconds_left.unwrap().likely - (20.0 - elapsed)).abs() < 1e-6);
     let trials = by_time.trials.unwrap();
-    assert!((40.0..48.0).contains(&trials.likely) && trials.low < trials.likely && trials.likely < trials.high, "{trials:?}");
+    assert!(
+        (40.0..48.0).contains(&trials.likely)
+            && trials.low < trials.likely
+            && trials.likely < trials.high,
+        "{trials:?}"
+    );
 
     simulation.spec.budget.time = None;
     simulation.spec.budget.cost = Some(0.03);
@@ -97,7 +127,10 @@ fn the_tighter_limit_ends_the_study_and_bounds_the_forecast() {
     let (by_cost, elapsed) = forecast_after(&simulation.spec, None, 2, after);
     // The cost allows 30 s of devices, 15 s of two.
     assert_eq!(by_cost.ended_by, Some(EndedBy::Cost));
-    assert!((by_cost.seconds_left.unwrap().likely + elapsed - 15.0).abs() < 0.5, "{by_cost:?} after {elapsed}");
+    assert!(
+        (by_cost.seconds_left.unwrap().likely + elapsed - 15.0).abs() < 0.5,
+        "{by_cost:?} after {elapsed}"
+    );
     assert!((by_cost.cost.unwrap().likely - 0.03).abs() < 0.001, "{by_cost:?}");
 }
 
@@ -105,12 +138,24 @@ fn the_tighter_limit_ends_the_study_and_bounds_the_forecast() {
 fn before_anything_ran_nothing_is_said_and_the_first_trial_is_enough_for_a_wide_range() {
     let spec = spec(50, "random", PolicySpec::named("none"));
     let used = Used::default();
-    let situation =
-        Situation { spec: &spec, full_trial: Some(9), counts: Default::default(), elapsed: Duration::ZERO, used: &used, now: Timestamp(0) };
+    let situation = Situation {
+        spec: &spec,
+        full_trial: Some(9),
+        counts: Default::default(),
+        elapsed: Duration::ZERO,
+        used: &used,
+        now: Timestamp(0),
+    };
     assert_eq!(forecast(&situation), Forecast::default());
     let run = Simulation::new(spec.clone(), 1, 9, loss).run(&[]).unwrap();
     // Half-way through the first trial its length is known from its steps.
-    let half = run.turns.iter().position(|turn| turn.events.iter().any(|event| matches!(event, Event::Reported { step: 4, .. }))).unwrap();
+    let half = run
+        .turns
+        .iter()
+        .position(|turn| {
+            turn.events.iter().any(|event| matches!(event, Event::Reported { step: 4, .. }))
+        })
+        .unwrap();
     let (early, _) = forecast_after(&spec, Some(9), 1, &run.turns[..=half]);
     let left = early.seconds_left.unwrap();
     assert!((left.likely - (45.0 - 0.4)).abs() < 0.5, "{left:?}");

@@ -8,19 +8,19 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use hpsearch::device::{Device, Slot};
 use hpsearch::engine::{Engine, Input};
-use hpsearch::event::{Answer, AttemptEnd, Event, Request, Retried};
-use hpsearch::metric::Direction;
-use hpsearch::params::{Params, Value};
 use hpsearch::runner::desk;
-use hpsearch::space::{Dimension, Distribution, Scale, Space};
 use hpsearch::storage::sqlite::SqliteStore;
 use hpsearch::storage::{Holder, Storage, StorageReader, Takeover};
-use hpsearch::study::{Extension, PolicySpec, Program, StudySpec};
-use hpsearch::time::Timestamp;
-use hpsearch::trial::{AttemptNumber, LARGEST_STEP, TrialNumber};
-use hpsearch::view::StudyView;
+use hpsearch::study::device::{Device, Slot};
+use hpsearch::study::event::{Answer, AttemptEnd, Event, Request, Retried};
+use hpsearch::study::metric::Direction;
+use hpsearch::study::params::{Params, Value};
+use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
+use hpsearch::study::spec::{Extension, PolicySpec, Program, StudySpec};
+use hpsearch::study::state::StudyView;
+use hpsearch::study::time::Timestamp;
+use hpsearch::study::trial::{AttemptNumber, LARGEST_STEP, TrialNumber};
 use proptest::prelude::*;
 use rusqlite::Connection;
 
@@ -34,7 +34,13 @@ fn ended_study() -> Site {
 }
 
 fn assert_refused(ended: &Ended, word: &str) {
-    assert!(ended.code == 2 && ended.err.contains(word), "{} {}\n{}", ended.code, ended.out, ended.err);
+    assert!(
+        ended.code == 2 && ended.err.contains(word),
+        "{} {}\n{}",
+        ended.code,
+        ended.out,
+        ended.err
+    );
 }
 
 /// Puts requests into the store as an older hpsearch did, which did not look at them.
@@ -43,7 +49,9 @@ fn ask_unseen(site: &Site, bodies: &[&str]) {
     connection.busy_timeout(Duration::from_secs(10)).unwrap();
     connection.pragma_update(None, "ignore_check_constraints", true).unwrap();
     for body in bodies {
-        connection.execute("INSERT INTO request (study_id, body, at) VALUES (1, ?1, 1)", [body]).unwrap();
+        connection
+            .execute("INSERT INTO request (study_id, body, at) VALUES (1, ?1, 1)", [body])
+            .unwrap();
     }
 }
 
@@ -71,8 +79,14 @@ fn a_number_that_no_store_can_hold_is_refused_where_it_is_typed() {
     let site = ended_study();
     let refused = |words: &[&str], word: &str| assert_refused(&site.run(words), word);
     refused(&["extend", "s", "--trials", "+18446744073709551615"], "at most 9223372036854775807");
-    refused(&["extend", "s", "--trials", "+99999999999999999999999"], "at most 9223372036854775807");
-    refused(&["continue", "s", "0", "--until", "9223372036854775808"], "at most 9223372036854775807");
+    refused(
+        &["extend", "s", "--trials", "+99999999999999999999999"],
+        "at most 9223372036854775807",
+    );
+    refused(
+        &["continue", "s", "0", "--until", "9223372036854775808"],
+        "at most 9223372036854775807",
+    );
     refused(&["resume", "s", "--device", "sim:0", "--slots", "4294967295"], "1024");
     assert!(answers(&site).is_empty(), "nothing of it was stored");
 }
@@ -81,9 +95,15 @@ fn a_number_that_no_store_can_hold_is_refused_where_it_is_typed() {
 fn a_budget_is_never_raised_beyond_what_a_store_can_hold() {
     let site = ended_study();
     assert_done(&site.run(&["extend", "s", "--trials", "+9000000000000000000"]));
-    assert_refused(&site.run(&["extend", "s", "--trials", "+9000000000000000000"]), "`budget.trials` would be larger");
+    assert_refused(
+        &site.run(&["extend", "s", "--trials", "+9000000000000000000"]),
+        "`budget.trials` would be larger",
+    );
     assert_done(&site.run(&["extend", "s", "--device-hours", "+1e308"]));
-    assert_refused(&site.run(&["extend", "s", "--device-hours", "+1e308"]), "`budget.device_hours` would be larger");
+    assert_refused(
+        &site.run(&["extend", "s", "--device-hours", "+1e308"]),
+        "`budget.device_hours` would be larger",
+    );
     assert_done(&site.run(&["extend", "s", "--trials", "+1"]));
     assert_done(&site.run(&["show", "s"]));
     assert_done(&site.run(&["verify", "s"]));
@@ -97,7 +117,10 @@ fn requests_of_an_older_store_that_cannot_be_done_are_refused_while_nobody_runs_
     let answers = answers(&site);
     assert_eq!(answers.len(), UNDOABLE.len() + 1);
     for (asked, answer) in UNDOABLE.iter().zip(&answers) {
-        assert!(answer.as_ref().is_some_and(|answer| answer.contains("refused")), "{asked}: {answer:?}");
+        assert!(
+            answer.as_ref().is_some_and(|answer| answer.contains("refused")),
+            "{asked}: {answer:?}"
+        );
     }
     assert_done(&site.run_study());
     assert_eq!(site.states(), ["complete", "complete"]);
@@ -110,31 +133,67 @@ fn requests_that_cannot_be_done_are_refused_by_whoever_runs_the_study_and_it_goe
     let running = site.start(&["run", "study.toml", "--plain"]);
     wait_until("a trial runs", || site.states().first().is_some_and(|state| state == "running"));
     ask_unseen(&site, &UNDOABLE);
-    wait_until("all are answered", || answers(&site).len() == UNDOABLE.len() && answers(&site).iter().all(Option::is_some));
-    assert!(answers(&site).iter().flatten().all(|answer| answer.contains("refused")), "{:?}", answers(&site));
+    wait_until("all are answered", || {
+        answers(&site).len() == UNDOABLE.len() && answers(&site).iter().all(Option::is_some)
+    });
+    assert!(
+        answers(&site).iter().flatten().all(|answer| answer.contains("refused")),
+        "{:?}",
+        answers(&site)
+    );
     site.write("go", "");
     assert_done(&running.end());
     assert_eq!(site.states(), ["complete", "complete"]);
 }
 
 fn number() -> impl Strategy<Value = u64> {
-    prop_oneof![0..4_u64, Just(i64::MAX.unsigned_abs()), Just(u64::MAX), Just(LARGEST_STEP), Just(LARGEST_STEP + 1), any::<u64>()]
+    prop_oneof![
+        0..4_u64,
+        Just(i64::MAX.unsigned_abs()),
+        Just(u64::MAX),
+        Just(LARGEST_STEP),
+        Just(LARGEST_STEP + 1),
+        any::<u64>()
+    ]
 }
 
 fn request() -> impl Strategy<Value = Request> {
     let trial = || number().prop_map(TrialNumber);
-    let amount = || prop_oneof![Just(0.0), Just(f64::MAX), Just(f64::INFINITY), Just(f64::NAN), Just(-1.0), 0.0..9.0];
-    let extension = (number(), number(), amount(), amount()).prop_map(|(trials, seconds, device_hours, cost)| {
-        let time = Duration::new(seconds, 999_999_999);
-        Request::Extend { by: Extension { trials, time, device_hours, cost } }
-    });
-    let value = prop_oneof![any::<f64>().prop_map(Value::from), any::<i64>().prop_map(Value::from), any::<String>().prop_map(Value::Text)];
-    let params = prop::collection::btree_map("[xy\0]", value, 0..3).prop_map(|values: BTreeMap<String, Value>| {
-        let mut params = Params::new();
-        values.into_iter().for_each(|(name, value)| params.insert(name, value));
-        Request::Enqueue { params }
-    });
-    let device = || prop_oneof![Just(Device::Cpu), any::<u32>().prop_map(Device::Cuda), any::<u32>().prop_map(Device::Sim)];
+    let amount = || {
+        prop_oneof![
+            Just(0.0),
+            Just(f64::MAX),
+            Just(f64::INFINITY),
+            Just(f64::NAN),
+            Just(-1.0),
+            0.0..9.0
+        ]
+    };
+    let extension = (number(), number(), amount(), amount()).prop_map(
+        |(trials, seconds, device_hours, cost)| {
+            let time = Duration::new(seconds, 999_999_999);
+            Request::Extend { by: Extension { trials, time, device_hours, cost } }
+        },
+    );
+    let value = prop_oneof![
+        any::<f64>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<String>().prop_map(Value::Text)
+    ];
+    let params = prop::collection::btree_map("[xy\0]", value, 0..3).prop_map(
+        |values: BTreeMap<String, Value>| {
+            let mut params = Params::new();
+            values.into_iter().for_each(|(name, value)| params.insert(name, value));
+            Request::Enqueue { params }
+        },
+    );
+    let device = || {
+        prop_oneof![
+            Just(Device::Cpu),
+            any::<u32>().prop_map(Device::Cuda),
+            any::<u32>().prop_map(Device::Sim)
+        ]
+    };
     prop_oneof![
         3 => extension,
         3 => (trial(), number()).prop_map(|(trial, until)| Request::Continue { trial, until }),
@@ -191,24 +250,42 @@ fn command_file(run: &str, space: &str) -> String {
 #[test]
 fn braces_that_are_no_parameters_reach_the_program_as_they_are() {
     let run = r#"["sh", "trial.sh", "{x}", "{1..3}", "[a-z]{2}", "{print $1}", '{"a": {"b": 1}}', "{{x}}", "{{print}}", "{{{x}}}", "{}"]"#;
-    let script = "printf '%s\\n' \"$@\" > words\necho \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
+    let script =
+        "printf '%s\\n' \"$@\" > words\necho \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
     let site = Site::new(&command_file(run, "x = [7]"), script);
     assert_done(&site.run(&["check", "study.toml"]));
     assert_done(&site.run_study());
-    assert_eq!(site.lines("words"), ["7", "{1..3}", "[a-z]{2}", "{print $1}", r#"{"a": {"b": 1}}"#, "{x}", "{print}", "{7}", "{}"]);
+    assert_eq!(
+        site.lines("words"),
+        [
+            "7",
+            "{1..3}",
+            "[a-z]{2}",
+            "{print $1}",
+            r#"{"a": {"b": 1}}"#,
+            "{x}",
+            "{print}",
+            "{7}",
+            "{}"
+        ]
+    );
 }
 
 #[test]
 fn a_name_in_braces_that_is_no_parameter_is_an_error_with_the_way_out() {
     let said = |word: &str| {
-        let site = Site::new(&command_file(&format!(r#"["awk", "{word}"]"#), "learning_rate = [7]"), "");
+        let site =
+            Site::new(&command_file(&format!(r#"["awk", "{word}"]"#), "learning_rate = [7]"), "");
         let ended = site.run(&["check", "study.toml"]);
         assert_eq!(ended.code, 2, "{}", ended.err);
         ended.err
     };
     assert!(said("{learning_rat}").contains("did you mean `{learning_rate}`?"));
     let print = said("{print}");
-    assert!(print.contains("`{print}` is not a parameter") && print.contains("write `{{print}}`"), "{print}");
+    assert!(
+        print.contains("`{print}` is not a parameter") && print.contains("write `{{print}}`"),
+        "{print}"
+    );
 }
 
 #[test]
@@ -220,7 +297,11 @@ fn parameters_that_share_a_variable_are_told_by_check_and_run_with_the_way_out()
             let ended = site.run(words);
             assert_done(&ended);
             let told = [one, other, "HPSEARCH_PARAMS"].iter().all(|word| ended.err.contains(word));
-            assert!(told && ended.err.contains("both become HPSEARCH_PARAM_"), "{one} {other}: {}", ended.err);
+            assert!(
+                told && ended.err.contains("both become HPSEARCH_PARAM_"),
+                "{one} {other}: {}",
+                ended.err
+            );
         }
     }
 }
@@ -230,7 +311,11 @@ fn a_nul_is_told_with_its_place() {
     let said = |text: &str, key: &str| {
         let site = Site::new(text, "");
         let ended = site.run(&["check", "study.toml"]);
-        assert!(ended.code == 2 && ended.err.contains("NUL") && ended.err.contains(key), "{key}: {}", ended.err);
+        assert!(
+            ended.code == 2 && ended.err.contains("NUL") && ended.err.contains(key),
+            "{key}: {}",
+            ended.err
+        );
     };
     let nul = r"a\u0000b";
     said(&command_file(&format!(r#"["sh", "{nul}"]"#), "x = [1]"), "command.run");
@@ -244,10 +329,17 @@ fn a_nul_is_told_with_its_place() {
 #[test]
 fn a_directory_of_checkpoints_that_is_a_file_or_below_one_is_told_with_its_place() {
     for (dir, what) in [("taken", "this is a file"), ("taken/deep/er", "below a file")] {
-        let site = Site::new(&format!("{}\n[checkpoints]\ndir = \"{dir}\"\n", command_file(r#"["sh"]"#, "x = [1]")), "");
+        let site = Site::new(
+            &format!("{}\n[checkpoints]\ndir = \"{dir}\"\n", command_file(r#"["sh"]"#, "x = [1]")),
+            "",
+        );
         site.write("taken", "");
         let ended = site.run(&["check", "study.toml"]);
-        assert!(ended.code == 2 && ended.err.contains(what) && ended.err.contains("study.toml:"), "{}", ended.err);
+        assert!(
+            ended.code == 2 && ended.err.contains(what) && ended.err.contains("study.toml:"),
+            "{}",
+            ended.err
+        );
     }
 }
 
@@ -287,13 +379,18 @@ fn a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for() {
 
 #[test]
 fn a_step_that_no_number_can_follow_is_refused_at_every_door() {
-    let site = Site::new(&command_file(r#"["sh"]"#, "x = { float = [0.0, 1.0], step = 1e-300 }"), "");
+    let site =
+        Site::new(&command_file(r#"["sh"]"#, "x = { float = [0.0, 1.0], step = 1e-300 }"), "");
     let ended = site.run(&["check", "study.toml"]);
     assert!(ended.code == 2 && ended.err.contains("a step is at least"), "{}", ended.err);
     let line = "{\"cmd\":\"init\",\"space\":[{\"name\":\"x\",\"type\":\"float\",\"low\":0,\"high\":1,\"step\":1e-300}]}\n";
     let mut answer = Vec::new();
     hpsearch::ask_tell::serve(line.as_bytes(), &mut answer).unwrap();
-    assert!(String::from_utf8_lossy(&answer).contains("a step is at least"), "{}", String::from_utf8_lossy(&answer));
+    assert!(
+        String::from_utf8_lossy(&answer).contains("a step is at least"),
+        "{}",
+        String::from_utf8_lossy(&answer)
+    );
 }
 
 #[test]
@@ -301,7 +398,11 @@ fn a_fork_is_named_by_the_rule_for_names() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
     for name in ["../up", "a b", "", "\u{1b}[31m", "-x", "a/b"] {
         let ended = site.run(&["run", "study.toml", "--plain", &format!("--fork={name}")]);
-        assert!(ended.code == 2 && ended.err.contains("a name has up to 100 letters"), "{name:?}: {}", ended.err);
+        assert!(
+            ended.code == 2 && ended.err.contains("a name has up to 100 letters"),
+            "{name:?}: {}",
+            ended.err
+        );
     }
     assert_done(&site.run(&["run", "study.toml", "--plain", "--fork", "other"]));
 }
@@ -326,18 +427,31 @@ fn a_program_of_the_library_is_told_of_numbers_that_no_store_can_hold() {
     assert!(matches!(trial.report(u64::MAX, 1.0), Err(StudyError::Step { step: u64::MAX })));
     study.tell(trial, 1.0).unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let finished = Study::minimize("s", "loss").float("x", 0.0, 1.0).trials(2).store(directory.path().join("s.db")).run(|trial| {
-        trial.report(if trial.number() == TrialNumber(0) { u64::MAX } else { 1 }, 1.0);
-        Ok(TrialEnd::Finished)
-    });
+    let finished = Study::minimize("s", "loss")
+        .float("x", 0.0, 1.0)
+        .trials(2)
+        .store(directory.path().join("s.db"))
+        .run(|trial| {
+            trial.report(if trial.number() == TrialNumber(0) { u64::MAX } else { 1 }, 1.0);
+            Ok(TrialEnd::Finished)
+        });
     let finished = finished.unwrap();
     assert_eq!((finished.view.counts.failed, finished.view.counts.complete), (1, 2));
 }
 
 /// Runs hpsearch with words and a directory of any bytes.
-fn run_raw(directory: &Path, words: &[&OsStr], variables: &[(&str, &OsStr)]) -> (i32, String, String) {
+fn run_raw(
+    directory: &Path,
+    words: &[&OsStr],
+    variables: &[(&str, &OsStr)],
+) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
-    command.args(words).current_dir(directory).env_remove("HPSEARCH_STORE").envs(variables.iter().copied()).stdin(Stdio::null());
+    command
+        .args(words)
+        .current_dir(directory)
+        .env_remove("HPSEARCH_STORE")
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null());
     let output = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
@@ -350,7 +464,8 @@ fn words_and_places_that_are_not_utf8_work_or_are_named() {
     let odd = site.path("").join(OsStr::from_bytes(b"odd\xff"));
     fs::create_dir(&odd).unwrap();
     fs::copy(site.path("study.toml"), odd.join("study.toml")).unwrap();
-    fs::copy(site.path("study.toml"), site.path("").join(OsStr::from_bytes(b"st\xff.toml"))).unwrap();
+    fs::copy(site.path("study.toml"), site.path("").join(OsStr::from_bytes(b"st\xff.toml")))
+        .unwrap();
     let word = |bytes: &'static [u8]| OsStr::from_bytes(bytes);
     let here = site.path("");
     let run = |directory: &Path, words: &[&'static [u8]], variables: &[(&str, &OsStr)]| {
@@ -371,13 +486,22 @@ fn words_and_places_that_are_not_utf8_work_or_are_named() {
         let (code, _, err) = run(&here, words, &[]);
         assert_eq!(code, 0, "{words:?}: {err}");
     }
-    for made in [&b"out\xff/best.toml"[..], b"rows\xff.csv", b"made\xff.toml", b"man\xff/hpsearch.1"] {
+    for made in
+        [&b"out\xff/best.toml"[..], b"rows\xff.csv", b"made\xff.toml", b"man\xff/hpsearch.1"]
+    {
         assert!(here.join(OsStr::from_bytes(made)).exists(), "{made:?}");
     }
-    for words in
-        [&[&b"ls"[..]][..], &[b"show", b"s"], &[b"best", b"s"], &[b"extend", b"s", b"--trials", b"+1"], &[b"gc"], &[b"doctor"], &[b"verify", b"s"]]
-    {
-        let (code, _, err) = run(&odd, words, &[("HPSEARCH_STORE", OsStr::new("../runs/hpsearch.db"))]);
+    for words in [
+        &[&b"ls"[..]][..],
+        &[b"show", b"s"],
+        &[b"best", b"s"],
+        &[b"extend", b"s", b"--trials", b"+1"],
+        &[b"gc"],
+        &[b"doctor"],
+        &[b"verify", b"s"],
+    ] {
+        let (code, _, err) =
+            run(&odd, words, &[("HPSEARCH_STORE", OsStr::new("../runs/hpsearch.db"))]);
         assert_eq!(code, 0, "{words:?}: {err}");
     }
     // What says what is not UTF-8.
@@ -388,14 +512,22 @@ fn words_and_places_that_are_not_utf8_work_or_are_named() {
         (&here, &[b"run", b"study.toml", b"--plain", b"--store", b"st\xff.db"], "not UTF-8"),
         (&here, &[b"run", b"study.toml", b"--plain", b"--store", b"odd\xff/new.db"], "not UTF-8"),
         (&here, &[b"show", b"s\xff"], r#"not UTF-8: "s\xFF""#),
-        (&here, &[b"run", b"study.toml", b"--set", b"study.seed=\xff"], r#"not UTF-8: "study.seed=\xFF""#),
+        (
+            &here,
+            &[b"run", b"study.toml", b"--set", b"study.seed=\xff"],
+            r#"not UTF-8: "study.seed=\xFF""#,
+        ),
         (&here, &[b"note", b"s", b"-m", b"\xfe"], r#"not UTF-8: "\xFE""#),
     ] {
         let (code, _, err) = run(directory, words, &[]);
         assert!(code != 0 && err.contains(said), "{words:?}: {code} {err}");
     }
     assert!(!odd.join("made.toml").exists() && !odd.join("new.db").exists());
-    let (code, _, err) = run(&here, &[b"run", b"study.toml", b"--plain"], &[("HPSEARCH_STORE", word(b"runs/x\xff.db"))]);
+    let (code, _, err) = run(
+        &here,
+        &[b"run", b"study.toml", b"--plain"],
+        &[("HPSEARCH_STORE", word(b"runs/x\xff.db"))],
+    );
     assert!(code != 0 && err.contains("not UTF-8"), "{code} {err}");
 }
 
@@ -403,17 +535,25 @@ fn words_and_places_that_are_not_utf8_work_or_are_named() {
 const DRIVING: &str = "\u{1b}[31mred\u{7f}\u{9b}32m\u{202e}\u{7}";
 
 fn assert_tame(ended: &Ended, what: &str) {
-    let drives = |char: char| (char.is_control() && char != '\n') || ('\u{202a}'..='\u{202e}').contains(&char);
+    let drives = |char: char| {
+        (char.is_control() && char != '\n') || ('\u{202a}'..='\u{202e}').contains(&char)
+    };
     let found = ended.out.chars().chain(ended.err.chars()).find(|char| drives(*char));
     assert_eq!(found, None, "{what}: {:?} {:?}", ended.out, ended.err);
 }
 
 #[test]
 fn what_files_and_programs_hold_does_not_drive_the_terminal() {
-    let escaped: String = DRIVING.chars().map(|char| format!("\\u{:04X}", u32::from(char))).collect();
-    let text = command_file(r#"["sh", "trial.sh", "1"]"#, &format!("\"kind\" = [\"{escaped}\", \"b\"]"));
+    let escaped: String =
+        DRIVING.chars().map(|char| format!("\\u{:04X}", u32::from(char))).collect();
     let text =
-        text.replace("metric = \"loss\"", &format!("description = \"{escaped}\"\nmetric = \"loss {escaped}\"")).replace("trials = 1", "trials = 2");
+        command_file(r#"["sh", "trial.sh", "1"]"#, &format!("\"kind\" = [\"{escaped}\", \"b\"]"));
+    let text = text
+        .replace(
+            "metric = \"loss\"",
+            &format!("description = \"{escaped}\"\nmetric = \"loss {escaped}\""),
+        )
+        .replace("trials = 1", "trials = 2");
     let script = format!(
         "printf '%b\\n' '@hpsearch {{\"step\":1,\"loss {}\":0.5}}'\nprintf '\\033[31mred\\007\\n'\nprintf '\\033[31mgone\\033[0m' >&2\n",
         DRIVING.chars().map(|char| format!("\\\\u{:04x}", u32::from(char))).collect::<String>()
@@ -423,7 +563,10 @@ fn what_files_and_programs_hold_does_not_drive_the_terminal() {
     let events = site.run(&["run", "study.toml", "--events"]);
     assert_done(&events);
     assert_tame(&events, "run --events");
-    assert_tame(&site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=3"]), "run --plain");
+    assert_tame(
+        &site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=3"]),
+        "run --plain",
+    );
     for words in [
         &["best", "s"][..],
         &["best", "s", "--json"],
@@ -449,11 +592,20 @@ fn what_files_and_programs_hold_does_not_drive_the_terminal() {
     // What is wrong is shown with its line.
     site.write("wrong.toml", &format!("[study]\nname = \"s\" # {DRIVING}\nmetric = 3\n\"{escaped}\" = 1 # {DRIVING}\n[{DRIVING}]\n"));
     assert_tame(&site.run(&["check", "wrong.toml"]), "check of a wrong file");
-    site.write("wrong.toml", &format!("[study]\nname = \"s\"\nmetric = 3 # {DRIVING}\n\"{escaped}\" = 1\n"));
+    site.write(
+        "wrong.toml",
+        &format!("[study]\nname = \"s\"\nmetric = 3 # {DRIVING}\n\"{escaped}\" = 1\n"),
+    );
     assert_tame(&site.run(&["check", "wrong.toml"]), "check of a wrong file");
-    assert_tame(&site.run(&["run", "study.toml", "--set", &format!("study.{DRIVING}=1")]), "a wrong override");
+    assert_tame(
+        &site.run(&["run", "study.toml", "--set", &format!("study.{DRIVING}=1")]),
+        "a wrong override",
+    );
     // best.toml is TOML, and best prints TOML.
-    let made: toml::Table = site.read("out/best.toml").parse().unwrap_or_else(|error| panic!("{error}: {:?}", site.read("out/best.toml")));
+    let made: toml::Table = site
+        .read("out/best.toml")
+        .parse()
+        .unwrap_or_else(|error| panic!("{error}: {:?}", site.read("out/best.toml")));
     let kind = made["params"]["kind"].as_str().unwrap().to_owned();
     assert!([DRIVING, "b"].contains(&kind.as_str()), "{kind:?}");
     let printed: toml::Table = site.run(&["best", "s"]).out.parse().unwrap();
@@ -463,20 +615,45 @@ fn what_files_and_programs_hold_does_not_drive_the_terminal() {
 }
 
 /// How long an engine and its store take for so many checkpoints of one trial, and for dropping all but few at its end.
-fn time_for_checkpoints(count: u64, reports_every: u64, max_disk: Option<u64>, keep_best: Option<u32>) -> Duration {
+fn time_for_checkpoints(
+    count: u64,
+    reports_every: u64,
+    max_disk: Option<u64>,
+    keep_best: Option<u32>,
+) -> Duration {
     let directory = tempfile::tempdir().unwrap();
     let mut store = SqliteStore::open(&directory.path().join("s.db")).unwrap();
-    let dimension =
-        Dimension { name: "x".to_owned(), distribution: Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(), prior: None, when: None };
-    let program = Program::Command { run: vec!["train".to_owned()], cwd: "/".into(), env: BTreeMap::new() };
-    let mut spec = StudySpec::new("s", "loss", Direction::Minimize, Space::new(vec![dimension]).unwrap(), program);
+    let dimension = Dimension {
+        name: "x".to_owned(),
+        distribution: Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(),
+        prior: None,
+        when: None,
+    };
+    let program = Program::Command {
+        run: vec!["train".to_owned()],
+        cwd: "/".into(),
+        env: BTreeMap::new(),
+        args: Default::default(),
+    };
+    let mut spec = StudySpec::new(
+        "s",
+        "loss",
+        Direction::Minimize,
+        Space::new(vec![dimension]).unwrap(),
+        program,
+    );
     spec.sampler = PolicySpec::named("random");
     spec.budget.trials = Some(1);
     (spec.checkpoints.max_disk, spec.checkpoints.keep_best) = (max_disk, keep_best);
     let id = store.create_study(Timestamp(1), &spec).unwrap();
     let holder = Holder { pid: 1, pid_started: 1, host: "h".to_owned(), boot_id: None };
     let lease = store.acquire(id, &holder, Timestamp(1), Takeover::IfFree).unwrap();
-    let mut engine = Engine::new(spec.clone(), StudyView::new(&spec), vec![Slot { index: 0, device: Device::Cpu }]).unwrap();
+    let mut engine = Engine::new(
+        spec.clone(),
+        StudyView::new(&spec),
+        vec![Slot { index: 0, device: Device::Cpu }],
+    )
+    .unwrap();
     let (trial, attempt) = (TrialNumber(0), AttemptNumber(0));
     let mut events: Vec<Event> = Vec::new();
     let begun = Instant::now();
@@ -484,12 +661,30 @@ fn time_for_checkpoints(count: u64, reports_every: u64, max_disk: Option<u64>, k
     let saved = (1..=count).flat_map(|step| {
         let path = directory.path().join(format!("files/s/trial-0/checkpoints/checkpoint-{step}"));
         let metrics = [("loss".to_owned(), 1.0 / step as f64)].into_iter().collect();
-        let report = step.is_multiple_of(reports_every).then_some(Input::Report { trial, attempt, step, metrics });
-        std::iter::once(Input::Checkpoint { trial, attempt, step, path, bytes: Some(10) }).chain(report)
+        let report = step.is_multiple_of(reports_every).then_some(Input::Report {
+            trial,
+            attempt,
+            step,
+            metrics,
+        });
+        std::iter::once(Input::Checkpoint {
+            trial,
+            attempt,
+            step,
+            path,
+            bytes: Some(10),
+            system: None,
+        })
+        .chain(report)
     });
     let end = Input::Ended { trial, attempt, end: AttemptEnd::Completed, message: None };
     for (turn, input) in std::iter::once(begin).chain(saved).chain([end]).enumerate() {
-        events.extend(engine.step(Timestamp(turn as i64), input).iter().filter_map(|effect| effect.event().cloned()));
+        events.extend(
+            engine
+                .step(Timestamp(turn as i64), input)
+                .iter()
+                .filter_map(|effect| effect.event().cloned()),
+        );
         if turn % 64 == 0 {
             store.append(&lease, Timestamp(turn as i64), &std::mem::take(&mut events)).unwrap();
         }
@@ -503,12 +698,19 @@ fn time_for_checkpoints(count: u64, reports_every: u64, max_disk: Option<u64>, k
 #[test]
 fn thousands_of_checkpoints_of_a_trial_cost_little_more_than_their_number() {
     const MANY: u64 = 2_000;
-    for (reports_every, max_disk, keep_best) in
-        [(MANY * 2, None, Some(3)), (MANY, None, Some(3)), (50, None, None), (1, Some(20_000), None), (50, Some(1 << 40), Some(3))]
-    {
+    for (reports_every, max_disk, keep_best) in [
+        (MANY * 2, None, Some(3)),
+        (MANY, None, Some(3)),
+        (50, None, None),
+        (1, Some(20_000), None),
+        (50, Some(1 << 40), Some(3)),
+    ] {
         let took = time_for_checkpoints(MANY, reports_every, max_disk, keep_best);
         // Half a minute, where each looks at all others: what is measured takes less than one.
-        assert!(took < Duration::from_secs(6), "{reports_every} {max_disk:?} {keep_best:?}: {took:?}");
+        assert!(
+            took < Duration::from_secs(6),
+            "{reports_every} {max_disk:?} {keep_best:?}: {took:?}"
+        );
     }
 }
 
@@ -526,7 +728,7 @@ proptest! {
         spec.budget.trials = Some(1);
         let id = store.create_study(Timestamp(1), &spec).unwrap();
         let lease = store.acquire(id, &Holder { pid: 1, pid_started: 1, host: "h".to_owned(), boot_id: None }, Timestamp(1), Takeover::IfFree).unwrap();
-        let created = Event::TrialCreated { trial: TrialNumber(0), params: Params::new(), origin: hpsearch::trial::Origin::Asked };
+        let created = Event::TrialCreated { trial: TrialNumber(0), params: Params::new(), origin: hpsearch::study::trial::Origin::Asked };
         let doing = |(file, step, spelling, saves): (u64, u64, u8, bool)| {
             let path = match spelling {
                 0 => format!("/files//{file}"),
@@ -534,7 +736,7 @@ proptest! {
                 _ => format!("/files/{file}"),
             };
             let (trial, path) = (TrialNumber(0), path.into());
-            if saves { Event::CheckpointSaved { trial, step, path, bytes: None } } else { Event::CheckpointDropped { trial, path } }
+            if saves { Event::CheckpointSaved { trial, step, path, bytes: None, system: None } } else { Event::CheckpointDropped { trial, path } }
         };
         let events: Vec<Event> = std::iter::once(created).chain(doings.into_iter().map(doing)).collect();
         let (mut view, mut naive) = (StudyView::new(&spec), Vec::<(u64, std::path::PathBuf)>::new());

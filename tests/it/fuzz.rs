@@ -18,18 +18,18 @@ use hpsearch::config::placeholder::{Piece, escaped, fill_in, pieces};
 use hpsearch::config::shown::{self, drives_a_terminal};
 use hpsearch::config::{self, Look};
 use hpsearch::engine::simulator::Simulation;
-use hpsearch::event::{Answer, Seq};
-use hpsearch::metric::Direction;
-use hpsearch::query::{SortKey, TrialQuery};
-use hpsearch::reporters::wording::{toml_key, toml_text};
+use hpsearch::report::wording::{toml_key, toml_text};
 use hpsearch::runner;
-use hpsearch::seed::SeedTree;
+use hpsearch::runner::protocol::{Down, Up};
 use hpsearch::storage::conformance::{random_journal, small_study};
 use hpsearch::storage::sqlite::{SqliteReader, SqliteStore};
 use hpsearch::storage::{Holder, OutcomeCursor, Storage, StorageReader, StudyId, Takeover};
-use hpsearch::study::StudySpec;
-use hpsearch::time::Timestamp;
-use hpsearch::wire::{Down, Up};
+use hpsearch::study::event::{Answer, Seq};
+use hpsearch::study::metric::Direction;
+use hpsearch::study::query::{SortKey, TrialQuery};
+use hpsearch::study::seed::SeedTree;
+use hpsearch::study::spec::StudySpec;
+use hpsearch::study::time::Timestamp;
 use rand::RngExt as _;
 use rusqlite::Connection;
 use serde_json::Value as Json;
@@ -53,7 +53,10 @@ enum Checkpoints {
 fn targets(with: Checkpoints) -> Vec<(&'static str, Reader)> {
     let mut stored = Stored::new();
     let mut asked = Asked::new();
-    #[cfg_attr(not(feature = "train"), expect(unused_mut, reason = "checkpoints are read by the trainer"))]
+    #[cfg_attr(
+        not(feature = "train"),
+        expect(unused_mut, reason = "checkpoints are read by the trainer")
+    )]
     let mut targets: Vec<(&'static str, Reader)> = vec![
         ("study", Box::new(study)),
         ("word", Box::new(word)),
@@ -74,7 +77,10 @@ fn targets(with: Checkpoints) -> Vec<(&'static str, Reader)> {
 
 fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fuzz").join(target);
-    let mut files: Vec<PathBuf> = fs::read_dir(directory).map_or_else(|_| Vec::new(), |entries| entries.map(|entry| entry.unwrap().path()).collect());
+    let mut files: Vec<PathBuf> = fs::read_dir(directory).map_or_else(
+        |_| Vec::new(),
+        |entries| entries.map(|entry| entry.unwrap().path()).collect(),
+    );
     files.sort();
     files.into_iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect()
 }
@@ -92,16 +98,30 @@ fn study(input: &[u8]) -> String {
         Err(diagnostics) => {
             let rendered = diagnostics.render(Look::default());
             assert!(!rendered.trim().is_empty());
-            assert!(rendered.chars().all(|char| char == '\n' || !drives_a_terminal(char)), "{rendered:?}");
-            let errors: BTreeSet<String> =
-                rendered.lines().filter(|line| line.starts_with("error")).map(|line| line.chars().take(40).collect()).collect();
+            assert!(
+                rendered.chars().all(|char| char == '\n' || !drives_a_terminal(char)),
+                "{rendered:?}"
+            );
+            let errors: BTreeSet<String> = rendered
+                .lines()
+                .filter(|line| line.starts_with("error"))
+                .map(|line| line.chars().take(40).collect())
+                .collect();
             errors.iter().take(3).map(|error| kind(error)).collect()
         }
         Ok(spec) => {
             let stored = serde_json::to_string(&spec).unwrap();
-            let read: StudySpec = serde_json::from_str(&stored).unwrap_or_else(|error| panic!("{error}: {stored}"));
-            assert_eq!(serde_json::to_string(&read).unwrap(), stored, "what is stored is read back");
-            assert!(config::difference(&read, &spec).is_empty(), "a study does not differ from itself");
+            let read: StudySpec =
+                serde_json::from_str(&stored).unwrap_or_else(|error| panic!("{error}: {stored}"));
+            assert_eq!(
+                serde_json::to_string(&read).unwrap(),
+                stored,
+                "what is stored is read back"
+            );
+            assert!(
+                config::difference(&read, &spec).is_empty(),
+                "a study does not differ from itself"
+            );
             searched(spec)
         }
     }
@@ -123,10 +143,13 @@ fn word(input: &[u8]) -> String {
     let text = String::from_utf8_lossy(input);
     let knows = |name: &str| ["lr", "2nd"].contains(&name);
     assert_eq!(fill_in(&escaped(&text, knows), knows, |_| String::new()), text);
-    let letters = |text: &str| text.chars().filter(|char| !"{}".contains(*char)).collect::<String>();
+    let letters =
+        |text: &str| text.chars().filter(|char| !"{}".contains(*char)).collect::<String>();
     assert_eq!(letters(&fill_in(&text, knows, str::to_owned)), letters(&text));
     let (key, value) = (toml_key(&text), toml_text(&text));
-    let table: toml::Table = format!("{key} = {value}").parse().unwrap_or_else(|error| panic!("{error}: {key} = {value}"));
+    let table: toml::Table = format!("{key} = {value}")
+        .parse()
+        .unwrap_or_else(|error| panic!("{error}: {key} = {value}"));
     // A dotted name is written bare, and is a table in a table.
     assert!(table.get(&*text).is_none_or(|read| read.as_str() == Some(&text)), "{key} = {value}");
     let line = shown::json(&serde_json::to_string(&text).unwrap());
@@ -134,7 +157,8 @@ fn word(input: &[u8]) -> String {
     for shown in [&key, &value, &line, &shown::one_line(&text)] {
         assert!(!shown.chars().any(drives_a_terminal), "{shown:?}");
     }
-    let names = pieces(&text, knows).iter().filter(|piece| matches!(piece, Piece::Placeholder(..))).count();
+    let names =
+        pieces(&text, knows).iter().filter(|piece| matches!(piece, Piece::Placeholder(..))).count();
     format!("{} names", names.min(3))
 }
 
@@ -148,10 +172,12 @@ impl Asked {
         let directory = tempfile::tempdir().unwrap();
         let mut spec = small_study("s", Direction::Minimize);
         (spec.budget.trials, spec.budget.time) = (Some(10), Some(Duration::from_secs(60)));
-        (spec.budget.device_hours, spec.budget.cost, spec.budget.price_per_hour) = (Some(1.0), Some(1.0), Some(1.0));
+        (spec.budget.device_hours, spec.budget.cost, spec.budget.price_per_hour) =
+            (Some(1.0), Some(1.0), Some(1.0));
         let mut store = SqliteStore::open(&directory.path().join("new.db")).unwrap();
         let study = store.create_study(Timestamp(1), &spec).unwrap();
-        let lease = store.acquire(study, &runner::this_process(), Timestamp(2), Takeover::IfFree).unwrap();
+        let lease =
+            store.acquire(study, &runner::this_process(), Timestamp(2), Takeover::IfFree).unwrap();
         let journal = random_journal(&spec, 60, &mut SeedTree::new(5).stream("fuzz"));
         store.append(&lease, Timestamp(3), &journal).unwrap();
         store.release(&lease).unwrap();
@@ -166,13 +192,21 @@ impl Asked {
         connection.pragma_update(None, "ignore_check_constraints", true).unwrap();
         connection.pragma_update(None, "synchronous", false).unwrap();
         // Text of any bytes, as a damaged or another program's store may have it.
-        connection.execute("INSERT INTO request (study_id, body, at) VALUES (1, CAST(?1 AS TEXT), 1)", [input]).unwrap();
+        connection
+            .execute(
+                "INSERT INTO request (study_id, body, at) VALUES (1, CAST(?1 AS TEXT), 1)",
+                [input],
+            )
+            .unwrap();
         let id = connection.last_insert_rowid();
         drop(connection);
         let mut store = SqliteStore::open(&path).unwrap();
         let study = store.study("s").unwrap().unwrap();
         runner::desk::serve_at_rest(&mut store, &study, &path).unwrap();
-        let answer = store.answer(study.id, id).unwrap().unwrap_or_else(|| panic!("not answered: {:?}", String::from_utf8_lossy(input)));
+        let answer = store
+            .answer(study.id, id)
+            .unwrap()
+            .unwrap_or_else(|| panic!("not answered: {:?}", String::from_utf8_lossy(input)));
         store.view(study.id).unwrap();
         let after = store.study("s").unwrap().unwrap();
         assert!(after.spec.budget.beyond_a_store().is_empty(), "{:?}", after.spec.budget);
@@ -198,7 +232,8 @@ fn wire(input: &[u8]) -> String {
         Ok(up) => {
             let line = up.to_line();
             assert!(!line.contains('\n'), "{line}");
-            let again = Up::parse(line.strip_prefix(hpsearch::wire::PREFIX).unwrap()).unwrap_or_else(|error| panic!("{error}: {line}"));
+            let again = Up::parse(line.strip_prefix(hpsearch::runner::protocol::PREFIX).unwrap())
+                .unwrap_or_else(|error| panic!("{error}: {line}"));
             // NaN is itself, as text.
             assert_eq!(format!("{again:?}"), format!("{up:?}"));
             format!("{:?}", std::mem::discriminant(&up))
@@ -211,7 +246,8 @@ fn ask_tell(input: &[u8]) -> String {
     serve(input, &mut output).unwrap();
     let mut kinds = BTreeSet::new();
     for line in std::str::from_utf8(&output).unwrap().lines() {
-        let answer: Json = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let answer: Json =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         let answer = answer.as_object().unwrap_or_else(|| panic!("no object: {line}"));
         let error = answer.get("error").and_then(Json::as_str).unwrap_or_default();
         assert!(!error.contains("report it"), "{line}");
@@ -263,7 +299,9 @@ impl Stored {
         ];
         let mut cells = Vec::new();
         for (table, column) in columns {
-            let count: i64 = connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
+            let count: i64 = connection
+                .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))
+                .unwrap();
             cells.extend((0..count.min(25)).map(|row| (table, column, row)));
         }
         Stored { directory, connection, cells }
@@ -272,17 +310,27 @@ impl Stored {
     /// The first byte chooses a cell, for the rest to be in.
     fn read(&mut self, input: &[u8]) -> String {
         let (&[high, low], text) = input.split_first_chunk().unwrap_or((&[0, 0], input));
-        let (table, column, row) = self.cells[usize::from(u16::from_be_bytes([high, low])) % self.cells.len()];
+        let (table, column, row) =
+            self.cells[usize::from(u16::from_be_bytes([high, low])) % self.cells.len()];
         let text = String::from_utf8_lossy(text);
         // Tables have no rowid each: a row is found by its place in the order of all its columns.
-        let key = if ["param", "attempt", "decision", "checkpoint", "dimension"].contains(&table) { key_of(table) } else { "rowid" };
-        let place = format!("({key}) = (SELECT {key} FROM {table} ORDER BY {key} LIMIT 1 OFFSET {row})");
-        let before: Option<String> = self.connection.query_row(&format!("SELECT {column} FROM {table} WHERE {place}"), [], |row| row.get(0)).unwrap();
+        let key = if ["param", "attempt", "decision", "checkpoint", "dimension"].contains(&table) {
+            key_of(table)
+        } else {
+            "rowid"
+        };
+        let place =
+            format!("({key}) = (SELECT {key} FROM {table} ORDER BY {key} LIMIT 1 OFFSET {row})");
+        let before: Option<String> = self
+            .connection
+            .query_row(&format!("SELECT {column} FROM {table} WHERE {place}"), [], |row| row.get(0))
+            .unwrap();
         let set = format!("UPDATE {table} SET {column} = ?1 WHERE {place}");
         if self.connection.execute(&set, [&text]).is_err() {
             return "not storable".to_owned();
         }
-        let read = catch_unwind(AssertUnwindSafe(|| read_all(&self.directory.path().join("hpsearch.db"))));
+        let read =
+            catch_unwind(AssertUnwindSafe(|| read_all(&self.directory.path().join("hpsearch.db"))));
         self.connection.execute(&set, [&before]).unwrap();
         match read {
             Ok(said) => format!("{table} {column} {said}"),
@@ -323,9 +371,16 @@ fn read_all(path: &Path) -> String {
     let found = reader.study("s").ok().flatten().zip(reader.view(study).map_err(said).ok());
     if let Some((stored, view)) = found {
         // What can be read can be gone on with.
-        let slot = hpsearch::device::Slot { index: 0, device: hpsearch::device::Device::Cpu };
+        let slot = hpsearch::study::device::Slot {
+            index: 0,
+            device: hpsearch::study::device::Device::Cpu,
+        };
         if let Ok(mut engine) = hpsearch::engine::Engine::new(stored.spec, view, vec![slot]) {
-            let begin = hpsearch::engine::Input::Begin { pid: 1, host: "here".to_owned(), requests: Vec::new() };
+            let begin = hpsearch::engine::Input::Begin {
+                pid: 1,
+                host: "here".to_owned(),
+                requests: Vec::new(),
+            };
             let effects = engine.step(Timestamp(1_000_000), begin);
             kinds.insert(format!("goes on {}", effects.is_empty()));
         }
@@ -344,15 +399,19 @@ fn tried(read: &mut Reader, input: &[u8]) -> Result<String, String> {
     match result {
         Ok(_) if took > LONGEST => Err(format!("took {took:?}")),
         Ok(kind) => Ok(kind),
-        Err(panic) => {
-            Err(panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default())
-        }
+        Err(panic) => Err(panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+            .unwrap_or_default()),
     }
 }
 
 /// A short name that depends on all bytes (FNV-1a).
 fn name_of(input: &[u8]) -> String {
-    let hash = input.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    let hash = input.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    });
     format!("finding-{hash:016x}")
 }
 
@@ -364,11 +423,16 @@ fn the_corpora_and_their_mutations_are_read_without_a_panic() {
         for (file, input) in &files {
             tried(&mut read, input).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
         }
-        let mut mutator = Mutator::new(SeedTree::new(11).stream(target), files.into_iter().map(|(_, input)| input).collect());
+        let mut mutator = Mutator::new(
+            SeedTree::new(11).stream(target),
+            files.into_iter().map(|(_, input)| input).collect(),
+        );
         // Each request has a store of its own.
         for _ in 0..if target == "request" { 60 } else { 250 } {
             let input = mutator.next();
-            tried(&mut read, &input).unwrap_or_else(|why| panic!("{target}: {why}\n{:?}", String::from_utf8_lossy(&input)));
+            tried(&mut read, &input).unwrap_or_else(|why| {
+                panic!("{target}: {why}\n{:?}", String::from_utf8_lossy(&input))
+            });
         }
     }
 }
@@ -379,7 +443,10 @@ fn the_corpora_and_their_mutations_are_read_without_a_panic() {
 fn a_models_files_with_other_bytes_are_read_without_a_panic() {
     let checkpoint = checkpoint::Checkpoint::new();
     let mut read: Reader = Box::new(move |input| checkpoint.read(input));
-    let mut mutator = Mutator::new(SeedTree::new(11).stream("checkpoint"), corpus("checkpoint").into_iter().map(|(_, input)| input).collect());
+    let mut mutator = Mutator::new(
+        SeedTree::new(11).stream("checkpoint"),
+        corpus("checkpoint").into_iter().map(|(_, input)| input).collect(),
+    );
     let mut kinds = BTreeSet::new();
     for _ in 0..600 {
         let input = mutator.next();
@@ -394,19 +461,26 @@ fn a_models_files_with_other_bytes_are_read_without_a_panic() {
 #[test]
 #[ignore = "hunts as long as it is told: HPSEARCH_FUZZ=120 cargo test --test it -- --ignored --nocapture fuzz::hunt"]
 fn hunt() {
-    let seconds = std::env::var("HPSEARCH_FUZZ").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
+    let seconds =
+        std::env::var("HPSEARCH_FUZZ").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
     let seed = std::env::var("HPSEARCH_CHAOS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let only = std::env::var("HPSEARCH_FUZZ_TARGET").ok();
     let out = std::env::temp_dir().join("hpsearch-fuzz");
     fs::create_dir_all(&out).unwrap();
     let mut found = 0;
-    for (target, mut read) in targets(Checkpoints::Too).into_iter().filter(|(target, _)| only.as_ref().is_none_or(|only| only == target)) {
+    for (target, mut read) in targets(Checkpoints::Too)
+        .into_iter()
+        .filter(|(target, _)| only.as_ref().is_none_or(|only| only == target))
+    {
         let mut rng = SeedTree::new(seed).stream(&format!("fuzz/{target}"));
-        let mut mutator =
-            Mutator::new(SeedTree::new(rng.random_range(0..u64::MAX)).stream(target), corpus(target).into_iter().map(|(_, input)| input).collect());
+        let mut mutator = Mutator::new(
+            SeedTree::new(rng.random_range(0..u64::MAX)).stream(target),
+            corpus(target).into_iter().map(|(_, input)| input).collect(),
+        );
         // What takes the whole process with it (a stack that overflows) is found here afterwards.
         let last = out.join(format!("{target}-last"));
-        let (began, mut inputs, mut kinds, mut findings) = (Instant::now(), 0_u64, BTreeSet::new(), BTreeSet::new());
+        let (began, mut inputs, mut kinds, mut findings) =
+            (Instant::now(), 0_u64, BTreeSet::new(), BTreeSet::new());
         while began.elapsed() < Duration::from_secs(seconds) {
             let input = mutator.next();
             inputs += 1;

@@ -32,7 +32,8 @@ fn plant_all(site: &Site) -> Vec<PathBuf> {
     let files = site.path("runs/files");
     let half_written = plant(&files.join(format!("s/trial-0/.checkpoint-3.{DEAD}-gc.tmp")));
     let half_replaced = plant(&files.join(format!("s/trial-1/.one.{DEAD}-gc.tmp")));
-    let half_prepared = plant(&files.join(format!("data/.0123456789abcdef0123456789abcdef.{DEAD}-0.tmp")));
+    let half_prepared =
+        plant(&files.join(format!("data/.0123456789abcdef0123456789abcdef.{DEAD}-0.tmp")));
     let unknown_trial = plant(&files.join("s/trial-99"));
     let unknown_study = plant(&files.join("gone/trial-0"));
     let unused_data = plant(&files.join("data/0123456789abcdef0123456789abcdef"));
@@ -48,7 +49,11 @@ fn kept(site: &Site) -> Vec<(PathBuf, Vec<u8>)> {
     while let Some(directory) = waiting.pop() {
         for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_dir() { waiting.push(path) } else { kept.push((path.clone(), fs::read(path).unwrap())) }
+            if path.is_dir() {
+                waiting.push(path)
+            } else {
+                kept.push((path.clone(), fs::read(path).unwrap()))
+            }
         }
     }
     kept.sort();
@@ -60,17 +65,23 @@ fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
     let site = saving_study();
     assert_done(&site.run(&["gc", "--dry-run"]));
     let before = kept(&site);
-    assert!(before.iter().any(|(path, _)| path.ends_with("checkpoints/one/model")), "a best trial's checkpoint is there");
+    assert!(
+        before.iter().any(|(path, _)| path.ends_with("checkpoints/one/model")),
+        "a best trial's checkpoint is there"
+    );
     let planted = plant_all(&site);
     // A file of the user's in a trial's directory, data that the study uses, and a process that is still writing.
     let mine = plant(&site.path("runs/files/s/trial-2/checkpoints/my-notes"));
-    let looks_half_written: Vec<PathBuf> = [".x.tmp", ".model.best.old", &format!(".epoch.{DEAD}-0.tmp")]
-        .iter()
-        .map(|name| plant(&site.path("runs/files/s/trial-2/checkpoints").join(name)))
-        .collect();
+    let looks_half_written: Vec<PathBuf> =
+        [".x.tmp", ".model.best.old", &format!(".epoch.{DEAD}-0.tmp")]
+            .iter()
+            .map(|name| plant(&site.path("runs/files/s/trial-2/checkpoints").join(name)))
+            .collect();
     let used = plant(&site.path("runs/files/data/ffffffffffffffffffffffffffffffff"));
     fs::write(used.join("used-by-s"), "").unwrap();
-    let in_the_making = plant(&site.path(&format!("runs/files/s/trial-2/.checkpoint-3.{}-gc.tmp", std::process::id())));
+    let in_the_making = plant(
+        &site.path(&format!("runs/files/s/trial-2/.checkpoint-3.{}-gc.tmp", std::process::id())),
+    );
 
     let listed = site.run(&["gc", "--dry-run"]);
     assert_done(&listed);
@@ -82,16 +93,26 @@ fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
     assert!(listed.out.contains("6 leftovers, "), "{}", listed.out);
     let refused = site.run(&["gc"]);
     assert_eq!(refused.code, 2);
-    assert!(refused.err.contains("--yes") && planted.iter().all(|path| path.exists()), "{}", refused.err);
+    assert!(
+        refused.err.contains("--yes") && planted.iter().all(|path| path.exists()),
+        "{}",
+        refused.err
+    );
 
     let json: Json = serde_json::from_str(&site.run(&["gc", "--json"]).out).unwrap();
-    assert_eq!((json["removed"].as_bool(), json["files"].as_array().unwrap().len()), (Some(false), 6));
+    assert_eq!(
+        (json["removed"].as_bool(), json["files"].as_array().unwrap().len()),
+        (Some(false), 6)
+    );
     let removed = site.run(&["gc", "--yes"]);
     assert_done(&removed);
     assert!(removed.out.contains("removed 6 leftovers"), "{}", removed.out);
     assert!(planted.iter().all(|path| !path.exists()));
     assert!([&mine, &used, &in_the_making].iter().all(|path| path.join("weights").exists()));
-    assert!(looks_half_written.iter().all(|path| path.exists()), "a command's own files stay, whatever they are called");
+    assert!(
+        looks_half_written.iter().all(|path| path.exists()),
+        "a command's own files stay, whatever they are called"
+    );
     looks_half_written.iter().for_each(|path| fs::remove_dir_all(path).unwrap());
     fs::remove_dir_all(mine).unwrap();
     fs::remove_dir_all(in_the_making).unwrap();
@@ -103,9 +124,14 @@ fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
 fn a_checkpoint_whose_removal_a_crash_prevented_is_removed() {
     let site = saving_study();
     // What the journal says was dropped: of the three trials one, if only two are kept.
-    site.write("study.toml", &study("trials = 3", &format!("{ONE_SLOT}[checkpoints]\nkeep = \"best-1\"\n")));
+    site.write(
+        "study.toml",
+        &study("trials = 3", &format!("{ONE_SLOT}[checkpoints]\nkeep = \"best-1\"\n")),
+    );
     let dropped: Vec<PathBuf> = {
-        let before: Vec<PathBuf> = (0..3).map(|trial| site.path(&format!("runs/files/s/trial-{trial}/checkpoints/one"))).collect();
+        let before: Vec<PathBuf> = (0..3)
+            .map(|trial| site.path(&format!("runs/files/s/trial-{trial}/checkpoints/one")))
+            .collect();
         assert_done(&site.run_study());
         before.into_iter().filter(|path| !path.exists()).collect()
     };
@@ -114,7 +140,14 @@ fn a_checkpoint_whose_removal_a_crash_prevented_is_removed() {
     plant(&dropped[0]);
     assert!(site.run(&["gc", "--yes"]).out.contains("removed 1 leftover"));
     assert!(!dropped[0].exists());
-    assert_eq!((0..3).filter(|trial| site.path(&format!("runs/files/s/trial-{trial}/checkpoints/one")).exists()).count(), 1);
+    assert_eq!(
+        (0..3)
+            .filter(|trial| site
+                .path(&format!("runs/files/s/trial-{trial}/checkpoints/one"))
+                .exists())
+            .count(),
+        1
+    );
 }
 
 #[test]
@@ -141,12 +174,17 @@ fn a_killed_gc_leaves_nothing_that_the_next_does_not_finish() {
 
 #[test]
 fn files_of_a_running_study_stay_however_often_gc_runs() {
-    let wait = "touch saved-$HPSEARCH_TRIAL; while [ ! -e go-$HPSEARCH_TRIAL ]; do sleep 0.01; done\n";
-    let script = format!("mkdir -p $HPSEARCH_CHECKPOINT_DIR/one; echo w > $HPSEARCH_CHECKPOINT_DIR/one/model\n{wait}{SAVES}{REPORT_X}");
+    let wait =
+        "touch saved-$HPSEARCH_TRIAL; while [ ! -e go-$HPSEARCH_TRIAL ]; do sleep 0.01; done\n";
+    let script = format!(
+        "mkdir -p $HPSEARCH_CHECKPOINT_DIR/one; echo w > $HPSEARCH_CHECKPOINT_DIR/one/model\n{wait}{SAVES}{REPORT_X}"
+    );
     let site = Site::new(&study("trials = 2", ONE_SLOT), &script);
     let running = site.start(&["run", "study.toml", "--plain"]);
     for trial in 0..2 {
-        wait_until("it has saved, and not said so yet", || site.path(&format!("saved-{trial}")).exists());
+        wait_until("it has saved, and not said so yet", || {
+            site.path(&format!("saved-{trial}")).exists()
+        });
         for _ in 0..3 {
             assert_done(&site.run(&["gc", "--yes"]));
         }
@@ -156,5 +194,10 @@ fn files_of_a_running_study_stay_however_often_gc_runs() {
     assert_done(&running.end());
     assert_done(&site.run(&["gc", "--yes"]));
     assert_eq!(site.states(), ["complete", "complete"]);
-    assert!((0..2).all(|trial| site.path(&format!("runs/files/s/trial-{trial}/checkpoints/one/model")).exists()), "both are among the best three");
+    assert!(
+        (0..2).all(|trial| site
+            .path(&format!("runs/files/s/trial-{trial}/checkpoints/one/model"))
+            .exists()),
+        "both are among the best three"
+    );
 }

@@ -10,12 +10,17 @@ use crate::verbs::{Ran, Scene, command};
 /// All verbs that people see.
 fn verbs() -> Vec<String> {
     let command = CommandLine::command();
-    command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(|verb| verb.get_name().to_owned()).collect()
+    command
+        .get_subcommands()
+        .filter(|verb| !verb.is_hide_set())
+        .map(|verb| verb.get_name().to_owned())
+        .collect()
 }
 
 fn help(arguments: &[&str], columns: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
-    let ran = Ran::of(command(directory.path(), arguments).env("COLUMNS", columns).output().unwrap());
+    let ran =
+        Ran::of(command(directory.path(), arguments).env("COLUMNS", columns).output().unwrap());
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{arguments:?}");
     ran.out
 }
@@ -52,10 +57,13 @@ fn no_line_of_the_help_is_wider_than_the_terminal() {
 #[test]
 fn examples_are_written_for_80_columns() {
     let command = CommandLine::command();
-    let texts =
-        std::iter::once(&command).chain(command.get_subcommands()).filter_map(|command| Some((command.get_name(), command.get_after_help()?)));
+    let texts = std::iter::once(&command)
+        .chain(command.get_subcommands())
+        .filter_map(|command| Some((command.get_name(), command.get_after_help()?)));
     let wide: Vec<String> = texts
-        .flat_map(|(name, text)| text.to_string().lines().map(|line| format!("{name}: {line}")).collect::<Vec<_>>())
+        .flat_map(|(name, text)| {
+            text.to_string().lines().map(|line| format!("{name}: {line}")).collect::<Vec<_>>()
+        })
         .filter(|line| line.split_once(": ").is_some_and(|(_, line)| line.chars().count() > 80))
         .collect();
     assert_eq!(wide, Vec::<String>::new(), "a wrapped example cannot be copied");
@@ -65,7 +73,10 @@ fn examples_are_written_for_80_columns() {
 fn the_help_lists_every_verb_with_one_line() {
     let text = help(&["--help"], "80");
     for verb in verbs() {
-        assert!(text.lines().any(|line| line.trim_start().starts_with(&format!("{verb} "))), "{verb}\n{text}");
+        assert!(
+            text.lines().any(|line| line.trim_start().starts_with(&format!("{verb} "))),
+            "{verb}\n{text}"
+        );
     }
 }
 
@@ -74,10 +85,19 @@ fn completions_are_scripts_that_bash_can_read() {
     let directory = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ran = Ran::of(command(directory.path(), &["completions", shell]).output().unwrap());
-        assert!(ran.code == 0 && ran.out.contains("HPSEARCH_COMPLETE"), "{shell}: {}{}", ran.out, ran.err);
+        assert!(
+            ran.code == 0 && ran.out.contains("HPSEARCH_COMPLETE"),
+            "{shell}: {}{}",
+            ran.out,
+            ran.err
+        );
     }
     let script = directory.path().join("hpsearch.bash");
-    std::fs::write(&script, Ran::of(command(directory.path(), &["completions", "bash"]).output().unwrap()).out).unwrap();
+    std::fs::write(
+        &script,
+        Ran::of(command(directory.path(), &["completions", "bash"]).output().unwrap()).out,
+    )
+    .unwrap();
     assert!(Command::new("bash").arg("-n").arg(&script).status().unwrap().success());
 }
 
@@ -86,7 +106,10 @@ fn offered(scene: &Scene, words: &[&str]) -> Vec<String> {
     let mut arguments = vec!["--", "hpsearch"];
     arguments.extend(words);
     let mut asking = scene.command(&arguments);
-    asking.env("HPSEARCH_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", words.len().to_string()).env("_CLAP_IFS", "\n");
+    asking
+        .env("HPSEARCH_COMPLETE", "bash")
+        .env("_CLAP_COMPLETE_INDEX", words.len().to_string())
+        .env("_CLAP_IFS", "\n");
     let ran = Ran::of(asking.output().unwrap());
     ran.out.lines().map(str::to_owned).collect()
 }
@@ -97,10 +120,18 @@ fn completions_know_the_studies_of_the_store_and_study_files() {
     std::fs::write(scene.directory.path().join("mine.toml"), "").unwrap();
     std::fs::write(scene.directory.path().join("notes.txt"), "").unwrap();
     let first = offered(&scene, &["show", ""]);
-    assert!(first.contains(&"digits".to_owned()) && first.contains(&"mine.toml".to_owned()) && !first.contains(&"notes.txt".to_owned()), "{first:?}");
+    assert!(
+        first.contains(&"digits".to_owned())
+            && first.contains(&"mine.toml".to_owned())
+            && !first.contains(&"notes.txt".to_owned()),
+        "{first:?}"
+    );
     assert_eq!(offered(&scene, &["curves", "di"]), ["digits"]);
     let run = offered(&scene, &["run", ""]);
-    assert!(run.contains(&"mine.toml".to_owned()) && !run.contains(&"digits".to_owned()), "{run:?}");
+    assert!(
+        run.contains(&"mine.toml".to_owned()) && !run.contains(&"digits".to_owned()),
+        "{run:?}"
+    );
 }
 
 #[test]
@@ -108,14 +139,18 @@ fn every_verb_has_a_manual_page_that_troff_can_read() {
     let directory = tempfile::tempdir().unwrap();
     let ran = Ran::of(command(directory.path(), &["man", "--dir", "man1"]).output().unwrap());
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let page = |name: &str| std::fs::read_to_string(directory.path().join("man1").join(name)).unwrap();
+    let page =
+        |name: &str| std::fs::read_to_string(directory.path().join("man1").join(name)).unwrap();
     for verb in verbs() {
         let text = page(&format!("hpsearch-{verb}.1"));
         assert!(text.contains(".SH NAME") && text.contains(".SH EXAMPLES"), "{verb}\n{text}");
     }
     assert!(page("hpsearch.1").contains(".SH SUBCOMMANDS"));
     // Where there is a troff, it has nothing to complain about.
-    let troff = Command::new("groff").args(["-man", "-Tascii", "-ww", "-z"]).arg(directory.path().join("man1/hpsearch-run.1")).output();
+    let troff = Command::new("groff")
+        .args(["-man", "-Tascii", "-ww", "-z"])
+        .arg(directory.path().join("man1/hpsearch-run.1"))
+        .output();
     if let Ok(output) = troff {
         assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     }
@@ -127,5 +162,8 @@ fn one_page_is_shown_and_an_unknown_verb_is_answered() {
     let run = |arguments: &[&str]| Ran::of(command(directory.path(), arguments).output().unwrap());
     assert!(run(&["man", "explain"]).out.contains(".TH HPSEARCH-EXPLAIN 1"));
     let unknown = run(&["man", "explian"]);
-    assert_eq!((unknown.code, unknown.err.as_str()), (2, "error: there is no verb `explian`\nhelp: did you mean `explain`?\n"));
+    assert_eq!(
+        (unknown.code, unknown.err.as_str()),
+        (2, "error: there is no verb `explian`\nhelp: did you mean `explain`?\n")
+    );
 }

@@ -4,30 +4,37 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use hpsearch::configuration::{self, Run as RunOf};
-use hpsearch::device::{Device, Slot};
+use hpsearch::analysis::forecast::{Situation, forecast};
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::engine::verify::{Entry, Verified, verify};
-use hpsearch::event::{Event, Request, Seq};
-use hpsearch::forecast::{Situation, Used, forecast};
-use hpsearch::study::{Duplicates, Extension, PolicySpec, Program, StudySpec};
-use hpsearch::trial::{Origin, Trial, TrialNumber, TrialState};
-use hpsearch::verdict::Verdict;
-use hpsearch::view::StudyView;
+use hpsearch::study::configuration::{self, Run as RunOf};
+use hpsearch::study::decision::Verdict;
+use hpsearch::study::device::{Device, Slot};
+use hpsearch::study::event::{Event, Request, Seq};
+use hpsearch::study::spec::{Duplicates, Extension, PolicySpec, Program, StudySpec};
+use hpsearch::study::state::StudyView;
+use hpsearch::study::trial::{Origin, Trial, TrialNumber, TrialState};
+use hpsearch::study::usage::Used;
 
 use crate::commands::{ONE_SLOT, REPORT_X, Site, assert_done, study};
 use crate::engine::{asha, decisions, loss, policies};
 
 /// A study of a command: the values of its trials come from reports alone.
 fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
-    let program = Program::Command { run: Vec::new(), cwd: PathBuf::new(), env: BTreeMap::new() };
+    let program = Program::Command {
+        run: Vec::new(),
+        cwd: PathBuf::new(),
+        env: BTreeMap::new(),
+        args: Default::default(),
+    };
     StudySpec { program, ..crate::engine::spec(trials, sampler, pruner) }
 }
 
 /// A number from 0 to 99 for a trial's step: another one for each `pattern`.
 fn draw(pattern: u64, trial: u64, step: u64) -> u64 {
-    let mixed = (pattern * 1_000_003 + trial * 7919 + step * 104_729 + 12_345).wrapping_mul(6_364_136_223_846_793_005);
+    let mixed = (pattern * 1_000_003 + trial * 7919 + step * 104_729 + 12_345)
+        .wrapping_mul(6_364_136_223_846_793_005);
     (mixed >> 33) % 100
 }
 
@@ -48,12 +55,13 @@ fn deterministic(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
     StudySpec { deterministic: true, ..spec(trials, sampler, pruner) }
 }
 
-fn journal(run: &Run) -> Vec<Entry> {
-    let events = run.turns.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event.clone())));
+pub fn journal(run: &Run) -> Vec<Entry> {
+    let events =
+        run.turns.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event.clone())));
     (1..).zip(events).map(|(seq, (at, event))| (Seq(seq), at, event)).collect()
 }
 
-fn again(simulation: &Simulation, journal: &[Entry]) -> Verified {
+pub fn again(simulation: &Simulation, journal: &[Entry]) -> Verified {
     let mut view = StudyView::new(&simulation.spec);
     journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
     verify(&[(Seq(0), simulation.spec.clone())], journal, &view).unwrap()
@@ -84,20 +92,30 @@ fn a_deterministic_study_decides_the_same_whoever_is_faster() {
 
 #[test]
 fn without_it_who_is_faster_does_decide() {
-    let of = |pattern| decisions(&uneven(spec(14, "tpe", asha("stop")), 3, pattern).run(&[]).unwrap().view);
+    let of = |pattern| {
+        decisions(&uneven(spec(14, "tpe", asha("stop")), 3, pattern).run(&[]).unwrap().view)
+    };
     assert!((1..5).any(|pattern| of(pattern) != of(0)), "otherwise the other tests say nothing");
 }
 
 #[test]
-fn a_deterministic_study_that_dies_at_any_turn_decides_the_same_with_other_speeds_and_fewer_slots() {
-    for (sampler, pruner) in [("tpe", asha("stop")), ("tpe", asha("promote")), ("random", PolicySpec::named("median"))] {
+fn a_deterministic_study_that_dies_at_any_turn_decides_the_same_with_other_speeds_and_fewer_slots()
+{
+    for (sampler, pruner) in
+        [("tpe", asha("stop")), ("tpe", asha("promote")), ("random", PolicySpec::named("median"))]
+    {
         let study = deterministic(12, sampler, pruner);
         let whole = uneven(study.clone(), 3, 0).run(&[]).unwrap();
         for prefix in 1..whole.turns.len() {
             let slots = 1 + prefix % 3;
             let simulation = uneven(study.clone(), slots, prefix as u64);
             let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
-            assert_eq!(decisions(&resumed.view), decisions(&whole.view), "{sampler} {:?} after {prefix} turns on {slots}", study.pruner);
+            assert_eq!(
+                decisions(&resumed.view),
+                decisions(&whole.view),
+                "{sampler} {:?} after {prefix} turns on {slots}",
+                study.pruner
+            );
             assert_repeats(&simulation, &resumed, "resumed");
         }
     }
@@ -135,16 +153,32 @@ fn each_configuration_that_completes_has_its_replicates_and_the_best_mean_is_the
     let run = simulation.run(&[]).unwrap();
     let counts = run.view.counts;
     assert!(counts.total() <= 40 && counts.total() > 35, "the budget counts runs: {counts:?}");
-    let first_runs: Vec<&Trial> = run.view.trials.iter().filter(|trial| trial.origin.configuration().is_none()).collect();
+    let first_runs: Vec<&Trial> =
+        run.view.trials.iter().filter(|trial| trial.origin.configuration().is_none()).collect();
     for first in &first_runs {
-        let runs: Vec<&Trial> = run.view.trials.iter().filter(|trial| trial.origin == Origin::Replicate(first.number)).collect();
-        assert_eq!(runs.len(), if first.state == TrialState::Complete { 2 } else { 0 }, "trial {}", first.number);
-        assert!(runs.iter().all(|run| run.params == first.params && run.state == TrialState::Complete));
+        let runs: Vec<&Trial> = run
+            .view
+            .trials
+            .iter()
+            .filter(|trial| trial.origin == Origin::Replicate(first.number))
+            .collect();
+        assert_eq!(
+            runs.len(),
+            if first.state == TrialState::Complete { 2 } else { 0 },
+            "trial {}",
+            first.number
+        );
+        assert!(
+            runs.iter().all(|run| run.params == first.params && run.state == TrialState::Complete)
+        );
         assert!(runs.iter().all(|run| run.value != first.value), "another seed, another value");
     }
     let best = run.view.best().unwrap();
     let mean_of = |number: TrialNumber| {
-        let runs = run.view.trials.iter().filter(|trial| trial.number == number || trial.origin == Origin::Replicate(number));
+        let runs =
+            run.view.trials.iter().filter(|trial| {
+                trial.number == number || trial.origin == Origin::Replicate(number)
+            });
         runs.map(|trial| trial.value.unwrap()).sum::<f64>() / 3.0
     };
     assert!((run.view.best_value().unwrap() - mean_of(best.number)).abs() < 1e-12);
@@ -159,8 +193,12 @@ fn samplers_see_one_point_with_the_mean_and_pruners_no_replicates() {
     let run = replicated(30, 3).run(&[]).unwrap();
     let seen = configuration::for_samplers(&run.view.trials, 3);
     assert!(seen.iter().all(|trial| trial.origin.configuration().is_none()));
-    assert_eq!(seen.iter().map(|trial| trial.number.0).collect::<Vec<_>>(), (0..seen.len() as u64).collect::<Vec<_>>());
-    let ranked = configuration::ranked(run.view.trials.iter().map(RunOf::from), run.view.direction(), 3);
+    assert_eq!(
+        seen.iter().map(|trial| trial.number.0).collect::<Vec<_>>(),
+        (0..seen.len() as u64).collect::<Vec<_>>()
+    );
+    let ranked =
+        configuration::ranked(run.view.trials.iter().map(RunOf::from), run.view.direction(), 3);
     let mut means: Vec<f64> = seen.iter().filter_map(|trial| trial.value).collect();
     means.sort_by(f64::total_cmp);
     assert_eq!(means, ranked.iter().map(|(_, sample)| sample.mean).collect::<Vec<_>>());
@@ -187,16 +225,26 @@ fn a_replicated_study_that_dies_at_any_turn_has_the_same_runs() {
 fn a_point_proposed_again_is_another_run_of_its_configuration_where_that_is_wanted() {
     let of = |duplicates| {
         let mut study = spec(30, "random", PolicySpec::named("none"));
-        let dimensions = study.space.dimensions().iter().filter(|dimension| dimension.name == "layers" || dimension.name == "rate");
+        let dimensions = study
+            .space
+            .dimensions()
+            .iter()
+            .filter(|dimension| dimension.name == "layers" || dimension.name == "rate");
         let mut dimensions: Vec<_> = dimensions.cloned().collect();
-        dimensions[0].distribution = hpsearch::space::Distribution::choice(vec![0.01.into(), 0.1.into()]).unwrap();
-        study.space = hpsearch::space::Space::new(dimensions).unwrap();
+        dimensions[0].distribution =
+            hpsearch::study::space::Distribution::choice(vec![0.01.into(), 0.1.into()]).unwrap();
+        study.space = hpsearch::study::space::Space::new(dimensions).unwrap();
         study.duplicates = duplicates;
         let mut simulation = Simulation::new(study, 2, 2, loss);
         simulation.luck = 0.2;
         let run = simulation.run(&[]).unwrap();
         assert_repeats(&simulation, &run, "duplicates");
-        let repeats = run.view.trials.iter().filter(|trial| matches!(trial.origin, Origin::Repeat(_))).count();
+        let repeats = run
+            .view
+            .trials
+            .iter()
+            .filter(|trial| matches!(trial.origin, Origin::Repeat(_)))
+            .count();
         (repeats, configuration::for_samplers(&run.view.trials, 1).len(), run)
     };
     let (repeats, points, run) = of(Duplicates::Replicate);
@@ -205,7 +253,12 @@ fn a_point_proposed_again_is_another_run_of_its_configuration_where_that_is_want
         let Origin::Repeat(first) = trial.origin else { continue };
         assert_eq!(trial.params, run.view.trial(first).unwrap().params);
     }
-    assert!(run.view.ranked_configurations().iter().any(|(_, sample)| sample.runs > 1 && sample.deviation > 0.0));
+    assert!(
+        run.view
+            .ranked_configurations()
+            .iter()
+            .any(|(_, sample)| sample.runs > 1 && sample.deviation > 0.0)
+    );
     let (repeats, points, _) = of(Duplicates::Allow);
     assert_eq!((repeats, points), (0, 30), "there each is a trial of its own");
 }
@@ -229,12 +282,21 @@ fn the_best_of_the_search_race_on_fresh_seeds_and_the_winner_is_the_best() {
         let winner = race.winner().unwrap();
         assert_eq!(run.view.best().unwrap().number, winner.trial);
         assert_eq!(run.view.best_value(), Some(winner.sample.mean));
-        let runs: Vec<&Trial> = run.view.trials.iter().filter(|trial| trial.origin.is_race()).collect();
+        let runs: Vec<&Trial> =
+            run.view.trials.iter().filter(|trial| trial.origin.is_race()).collect();
         assert!((9..=15).contains(&runs.len()), "3 to 5 rounds: {}", runs.len());
-        let own: Vec<f64> = runs.iter().filter(|run| run.origin.configuration() == Some(winner.trial)).filter_map(|run| run.value).collect();
+        let own: Vec<f64> = runs
+            .iter()
+            .filter(|run| run.origin.configuration() == Some(winner.trial))
+            .filter_map(|run| run.value)
+            .collect();
         assert_eq!(own.len() as u64, winner.sample.runs);
         assert!((own.iter().sum::<f64>() / own.len() as f64 - winner.sample.mean).abs() < 1e-12);
-        assert_eq!(run.view.counts.complete + run.view.counts.pruned, 20 + runs.len() as u64, "races come on top of the budget");
+        assert_eq!(
+            run.view.counts.complete + run.view.counts.pruned,
+            20 + runs.len() as u64,
+            "races come on top of the budget"
+        );
         assert!(run.view.finished.is_some());
         assert_repeats(&simulation, &run, "race");
     }
@@ -249,10 +311,12 @@ fn what_is_clearly_worse_leaves_a_race_and_luck_does_not_decide_it() {
     assert_eq!(winner.sample.runs, 3, "{}", winner.reason);
     let truth = |number: TrialNumber| loss(&run.view.trials[number.index()].params, 9);
     assert!(race.finalists.iter().all(|finalist| truth(winner.trial) <= truth(finalist.trial)));
-    assert!(race.finalists.iter().filter(|finalist| finalist.trial != winner.trial).all(|finalist| {
-        let dropped = finalist.dropped.as_deref().unwrap();
-        dropped.contains("paired t test") && dropped.contains("3 rounds")
-    }));
+    assert!(race.finalists.iter().filter(|finalist| finalist.trial != winner.trial).all(
+        |finalist| {
+            let dropped = finalist.dropped.as_deref().unwrap();
+            dropped.contains("paired t test") && dropped.contains("3 rounds")
+        }
+    ));
 }
 
 #[test]
@@ -260,15 +324,32 @@ fn a_race_is_the_same_after_a_crash_at_any_turn() {
     for slots in [1, 4] {
         let simulation = raced(slots, 0.3);
         let whole = simulation.run(&[]).unwrap();
-        let begins = whole.turns.iter().position(|turn| turn.events.iter().any(|event| matches!(event, Event::RaceBegun { .. }))).unwrap();
+        let begins = whole
+            .turns
+            .iter()
+            .position(|turn| {
+                turn.events.iter().any(|event| matches!(event, Event::RaceBegun { .. }))
+            })
+            .unwrap();
         for prefix in begins..whole.turns.len() {
             let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
             // With several slots the runs of a search that is not deterministic may differ; from the race's beginning on not.
             let race = resumed.view.race.unwrap();
             if prefix > begins {
-                assert_eq!(Some(&race), whole.view.race.as_ref(), "after {prefix} of {} turns", whole.turns.len());
+                assert_eq!(
+                    Some(&race),
+                    whole.view.race.as_ref(),
+                    "after {prefix} of {} turns",
+                    whole.turns.len()
+                );
             }
-            let mut runs: Vec<Origin> = resumed.view.trials.iter().map(|trial| trial.origin.clone()).filter(Origin::is_race).collect();
+            let mut runs: Vec<Origin> = resumed
+                .view
+                .trials
+                .iter()
+                .map(|trial| trial.origin.clone())
+                .filter(Origin::is_race)
+                .collect();
             let all = runs.len();
             runs.sort_by_key(|origin| format!("{origin:?}"));
             runs.dedup();
@@ -280,7 +361,15 @@ fn a_race_is_the_same_after_a_crash_at_any_turn() {
 #[test]
 fn a_finalist_whose_run_fails_leaves_and_a_race_of_failures_has_no_winner() {
     let mut simulation = raced(2, 0.3);
-    let first = simulation.run(&[]).unwrap().view.trials.iter().find(|trial| trial.origin.is_race()).unwrap().number;
+    let first = simulation
+        .run(&[])
+        .unwrap()
+        .view
+        .trials
+        .iter()
+        .find(|trial| trial.origin.is_race())
+        .unwrap()
+        .number;
     simulation.faults = Box::new(move |trial, _, _| (trial == first).then_some(Fault::Fail));
     let run = simulation.run(&[]).unwrap();
     let race = run.view.race.as_ref().unwrap();
@@ -302,13 +391,15 @@ fn a_search_that_goes_on_after_its_race_has_another_one() {
     let mut simulation = raced(2, 0.1);
     let first = simulation.run(&[]).unwrap();
     assert_eq!(simulation.run(&first.turns).unwrap().steps, 0, "a race is run once");
-    simulation.requests = vec![(0, Request::Extend { by: Extension { trials: 5, ..Default::default() } })];
+    simulation.requests =
+        vec![(0, Request::Extend { by: Extension { trials: 5, ..Default::default() } })];
     let second = simulation.run(&first.turns).unwrap();
     let race = second.view.race.as_ref().unwrap();
     assert_eq!((race.number, race.void), (1, false));
     assert!(race.winner().is_some());
     let fresh = |number: u32| {
-        let of = |trial: &&Trial| matches!(trial.origin, Origin::Race { race, .. } if race == number);
+        let of =
+            |trial: &&Trial| matches!(trial.origin, Origin::Race { race, .. } if race == number);
         second.view.trials.iter().filter(of).count()
     };
     assert!(fresh(0) >= 9 && fresh(1) >= 9);
@@ -322,12 +413,20 @@ fn a_study_that_reaches_its_target_or_runs_out_of_time_still_races() {
     simulation.spec.budget.target = Some(0.5);
     let run = simulation.run(&[]).unwrap();
     assert!(run.view.race.as_ref().unwrap().winner().is_some());
-    assert!(matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("target")), "{:?}", run.outcome);
+    assert!(
+        matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("target")),
+        "{:?}",
+        run.outcome
+    );
     let mut simulation = raced(3, 0.1);
     simulation.spec.budget.time = Some(std::time::Duration::from_millis(1500));
     let run = simulation.run(&[]).unwrap();
     assert!(run.view.race.as_ref().unwrap().winner().is_some());
-    assert!(matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("time budget")), "{:?}", run.outcome);
+    assert!(
+        matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("time budget")),
+        "{:?}",
+        run.outcome
+    );
 }
 
 #[test]
@@ -344,14 +443,27 @@ fn a_race_is_on_top_of_device_hours_and_cost_is_foreseen_and_said() {
     assert!(reason.ends_with("; then a race on top, 9 runs in 0.0022 hours of slots"), "{reason}");
     assert_eq!(run.view.finished.as_ref(), Some(reason));
     // Seen before: its fewest rounds and its most, of whole trials of 0.9 s, three at a time.
-    let before: Vec<Turn> =
-        run.turns.iter().take_while(|turn| !turn.events.iter().any(|event| matches!(event, Event::RaceBegun { .. }))).cloned().collect();
+    let before: Vec<Turn> = run
+        .turns
+        .iter()
+        .take_while(|turn| {
+            !turn.events.iter().any(|event| matches!(event, Event::RaceBegun { .. }))
+        })
+        .cloned()
+        .collect();
     let mut view = StudyView::new(&simulation.spec);
     before.iter().for_each(|turn| turn.events.iter().for_each(|event| view.apply(turn.at, event)));
     let slots: Vec<Slot> = (0..3).map(|index| Slot { index, device: Device::Cpu }).collect();
     let now = before.last().unwrap().at;
     let (used, elapsed) = (Used::of(&view, &slots), now.since(before[0].at));
-    let situation = Situation { spec: &simulation.spec, full_trial: Some(9), counts: view.counts, elapsed, used: &used, now };
+    let situation = Situation {
+        spec: &simulation.spec,
+        full_trial: Some(9),
+        counts: view.counts,
+        elapsed,
+        used: &used,
+        now,
+    };
     let seen = forecast(&situation).race.unwrap();
     assert!((seen.low - 2.7).abs() < 1e-6 && (seen.high - 4.5).abs() < 1e-6, "{seen:?}");
     // Nothing is left of the budget then, and the winner stays.
@@ -380,34 +492,54 @@ fn a_journal_that_was_changed_differs_where_it_was_changed() {
     let simulation = uneven(spec(16, "tpe", asha("promote")), 3, 1);
     let run = simulation.run(&[]).unwrap();
     let sound = journal(&run);
-    let place = |wanted: &dyn Fn(&Event) -> bool| sound.iter().rposition(|(_, _, event)| wanted(event)).unwrap();
+    let place = |wanted: &dyn Fn(&Event) -> bool| {
+        sound.iter().rposition(|(_, _, event)| wanted(event)).unwrap()
+    };
     let check = |index: usize, what: &str, change: &dyn Fn(&mut Event)| {
         let mut changed = sound.clone();
         change(&mut changed[index].2);
-        let difference = again(&simulation, &changed).difference.unwrap_or_else(|| panic!("{what} is not noticed"));
-        assert_eq!((difference.what, difference.seq), (what, Seq(index as i64 + 1)), "{difference:?}");
+        let difference = again(&simulation, &changed)
+            .difference
+            .unwrap_or_else(|| panic!("{what} is not noticed"));
+        assert_eq!(
+            (difference.what, difference.seq),
+            (what, Seq(index as i64 + 1)),
+            "{difference:?}"
+        );
         assert_ne!(difference.stored, difference.now);
     };
     check(place(&|event| matches!(event, Event::TrialCreated { .. })), "proposal", &|event| {
         let Event::TrialCreated { params, .. } = event else { panic!() };
-        params.insert("layers", 5i64 - params.get("layers").unwrap().as_number().unwrap() as i64 % 3);
+        params
+            .insert("layers", 5i64 - params.get("layers").unwrap().as_number().unwrap() as i64 % 3);
     });
-    let promoted = place(&|event| matches!(event, Event::TrialQueued { reason, .. } if reason.contains("rank")));
+    let promoted = place(
+        &|event| matches!(event, Event::TrialQueued { reason, .. } if reason.contains("rank")),
+    );
     check(promoted, "promotion", &|event| {
         let Event::TrialQueued { until, .. } = event else { panic!() };
         *until = Some(7);
     });
-    check(place(&|event| matches!(event, Event::TrialFinished { state: TrialState::Complete, .. })), "value", &|event| {
-        let Event::TrialFinished { value, .. } = event else { panic!() };
-        *value = value.map(|value| value - 0.01);
-    });
+    check(
+        place(&|event| matches!(event, Event::TrialFinished { state: TrialState::Complete, .. })),
+        "value",
+        &|event| {
+            let Event::TrialFinished { value, .. } = event else { panic!() };
+            *value = value.map(|value| value - 0.01);
+        },
+    );
     // A verdict is compared at the report that it answers.
-    let decided = place(&|event| matches!(event, Event::Decided { verdict: Verdict::Pause(_), .. }));
+    let decided =
+        place(&|event| matches!(event, Event::Decided { verdict: Verdict::Pause(_), .. }));
     let mut changed = sound.clone();
     let Event::Decided { verdict, .. } = &mut changed[decided].2 else { panic!() };
     *verdict = Verdict::GO_ON;
     let difference = again(&simulation, &changed).difference.unwrap();
-    assert_eq!((difference.what, difference.seq), ("verdict", Seq(decided as i64)), "{difference:?}");
+    assert_eq!(
+        (difference.what, difference.seq),
+        ("verdict", Seq(decided as i64)),
+        "{difference:?}"
+    );
     assert!(difference.now.starts_with("pause at step"), "{difference:?}");
 }
 
@@ -417,14 +549,16 @@ fn a_race_that_was_changed_and_tables_that_are_not_the_journals_are_noticed() {
     let run = simulation.run(&[]).unwrap();
     let sound = journal(&run);
     let mut changed = sound.clone();
-    let won = changed.iter().position(|(_, _, event)| matches!(event, Event::RaceWon { .. })).unwrap();
+    let won =
+        changed.iter().position(|(_, _, event)| matches!(event, Event::RaceWon { .. })).unwrap();
     let Event::RaceWon { sample, .. } = &mut changed[won].2 else { panic!() };
     sample.mean -= 0.1;
     let difference = again(&simulation, &changed).difference.unwrap();
     assert_eq!((difference.what, difference.seq), ("race", Seq(won as i64 + 1)));
     let mut tables = run.view.clone();
     tables.trials[2].params.insert("layers", 99i64);
-    let difference = verify(&[(Seq(0), simulation.spec.clone())], &sound, &tables).unwrap().difference.unwrap();
+    let difference =
+        verify(&[(Seq(0), simulation.spec.clone())], &sound, &tables).unwrap().difference.unwrap();
     assert_eq!((difference.what, difference.trial), ("state", Some(TrialNumber(2))));
     assert!(difference.stored.contains("99"), "{difference:?}");
 }
@@ -448,7 +582,8 @@ fn tampered(sound: &[Entry], pattern: u64) -> Vec<Entry> {
             }
             _ => {
                 let mut event = serde_json::to_value(&changed[one].2).unwrap();
-                let number = [0, 1, 3, 5, 1000, u64::MAX][usize::try_from(draw(pattern, round, 30)).unwrap() % 6];
+                let number = [0, 1, 3, 5, 1000, u64::MAX]
+                    [usize::try_from(draw(pattern, round, 30)).unwrap() % 6];
                 renumber(&mut event, number);
                 changed[one].2 = serde_json::from_value(event).unwrap();
             }
@@ -462,31 +597,48 @@ fn renumber(event: &mut serde_json::Value, number: u64) {
         serde_json::Value::Object(fields) => {
             for (name, value) in fields {
                 if matches!(name.as_str(), "trial" | "attempt") && value.is_u64() {
-                    *value = number.min(if name == "attempt" { u64::from(u32::MAX) } else { 1 << 40 }).into();
+                    *value = number
+                        .min(if name == "attempt" { u64::from(u32::MAX) } else { 1 << 40 })
+                        .into();
                 }
                 renumber(value, number);
             }
         }
-        serde_json::Value::Array(values) => values.iter_mut().for_each(|value| renumber(value, number)),
+        serde_json::Value::Array(values) => {
+            values.iter_mut().for_each(|value| renumber(value, number))
+        }
         _ => {}
     }
 }
 
 #[test]
 fn a_journal_that_was_tampered_with_differs_and_panics_nobody() {
-    let studies = [raced(2, 0.3), uneven(deterministic(8, "tpe", asha("pause")), 2, 1), uneven(spec(8, "grid", asha("stop")), 2, 2)];
+    let studies = [
+        raced(2, 0.3),
+        uneven(deterministic(8, "tpe", asha("pause")), 2, 1),
+        uneven(spec(8, "grid", asha("stop")), 2, 2),
+    ];
     for simulation in studies {
         let run = simulation.run(&[]).unwrap();
         let sound = journal(&run);
-        let verified = |journal: &[Entry]| verify(&[(Seq(0), simulation.spec.clone())], journal, &run.view).unwrap();
+        let verified = |journal: &[Entry]| {
+            verify(&[(Seq(0), simulation.spec.clone())], journal, &run.view).unwrap()
+        };
         for pattern in 0..200 {
             let _told_or_without_effect = verified(&tampered(&sound, pattern));
         }
-        let created = sound.iter().position(|(_, _, event)| matches!(event, Event::TrialCreated { .. })).unwrap();
+        let created = sound
+            .iter()
+            .position(|(_, _, event)| matches!(event, Event::TrialCreated { .. }))
+            .unwrap();
         let mut missing = sound.clone();
         missing.remove(created);
         let difference = verified(&missing).difference.unwrap();
-        assert_eq!((difference.what, difference.trial), ("order", Some(TrialNumber(0))), "{difference:?}");
+        assert_eq!(
+            (difference.what, difference.trial),
+            ("order", Some(TrialNumber(0))),
+            "{difference:?}"
+        );
         let mut twice = sound.clone();
         twice.insert(created, sound[created].clone());
         assert_eq!(verified(&twice).difference.unwrap().now, "trial 0 was created before");
@@ -498,7 +650,9 @@ fn verify_tells_of_a_trial_whose_creation_is_missing() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
     assert_done(&site.run_study());
     let database = rusqlite::Connection::open(site.path("runs/hpsearch.db")).unwrap();
-    let seq: i64 = database.query_row("SELECT min(seq) FROM event WHERE type = 'trial_created'", [], |row| row.get(0)).unwrap();
+    let seq: i64 = database
+        .query_row("SELECT min(seq) FROM event WHERE type = 'trial_created'", [], |row| row.get(0))
+        .unwrap();
     database.execute("DELETE FROM event WHERE seq = ?1", [seq]).unwrap();
     let told = site.run(&["verify", "s"]);
     assert_eq!(told.code, 7, "{}\n{}", told.out, told.err);
@@ -512,7 +666,10 @@ fn other_rules_of_a_sampler_are_named() {
     simulation.spec.sampler.version += 7;
     let versions = again(&simulation, &journal(&run)).versions;
     assert_eq!(versions.len(), 1);
-    assert_eq!((versions[0].kind, versions[0].name.as_str(), versions[0].stored), ("sampler", "tpe", versions[0].here + 7));
+    assert_eq!(
+        (versions[0].kind, versions[0].name.as_str(), versions[0].stored),
+        ("sampler", "tpe", versions[0].here + 7)
+    );
 }
 
 const NOISY: &str = r#"
@@ -542,7 +699,12 @@ use = ["sim:0", "sim:1"]
 const TRIAL: &str = r#"echo "@hpsearch {\"step\": 1, \"loss\": $1$(($HPSEARCH_SEED % 7))}""#;
 
 fn hpsearch(directory: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_hpsearch")).current_dir(directory).args(words).env("COLUMNS", "80").output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_hpsearch"))
+        .current_dir(directory)
+        .args(words)
+        .env("COLUMNS", "80")
+        .output()
+        .unwrap()
 }
 
 fn text(output: &Output) -> String {
@@ -558,22 +720,37 @@ fn a_study_on_the_command_line_has_a_winner_repeats_exactly_and_says_where_it_co
     let run = hpsearch(path, &["run", "study.toml", "--plain"]);
     assert!(run.status.success(), "{}{}", text(&run), String::from_utf8_lossy(&run.stderr));
     assert!(text(&run).contains("wins the race: mean "), "{}", text(&run));
-    let show: serde_json::Value = serde_json::from_str(&text(&hpsearch(path, &["show", "--json"]))).unwrap();
+    let show: serde_json::Value =
+        serde_json::from_str(&text(&hpsearch(path, &["show", "--json"]))).unwrap();
     let winner = &show["race"]["winner"];
-    assert_eq!((&show["best"]["number"], &show["runs"]["from"]), (&winner["trial"], &"race".into()));
+    assert_eq!(
+        (&show["best"]["number"], &show["runs"]["from"]),
+        (&winner["trial"], &"race".into())
+    );
     assert!(show["runs"]["low"].as_f64().unwrap() <= show["runs"]["mean"].as_f64().unwrap());
     let files = show["lineage"]["files"].as_array().unwrap();
     assert_eq!(files.len(), 1, "the script is a file of the command: {files:?}");
-    assert_eq!(files[0]["digest"].as_str().unwrap(), blake3::hash(TRIAL.as_bytes()).to_hex().as_str());
+    assert_eq!(
+        files[0]["digest"].as_str().unwrap(),
+        blake3::hash(TRIAL.as_bytes()).to_hex().as_str()
+    );
     assert_eq!(show["lineage"]["command"][1], "run");
-    assert!(show["lineage"]["hpsearch"]["digest"].as_str().is_some_and(|digest| digest.len() == 64));
-    assert!(!text(&hpsearch(path, &["show", "--json"])).contains("\"PATH"), "the environment is not kept");
+    assert!(
+        show["lineage"]["hpsearch"]["digest"].as_str().is_some_and(|digest| digest.len() == 64)
+    );
+    assert!(
+        !text(&hpsearch(path, &["show", "--json"])).contains("\"PATH"),
+        "the environment is not kept"
+    );
     let best = text(&hpsearch(path, &["best"]));
     assert!(best.contains("fresh runs, ") && best.contains("(95 %)"), "{best}");
     let trial = text(&hpsearch(path, &["show", "noisy", "1"]));
     assert!(trial.contains("seed  ") && trial.contains("trial.sh, "), "{trial}");
     let diff = text(&hpsearch(path, &["diff", "0", "1"]));
-    assert!(diff.contains("the lineage is the same") || diff.contains("device"), "{diff}");
+    assert!(
+        diff.contains("code, machine, program and data are the same") || diff.contains("device"),
+        "{diff}"
+    );
 
     let verified = hpsearch(path, &["verify"]);
     assert_eq!(verified.status.code(), Some(0), "{}", text(&verified));
@@ -586,7 +763,16 @@ fn a_study_on_the_command_line_has_a_winner_repeats_exactly_and_says_where_it_co
     assert_eq!(changed.unwrap(), 1);
     let verified = hpsearch(path, &["verify"]);
     assert_eq!(verified.status.code(), Some(7), "{}", text(&verified));
-    assert!(text(&verified).contains("has the proposal of trial ") && text(&verified).contains("x=0.123"), "{}", text(&verified));
-    let answer: serde_json::Value = serde_json::from_str(&text(&hpsearch(path, &["verify", "--json"]))).unwrap();
-    assert_eq!((&answer["repeats"], &answer["difference"]["what"]), (&false.into(), &"proposal".into()));
+    assert!(
+        text(&verified).contains("has the proposal of trial ")
+            && text(&verified).contains("x=0.123"),
+        "{}",
+        text(&verified)
+    );
+    let answer: serde_json::Value =
+        serde_json::from_str(&text(&hpsearch(path, &["verify", "--json"]))).unwrap();
+    assert_eq!(
+        (&answer["repeats"], &answer["difference"]["what"]),
+        (&false.into(), &"proposal".into())
+    );
 }

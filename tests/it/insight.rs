@@ -1,8 +1,8 @@
 //! The verbs that show what is behind the figures: curves, explain, diff and plot, on a small scripted store.
 
-use hpsearch::event::{AttemptEnd, Event};
-use hpsearch::trial::{TrialNumber, TrialState};
-use hpsearch::verdict::{Reason, Verdict};
+use hpsearch::study::decision::{Reason, Verdict};
+use hpsearch::study::event::{AttemptEnd, Event};
+use hpsearch::study::trial::{TrialNumber, TrialState};
 use serde_json::json;
 
 use crate::verbs::Scene;
@@ -14,7 +14,13 @@ fn judged() -> Scene {
     scene.report(4, &[0.95]);
     let verdict = Verdict::Stop(Reason("rank 4 of 5 at step 1; 1 goes on".into()));
     scene.append(&[Event::Decided { trial: TrialNumber(4), step: 1, verdict }]);
-    scene.end(4, AttemptEnd::Stopped, TrialState::Pruned, None, Some("rank 4 of 5 at step 1; 1 goes on"));
+    scene.end(
+        4,
+        AttemptEnd::Stopped,
+        TrialState::Pruned,
+        None,
+        Some("rank 4 of 5 at step 1; 1 goes on"),
+    );
     scene
 }
 
@@ -31,12 +37,21 @@ fn the_best_trial_is_explained_as_such() {
 #[test]
 fn an_explanation_as_json_has_the_field_at_each_decision() {
     let answer = judged().json(&["explain", "4", "--json"]);
-    assert_eq!((&answer["version"], &answer["trial"]["state"], &answer["origin"]["sampler"]), (&json!(1), &json!("pruned"), &json!("random")));
+    assert_eq!(
+        (&answer["version"], &answer["trial"]["state"], &answer["origin"]["sampler"]),
+        (&json!(1), &json!("pruned"), &json!("random"))
+    );
     let decision = json!({"step": 1, "decision": "stop", "reason": "rank 4 of 5 at step 1; 1 goes on", "value": 0.95, "rank": 3, "of": 5,
         "best": 0.7, "median": 0.95, "cut_off": 0.7});
     assert_eq!(answer["decisions"], json!([decision]));
-    assert_eq!(answer["proposed"]["others"], json!({"queued": 0, "running": 1, "paused": 0, "complete": 2, "pruned": 1, "failed": 0}));
-    assert_eq!((&answer["proposed"]["best"]["number"], &answer["attempts"][0]["end"]), (&json!(0), &json!("pruned")));
+    assert_eq!(
+        answer["proposed"]["others"],
+        json!({"queued": 0, "running": 1, "paused": 0, "complete": 2, "pruned": 1, "failed": 0})
+    );
+    assert_eq!(
+        (&answer["proposed"]["best"]["number"], &answer["attempts"][0]["end"]),
+        (&json!(0), &json!("pruned"))
+    );
     assert_eq!(answer["comparison"]["rank"], 2);
 }
 
@@ -45,8 +60,16 @@ fn two_trials_are_compared_side_by_side() {
     let scene = Scene::digits();
     insta::assert_snapshot!(scene.run(&["diff", "0", "1"]).out);
     let answer = scene.json(&["diff", "digits", "0", "1", "--json"]);
-    let names: Vec<&str> = answer["different"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["learning_rate", "model.num_layers", "momentum", "optim", "eval_accuracy", "eval_loss"]);
+    let names: Vec<&str> = answer["different"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["learning_rate", "model.num_layers", "momentum", "optim", "eval_accuracy", "eval_loss"]
+    );
     assert_eq!(answer["different"][2]["values"], json!([null, 0.9]));
 }
 
@@ -54,7 +77,13 @@ fn two_trials_are_compared_side_by_side() {
 fn fewer_than_two_trials_cannot_be_compared() {
     let ran = Scene::digits().run(&["diff", "digits", "3"]);
     assert_eq!(ran.code, 2);
-    assert!(ran.err.starts_with("error: two trials are compared, and the command line names 1 trial\nhelp: "), "{}", ran.err);
+    assert!(
+        ran.err.starts_with(
+            "error: two trials are compared, and the command line names 1 trial\nhelp: "
+        ),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -64,7 +93,11 @@ fn a_changed_file_is_compared_with_its_study_and_says_how_it_is_taken() {
     std::fs::write(scene.directory.path().join("mine.toml"), text).unwrap();
     let out = scene.run(&["diff", "mine.toml"]).out;
     assert!(out.contains("taken when it is run again:\n  budget.trials: 24 -> 48\n"), "{out}");
-    assert!(out.contains("study.direction: minimize -> maximize") && out.ends_with("`hpsearch run mine.toml --fork NAME` starts it\n"), "{out}");
+    assert!(
+        out.contains("study.direction: minimize -> maximize")
+            && out.ends_with("`hpsearch run mine.toml --fork NAME` starts it\n"),
+        "{out}"
+    );
     let answer = scene.json(&["diff", "mine.toml", "digits", "--json"]);
     assert_eq!((&answer["needs"], &answer["study"]), (&json!("fork"), &json!("digits")));
 }
@@ -85,8 +118,11 @@ fn a_study_file_that_was_never_run_is_answered_with_the_command_that_runs_it() {
 #[test]
 fn curves_are_drawn_in_braille_or_ascii_and_never_coloured_in_a_pipe() {
     let scene = Scene::digits();
-    insta::assert_snapshot!(scene.run(&["curves", "0", "3", "--width", "60", "--height", "12"]).out);
-    let ascii = scene.command(&["curves", "digits", "--width", "40"]).env("LC_ALL", "C").output().unwrap();
+    insta::assert_snapshot!(
+        scene.run(&["curves", "0", "3", "--width", "60", "--height", "12"]).out
+    );
+    let ascii =
+        scene.command(&["curves", "digits", "--width", "40"]).env("LC_ALL", "C").output().unwrap();
     assert!(ascii.stdout.is_ascii() && !ascii.stdout.contains(&0x1b));
     let forced = scene.command(&["curves", "digits"]).env("CLICOLOR_FORCE", "1").output().unwrap();
     assert!(forced.stdout.contains(&0x1b));
@@ -102,8 +138,14 @@ fn curves_are_numbers_too() {
         3  0.2
     ");
     let answer = scene.json(&["curves", "digits", "0", "2", "--json"]);
-    assert_eq!((&answer["version"], &answer["metric"], &answer["step"]), (&json!(1), &json!("eval_loss"), &json!("epoch")));
-    assert_eq!(answer["trials"][0], json!({"number": 0, "state": "complete", "points": [[1, 0.9], [2, 0.184_213], [3, 0.2]]}));
+    assert_eq!(
+        (&answer["version"], &answer["metric"], &answer["step"]),
+        (&json!(1), &json!("eval_loss"), &json!("epoch"))
+    );
+    assert_eq!(
+        answer["trials"][0],
+        json!({"number": 0, "state": "complete", "points": [[1, 0.9], [2, 0.184_213], [3, 0.2]]})
+    );
     assert_eq!(answer["trials"][1]["points"], json!([[1, "NaN"]]));
 }
 
@@ -119,7 +161,9 @@ fn an_unknown_metric_is_answered_with_those_there_are() {
 
 #[test]
 fn the_history_is_drawn_with_the_best_so_far() {
-    insta::assert_snapshot!(judged().run(&["plot", "history", "--width", "60", "--height", "12"]).out);
+    insta::assert_snapshot!(
+        judged().run(&["plot", "history", "--width", "60", "--height", "12"]).out
+    );
 }
 
 #[test]
@@ -127,12 +171,19 @@ fn every_picture_fits_its_width_in_every_charset() {
     let scene = judged();
     for kind in ["history", "curves", "parallel", "slice"] {
         for (locale, width) in [("C.UTF-8", 10), ("C", 40), ("C.UTF-8", 150)] {
-            let output = scene.command(&["plot", "digits", kind, "--width", &width.to_string()]).env("LC_ALL", locale).output().unwrap();
+            let output = scene
+                .command(&["plot", "digits", kind, "--width", &width.to_string()])
+                .env("LC_ALL", locale)
+                .output()
+                .unwrap();
             let text = String::from_utf8(output.stdout).unwrap();
             assert!(output.status.success() && !text.is_empty(), "{kind}");
             // The table below `parallel` is cut on terminals only.
             let picture = text.split("axis ").next().unwrap();
-            assert!(picture.lines().all(|line| line.chars().count() <= width), "{kind} at {width}:\n{text}");
+            assert!(
+                picture.lines().all(|line| line.chars().count() <= width),
+                "{kind} at {width}:\n{text}"
+            );
             assert!(locale == "C.UTF-8" || text.is_ascii(), "{kind}:\n{text}");
         }
     }
@@ -142,11 +193,21 @@ fn every_picture_fits_its_width_in_every_charset() {
 fn pictures_are_points_in_json_and_unknown_parameters_are_answered_with_the_known() {
     let scene = judged();
     let answer = scene.json(&["plot", "digits", "slice", "--param", "optim", "--json"]);
-    assert_eq!((&answer["version"], &answer["plot"], &answer["charts"][0]["title"]), (&json!(1), &json!("slice"), &json!("eval_loss by optim")));
-    assert_eq!(answer["charts"][0]["series"][1], json!({"name": "the best", "points": [[0.0, 0.184_213]]}));
+    assert_eq!(
+        (&answer["version"], &answer["plot"], &answer["charts"][0]["title"]),
+        (&json!(1), &json!("slice"), &json!("eval_loss by optim"))
+    );
+    assert_eq!(
+        answer["charts"][0]["series"][1],
+        json!({"name": "the best", "points": [[0.0, 0.184_213]]})
+    );
     let ran = scene.run(&["plot", "slice", "--param", "optin"]);
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("help: did you mean `optim`? it searches `learning_rate`"), "{}", ran.err);
+    assert!(
+        ran.err.contains("help: did you mean `optim`? it searches `learning_rate`"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! The tables below are the plan; a permission that nobody uses is an error too, so that they stay true. Code under
 //! `#[cfg(test)]` may do what it likes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,72 +12,47 @@ use std::path::{Path, PathBuf};
 enum Layer {
     /// 0: plain data.
     Nouns,
-    /// 1: rules about nouns, and where they are kept.
+    /// 1: functions of it, and where it is kept.
     Policies,
     /// 2: the search.
     Decisions,
-    /// 3: processes, threads, terminals.
+    /// 3: processes, threads, files.
     World,
     /// 3': the child process; of what is below it sees the nouns and what it names as friends.
     Child,
-    /// 4: what people and programs call.
-    Front,
+    /// 4: use cases, without a console.
+    UseCases,
+    /// 5: what people and programs call.
+    Fronts,
 }
 
-use Layer::{Child, Decisions, Front, Nouns, Policies, World};
+use Layer::{Child, Decisions, Fronts, Nouns, Policies, UseCases, World};
 
-/// A module of the crate, its layer, and the modules it may use besides those of the layers below: friends of its own
-/// layer; for the child, everything but nouns.
+/// A module at the root of the crate, its layer, and the modules it may use besides those of the layers below: friends of
+/// its own layer; for the child, everything but nouns.
 type Module = (&'static str, Layer, &'static [&'static str]);
 
 const MODULES: &[Module] = &[
-    ("time", Nouns, &[]),
-    ("seed", Nouns, &[]),
-    ("verdict", Nouns, &[]),
-    ("device", Nouns, &[]),
-    ("checkpoint", Nouns, &[]),
-    ("metric", Nouns, &[]),
-    ("params", Nouns, &[]),
-    ("space", Nouns, &["params"]),
-    ("constraint", Nouns, &["metric", "params", "space"]),
-    ("study", Nouns, &["constraint", "metric", "params", "space"]),
-    ("trial", Nouns, &["checkpoint", "device", "metric", "params", "time", "verdict"]),
-    ("sample", Nouns, &["metric"]),
-    ("configuration", Nouns, &["metric", "sample", "trial"]),
-    ("lineage", Nouns, &[]),
-    ("event", Nouns, &["device", "lineage", "metric", "params", "sample", "study", "time", "trial", "verdict"]),
-    ("race", Nouns, &["event", "metric", "sample", "trial"]),
-    ("view", Nouns, &["checkpoint", "configuration", "device", "event", "metric", "params", "race", "sample", "study", "time", "trial"]),
-    ("history", Nouns, &["metric", "trial", "view"]),
-    ("query", Nouns, &["metric", "params", "space", "study", "trial"]),
-    ("policy", Policies, &[]),
+    ("study", Nouns, &[]),
     ("arguments", Policies, &[]),
-    ("paths", Policies, &[]),
-    ("wire", Policies, &["arguments"]),
-    ("forecast", Policies, &[]),
-    ("storage", Policies, &["forecast", "paths"]),
-    ("footprint", Policies, &["arguments"]),
-    ("matrix", Policies, &[]),
-    ("outlook", Policies, &["matrix"]),
-    ("samplers", Policies, &["footprint", "matrix", "outlook", "policy"]),
-    ("importance", Policies, &[]),
+    ("storage", Policies, &[]),
+    ("analysis", Policies, &["arguments", "storage"]),
+    ("samplers", Policies, &["analysis"]),
     // Its conformance suite draws points as the random sampler does.
-    ("pruners", Policies, &["outlook", "policy", "samplers"]),
-    ("warm_start", Policies, &["samplers", "storage"]),
-    ("config", Policies, &["arguments", "policy", "pruners", "samplers", "storage"]),
+    ("pruners", Policies, &["analysis", "samplers"]),
+    ("config", Policies, &["arguments", "pruners", "samplers", "storage"]),
     ("engine", Decisions, &[]),
-    ("ask_tell", World, &[]),
-    ("processes", World, &[]),
-    ("reporters", World, &[]),
-    ("monitor", World, &[]),
-    ("tui", World, &["monitor", "reporters"]),
+    ("report", World, &[]),
     ("export", World, &[]),
-    ("runner", World, &["monitor", "processes", "reporters"]),
+    ("runner", World, &["report"]),
     ("trainer", Child, &["arguments"]),
-    ("worker", Child, &["arguments", "paths", "processes", "trainer", "wire"]),
-    ("library", Front, &[]),
+    ("worker", Child, &["arguments", "runner", "storage", "trainer"]),
+    ("app", UseCases, &[]),
+    ("ask_tell", Fronts, &[]),
+    ("tui", Fronts, &[]),
+    ("library", Fronts, &[]),
     // It starts the child side; nobody else sees it.
-    ("cli", Front, &["worker"]),
+    ("cli", Fronts, &["ask_tell", "tui", "worker"]),
 ];
 
 /// Where outside crates may be used: module or file paths below src, without `.rs`. Crates of `ANYWHERE` have no line.
@@ -89,35 +64,38 @@ const CRATES: &[(&str, &[&str])] = &[
     ("rayon", &["trainer/fused"]),
     ("safetensors", &["trainer"]),
     ("memmap2", &["trainer"]),
-    ("csv", &["trainer", "cli/init", "cli/export_data", "cli/predict"]),
+    ("csv", &["arguments/data_file", "cli/init", "cli/export_data", "cli/predict"]),
     // mallopt, in a training process.
-    ("libc", &["trainer/heap"]),
+    ("libc", &["trainer/allocator"]),
     ("rusqlite", &["storage"]),
     // Terminals count the columns of a text in one way: tables for pipes count as the screens do.
-    ("ratatui", &["tui", "reporters/wording", "cli/picture"]),
+    ("ratatui", &["tui", "report/wording", "cli/picture"]),
     // The command line asks for the terminal's width; the screens take it through ratatui.
     ("crossterm", &["cli/console"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli/completions"]),
     ("clap_mangen", &["cli/man"]),
-    ("sysinfo", &["monitor"]),
-    ("nvml_wrapper", &["monitor"]),
+    ("sysinfo", &["runner/monitor"]),
+    ("nvml_wrapper", &["runner/monitor"]),
     // The journal tells the time of day.
     ("jiff", &["cli", "tui"]),
     // The screen notices a signal that ends the program, so that the terminal is put back first.
-    ("signal_hook", &["runner/signals", "cli/output", "cli/run", "tui"]),
-    ("crossbeam_channel", &["runner", "worker", "cli/run"]),
+    ("signal_hook", &["runner/signals", "cli/output", "cli/run", "cli/foreground", "tui"]),
+    ("crossbeam_channel", &["runner", "worker", "cli/run", "cli/foreground"]),
     // Storage asks what file system a directory is on.
     (
         "rustix",
         &[
             "cli/console",
-            "processes",
+            "runner/processes",
             "worker",
+            "runner/copies",
             "runner/lease",
+            "runner/lines",
             "storage/sqlite/filesystem",
             "tui",
             "cli/run",
+            "cli/foreground",
             "cli/doctor",
             "export",
             "runner/surroundings",
@@ -126,28 +104,62 @@ const CRATES: &[(&str, &[&str])] = &[
     ),
     ("ureq", &["trainer/hub/client"]),
     ("sha2", &["trainer/hub"]),
-    ("toml", &["config", "reporters/wording", "export/recipe", "export/card", "cli/train", "cli/enqueue"]),
+    (
+        "toml",
+        &["config", "report/wording", "export/recipe", "export/card", "cli/train", "cli/enqueue"],
+    ),
     ("annotate_snippets", &["config/diagnostic"]),
-    ("strsim", &["arguments", "config", "policy", "query", "cli"]),
-    ("blake3", &["seed", "samplers/start", "trainer", "export", "runner/surroundings", "runner/adoption"]),
+    ("strsim", &["arguments", "config", "study/registry", "study/query", "cli"]),
+    (
+        "blake3",
+        &[
+            "study/seed",
+            "samplers/start",
+            "trainer",
+            "export",
+            "runner/surroundings",
+            "runner/adoption",
+        ],
+    ),
     ("tpe", &["samplers/tpe_independent"]),
-    ("libm", &["samplers/normal", "samplers/cmaes/evolution", "importance/ped_anova", "pruners/curve", "pruners/wilcoxon", "sample"]),
+    (
+        "libm",
+        &[
+            "samplers/normal",
+            "samplers/cmaes/evolution",
+            "analysis/importance/ped_anova",
+            "pruners/curve",
+            "pruners/wilcoxon",
+            "study/statistics",
+        ],
+    ),
     // Storage's suite makes journals at random, from fixed seeds.
-    ("rand", &["seed", "importance", "samplers", "storage/conformance"]),
-    ("rand_chacha", &["seed"]),
+    ("rand", &["study/seed", "analysis/importance", "samplers", "storage/conformance"]),
+    ("rand_chacha", &["study/seed"]),
 ];
 
 /// Plain data in and out, and errors.
 const ANYWHERE: &[&str] = &["serde", "serde_json", "thiserror"];
 
-/// What the layers below the world do without, and the words that give it away.
+/// What the layers below the world do without, and the words that give it away; clocks, threads and dice are clippy's
+/// (`.clippy.toml`).
 const WORLDLY: &[(&str, &[&str])] = &[
-    ("clock", &["SystemTime::now", "Instant::now", "Timestamp::now", "Zoned::now"]),
-    ("threads", &["std::thread", "thread::spawn", "thread::sleep"]),
-    ("processes", &["std::process", "process::id("]),
-    ("files", &["std::fs", "fs::", "File::", ".exists()", ".is_file()", ".is_dir()", ".read_dir()", ".canonicalize()", "path::absolute"]),
+    ("runner/processes", &["std::process", "process::id("]),
+    (
+        "files",
+        &[
+            "std::fs",
+            "fs::",
+            "File::",
+            ".exists()",
+            ".is_file()",
+            ".is_dir()",
+            ".read_dir()",
+            ".canonicalize()",
+            "path::absolute",
+        ],
+    ),
     ("terminal", &["println!", "print!", "io::stdin", "io::stdout", "io::stderr", "IsTerminal"]),
-    ("environment", &["env::var", "env::var_os", "env::args", "env::current_dir", "env::current_exe"]),
     ("network", &["std::net"]),
 ];
 
@@ -161,9 +173,9 @@ const EXCEPTIONS: &[(&str, &[&str])] = &[
     ("config/file", &["files"]),
     ("config/trainer", &["files"]),
     // Whether the messages on standard error may have colours.
-    ("config/diagnostic", &["terminal", "environment"]),
+    ("config/diagnostic", &["terminal"]),
     // A store is a file, and waits for one that another process is about to create.
-    ("storage/sqlite", &["files", "threads"]),
+    ("storage/sqlite", &["files"]),
     // The copy that is kept before a migration.
     ("storage/sqlite/backup", &["files"]),
     // Where the files lie that a network file system would damage.
@@ -172,24 +184,28 @@ const EXCEPTIONS: &[(&str, &[&str])] = &[
     ("storage/sqlite/at", &["files"]),
     ("storage/sqlite/located", &["files"]),
     // Locks belong to files, and to the process: which ones it has open, and whether they still are where they were.
-    ("storage/sqlite/files", &["files", "threads"]),
-    // The log is written back every minute of the machine's time, and readers of a moment are waited for.
-    ("storage/sqlite/wal", &["clock", "threads"]),
+    ("storage/sqlite/files", &["files"]),
     // The log of a store is read beside SQLite, and put aside if it was damaged.
     ("storage/sqlite/log", &["files"]),
 ];
 
 /// Modules above layer 2 that keep its rules: times come with what they are told, and they write where they are told.
-const AS_PURE: &[&str] = &["ask_tell", "reporters"];
-
-/// Randomness that no seed repeats has no place anywhere.
-const DICE: &[&str] = &["thread_rng", "rand::rng()", "rand::random", "from_os_rng", "from_entropy", "OsRng", "SysRng", "getrandom", "RandomState"];
+const AS_PURE: &[&str] = &["ask_tell", "report"];
 
 /// What is left unsaid or unfinished, anywhere, tests included.
 const UNFINISHED: &[&str] = &["todo!", "unimplemented!", "dbg!", "#[allow", "#![allow"];
 
 /// Names that say nothing about what a file is for.
-const EMPTY_NAMES: &[&str] = &["mod.rs", "utils.rs", "util.rs", "helpers.rs", "common.rs", "types.rs", "traits.rs", "imp.rs"];
+const EMPTY_NAMES: &[&str] = &[
+    "mod.rs",
+    "utils.rs",
+    "util.rs",
+    "helpers.rs",
+    "common.rs",
+    "types.rs",
+    "traits.rs",
+    "imp.rs",
+];
 
 /// A source file: its path below src with `/`, and its text.
 struct Source {
@@ -228,8 +244,16 @@ fn sources() -> Vec<Source> {
             if path.is_dir() {
                 directories.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let below = path.strip_prefix(&root).ok().and_then(Path::to_str).expect("it was found below the root").to_owned();
-                found.push(Source { path: below, text: fs::read_to_string(&path).expect("a source can be read") });
+                let below = path
+                    .strip_prefix(&root)
+                    .ok()
+                    .and_then(Path::to_str)
+                    .expect("it was found below the root")
+                    .to_owned();
+                found.push(Source {
+                    path: below,
+                    text: fs::read_to_string(&path).expect("a source can be read"),
+                });
             }
         }
     }
@@ -260,7 +284,9 @@ fn skipped(chars: &[char], at: usize) -> usize {
     if !matches!(chars[at], '/' | 'r' | '"' | '\'') {
         return at;
     }
-    let starts = |from: usize, text: &str| text.chars().enumerate().all(|(index, char)| chars.get(from + index) == Some(&char));
+    let starts = |from: usize, text: &str| {
+        text.chars().enumerate().all(|(index, char)| chars.get(from + index) == Some(&char))
+    };
     let after_word = at > 0 && (chars[at - 1].is_alphanumeric() || chars[at - 1] == '_');
     if starts(at, "//") {
         return (at..chars.len()).find(|index| chars[*index] == '\n').unwrap_or(chars.len());
@@ -281,11 +307,17 @@ fn skipped(chars: &[char], at: usize) -> usize {
         }
         return chars.len();
     }
-    let hashes = if chars[at] == 'r' && !after_word { chars[at + 1..].iter().take_while(|char| **char == '#').count() } else { 0 };
+    let hashes = if chars[at] == 'r' && !after_word {
+        chars[at + 1..].iter().take_while(|char| **char == '#').count()
+    } else {
+        0
+    };
     if chars[at] == 'r' && !after_word && chars.get(at + 1 + hashes) == Some(&'"') {
         let close: String = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
         let begin = at + hashes + 2;
-        return (begin..chars.len()).find(|index| starts(*index, &close)).map_or(chars.len(), |index| index + 1 + hashes);
+        return (begin..chars.len())
+            .find(|index| starts(*index, &close))
+            .map_or(chars.len(), |index| index + 1 + hashes);
     }
     if chars[at] == '"' {
         return after_quote(chars, at + 1, '"');
@@ -322,7 +354,8 @@ fn without_tests(code: &str) -> (String, Vec<String>) {
         } else {
             after_braces(rest, body)
         };
-        let blank: String = rest[..end].chars().map(|char| if char == '\n' { '\n' } else { ' ' }).collect();
+        let blank: String =
+            rest[..end].chars().map(|char| if char == '\n' { '\n' } else { ' ' }).collect();
         kept.replace_range(begin..begin + end, &blank);
     }
     (kept, modules)
@@ -344,8 +377,14 @@ fn after_braces(code: &str, open: usize) -> usize {
 
 /// In how many modules with a body in this file the place lies.
 fn enclosing_modules(code: &str, at: usize) -> usize {
-    let begins = places(&code[..at], "mod ").filter(|begin| code[*begin..].find(['{', ';']).is_some_and(|end| code[begin + end..].starts_with('{')));
-    begins.filter(|begin| begin + after_braces(&code[*begin..], code[*begin..].find('{').unwrap_or(0)) > at).count()
+    let begins = places(&code[..at], "mod ").filter(|begin| {
+        code[*begin..].find(['{', ';']).is_some_and(|end| code[begin + end..].starts_with('{'))
+    });
+    begins
+        .filter(|begin| {
+            begin + after_braces(&code[*begin..], code[*begin..].find('{').unwrap_or(0)) > at
+        })
+        .count()
 }
 
 fn is_word(char: char) -> bool {
@@ -359,7 +398,8 @@ fn places<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a 
     code.match_indices(word).map(|(at, _)| at).filter(move |at| {
         let before = code[..*at].chars().next_back();
         let after = code[at + word.len()..].chars().next();
-        let is_longer = begins_word && before.is_some_and(is_word) || ends_word && after.is_some_and(is_word);
+        let is_longer =
+            begins_word && before.is_some_and(is_word) || ends_word && after.is_some_and(is_word);
         !is_longer
     })
 }
@@ -402,9 +442,13 @@ fn heads<'a>(code: &'a str, root: &'a str) -> Vec<(usize, &'a str)> {
 
 /// The names of the crates that Cargo.toml gives the library.
 fn dependencies() -> BTreeSet<String> {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).expect("there is a manifest");
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
+        .expect("there is a manifest");
     let manifest: toml::Table = text.parse().expect("cargo has read the manifest");
-    let dependencies = manifest.get("dependencies").and_then(toml::Value::as_table).expect("the library has dependencies");
+    let dependencies = manifest
+        .get("dependencies")
+        .and_then(toml::Value::as_table)
+        .expect("the library has dependencies");
     dependencies.keys().map(|name| name.replace('-', "_")).collect()
 }
 
@@ -418,11 +462,14 @@ struct Used {
 
 /// Everything that breaks the plan, as `file:line: what`.
 fn violations(sources: &[Source], dependencies: &BTreeSet<String>) -> (Vec<String>, Used) {
-    let stripped: Vec<(String, Vec<String>)> = sources.iter().map(|source| without_tests(&code(&source.text))).collect();
+    let stripped: Vec<(String, Vec<String>)> =
+        sources.iter().map(|source| without_tests(&code(&source.text))).collect();
     let tests: BTreeSet<String> = sources
         .iter()
         .zip(&stripped)
-        .flat_map(|(source, (_, modules))| modules.iter().map(|module| format!("{}/{module}", source.path.trim_end_matches(".rs"))))
+        .flat_map(|(source, (_, modules))| {
+            modules.iter().map(|module| format!("{}/{module}", source.path.trim_end_matches(".rs")))
+        })
         .collect();
     let mut found = Vec::new();
     let mut used = Used::default();
@@ -431,17 +478,24 @@ fn violations(sources: &[Source], dependencies: &BTreeSet<String>) -> (Vec<Strin
         if tests.iter().any(|test| source.is_in(test)) {
             continue;
         }
-        let mut say = |at: usize, what: String| found.push(format!("src/{}:{}: {what}", source.path, line_of(code, at)));
-        for word in DICE {
-            places(code, word).for_each(|at| say(at, format!("`{word}`: draws come from named streams (src/seed.rs)")));
-        }
+        let mut say = |at: usize, what: String| {
+            found.push(format!("src/{}:{}: {what}", source.path, line_of(code, at)))
+        };
         check_crates(source, code, dependencies, &mut used, &mut say);
         match source.path.as_str() {
             // Declares the modules and hands on their names.
             "lib.rs" => {}
             "main.rs" => {
-                for (at, head) in heads(code, "hpsearch::").into_iter().filter(|(_, head)| !["cli", "trainer"].contains(head)) {
-                    say(at, format!("the program uses `{head}`: everything is in `cli`, but for the heap of what trains"));
+                for (at, head) in heads(code, "hpsearch::")
+                    .into_iter()
+                    .filter(|(_, head)| !["cli", "trainer"].contains(head))
+                {
+                    say(
+                        at,
+                        format!(
+                            "the program uses `{head}`: everything is in `cli`, except the allocator of training processes"
+                        ),
+                    );
                 }
             }
             _ => match MODULES.iter().find(|(name, ..)| *name == source.module()) {
@@ -449,7 +503,13 @@ fn violations(sources: &[Source], dependencies: &BTreeSet<String>) -> (Vec<Strin
                     check_uses(source, code, *module, &mut used, &mut say);
                     check_world(source, code, *module, &mut used, &mut say);
                 }
-                None => say(0, format!("module `{}` has no layer: give it a line in tests/it/layering.rs and in src/lib.rs", source.module())),
+                None => say(
+                    0,
+                    format!(
+                        "module `{}` has no layer: give it a line in tests/it/layering.rs and in src/lib.rs",
+                        source.module()
+                    ),
+                ),
             },
         }
     }
@@ -463,38 +523,66 @@ fn check_form(source: &Source, found: &mut Vec<String>) {
     if EMPTY_NAMES.contains(&name) {
         found.push(format!("src/{path}: `{name}` says nothing: name the file by what is in it"));
     }
-    let first = text.lines().take_while(|line| line.starts_with("//!")).take_while(|line| line.len() > 3).collect::<Vec<_>>().join(" ");
+    let first = text
+        .lines()
+        .take_while(|line| line.starts_with("//!"))
+        .take_while(|line| line.len() > 3)
+        .collect::<Vec<_>>()
+        .join(" ");
     if !first.ends_with(['.', ')', ':', '?']) || first.len() < 8 {
-        found.push(format!("src/{path}:1: a file starts with a sentence in `//!` that says what it is for"));
+        found.push(format!(
+            "src/{path}:1: a file starts with a sentence in `//!` that says what it is for"
+        ));
     }
     let code = code(text);
     for word in UNFINISHED {
-        found.extend(
-            places(&code, word).map(|at| format!("src/{path}:{}: `{word}` (an exception is `#[expect(.., reason = ..)]`)", line_of(&code, at))),
-        );
+        found.extend(places(&code, word).map(|at| {
+            format!(
+                "src/{path}:{}: `{word}` (an exception is `#[expect(.., reason = ..)]`)",
+                line_of(&code, at)
+            )
+        }));
     }
 }
 
 /// Outside crates in their homes only.
-fn check_crates(source: &Source, code: &str, dependencies: &BTreeSet<String>, used: &mut Used, say: &mut impl FnMut(usize, String)) {
+fn check_crates(
+    source: &Source,
+    code: &str,
+    dependencies: &BTreeSet<String>,
+    used: &mut Used,
+    say: &mut impl FnMut(usize, String),
+) {
     for dependency in dependencies.iter().filter(|name| !ANYWHERE.contains(&name.as_str())) {
         let path = format!("{dependency}::");
         // `crate::policy` and `self::toml` are ours, whatever they are called.
-        let uses: Vec<usize> = places(code, &path).filter(|at| !code[..*at].ends_with("::")).collect();
+        let uses: Vec<usize> =
+            places(code, &path).filter(|at| !code[..*at].ends_with("::")).collect();
         let Some(first) = uses.first() else { continue };
         let Some((name, homes)) = CRATES.iter().find(|(name, _)| name == dependency) else {
-            say(*first, format!("crate `{dependency}` has no home: give it a line in tests/it/layering.rs"));
+            say(
+                *first,
+                format!("crate `{dependency}` has no home: give it a line in tests/it/layering.rs"),
+            );
             continue;
         };
         match homes.iter().find(|home| source.is_in(home)) {
             Some(home) => drop(used.homes.insert((name, home))),
-            None => uses.iter().for_each(|at| say(*at, format!("crate `{dependency}` is used in {} only", homes.join(", ")))),
+            None => uses.iter().for_each(|at| {
+                say(*at, format!("crate `{dependency}` is used in {} only", homes.join(", ")))
+            }),
         }
     }
 }
 
 /// Modules below and friends only.
-fn check_uses(source: &Source, code: &str, (name, layer, friends): Module, used: &mut Used, say: &mut impl FnMut(usize, String)) {
+fn check_uses(
+    source: &Source,
+    code: &str,
+    (name, layer, friends): Module,
+    used: &mut Used,
+    say: &mut impl FnMut(usize, String),
+) {
     for at in places(code, "super::").filter(|at| !code[..*at].ends_with("super::")) {
         let climbs = code[at..].split("super::").take_while(|between| between.is_empty()).count();
         if climbs >= source.depth() + enclosing_modules(code, at) {
@@ -506,7 +594,8 @@ fn check_uses(source: &Source, code: &str, (name, layer, friends): Module, used:
             say(at, format!("`crate::{head}` is no module of the plan"));
             continue;
         };
-        let below = if layer == Child { *other == Nouns } else { *other < layer && *other != Child };
+        let below =
+            if layer == Child { *other == Nouns } else { *other < layer && *other != Child };
         if below {
             continue;
         }
@@ -519,26 +608,47 @@ fn check_uses(source: &Source, code: &str, (name, layer, friends): Module, used:
 }
 
 /// Clock, files, threads and the like where they belong only.
-fn check_world(source: &Source, code: &str, (name, layer, _): Module, used: &mut Used, say: &mut impl FnMut(usize, String)) {
+fn check_world(
+    source: &Source,
+    code: &str,
+    (name, layer, _): Module,
+    used: &mut Used,
+    say: &mut impl FnMut(usize, String),
+) {
     if layer > Decisions && !AS_PURE.contains(&name) {
         return;
     }
     for (kind, words) in WORLDLY {
-        let from_braces = heads(code, "std::").into_iter().filter(|(_, head)| words.contains(&format!("std::{head}").as_str())).map(|(at, _)| at);
-        let mut places: Vec<usize> = words.iter().flat_map(|word| places(code, word)).chain(from_braces).collect();
+        let from_braces = heads(code, "std::")
+            .into_iter()
+            .filter(|(_, head)| words.contains(&format!("std::{head}").as_str()))
+            .map(|(at, _)| at);
+        let mut places: Vec<usize> =
+            words.iter().flat_map(|word| places(code, word)).chain(from_braces).collect();
         places.sort_unstable();
         places.dedup();
         let Some(first) = places.first() else { continue };
-        let exception = EXCEPTIONS.iter().find(|(path, kinds)| source.path.strip_suffix(".rs") == Some(path) && kinds.contains(kind));
+        let exception = EXCEPTIONS.iter().find(|(path, kinds)| {
+            source.path.strip_suffix(".rs") == Some(path) && kinds.contains(kind)
+        });
         match exception {
             Some((path, _)) => drop(used.exceptions.insert((path, kind))),
-            None => say(*first, format!("`{name}` ({layer:?}) touches the {kind}: it is handed in, or done in `runner`")),
+            None => say(
+                *first,
+                format!(
+                    "`{name}` ({layer:?}) touches the {kind}: it is handed in, or done in `runner`"
+                ),
+            ),
         }
     }
 }
 
 fn report(problems: &[String]) {
-    assert!(problems.is_empty(), "the plan (src/lib.rs, tests/it/layering.rs) is broken:\n  {}\n", problems.join("\n  "));
+    assert!(
+        problems.is_empty(),
+        "the plan (src/lib.rs, tests/it/layering.rs) is broken:\n  {}\n",
+        problems.join("\n  ")
+    );
 }
 
 #[test]
@@ -550,15 +660,31 @@ fn modules_use_the_layers_below_and_their_friends_only() {
 #[test]
 fn the_tables_allow_nothing_that_nobody_uses() {
     let (_, used) = violations(&sources(), &dependencies());
-    let friends = MODULES.iter().flat_map(|(name, _, friends)| friends.iter().map(move |friend| (*name, *friend)));
+    let friends = MODULES
+        .iter()
+        .flat_map(|(name, _, friends)| friends.iter().map(move |friend| (*name, *friend)));
     let stale_friends = friends
-        .filter(|(name, friend)| !used.friends.contains(&((*name).to_owned(), (*friend).to_owned())))
+        .filter(|(name, friend)| {
+            !used.friends.contains(&((*name).to_owned(), (*friend).to_owned()))
+        })
         .map(|(a, b)| format!("`{a}` uses `{b}`"));
-    let homes = CRATES.iter().flat_map(|(name, homes)| homes.iter().map(move |home| (*name, *home)));
-    let stale_homes = homes.filter(|home| !used.homes.contains(home)).map(|(name, home)| format!("`{name}` in src/{home}"));
-    let exceptions = EXCEPTIONS.iter().flat_map(|(path, kinds)| kinds.iter().map(move |kind| (*path, *kind)));
-    let stale_exceptions = exceptions.filter(|line| !used.exceptions.contains(line)).map(|(path, kind)| format!("src/{path} and the {kind}"));
-    report(&stale_friends.chain(stale_homes).chain(stale_exceptions).map(|line| format!("no longer used: {line}")).collect::<Vec<_>>());
+    let homes =
+        CRATES.iter().flat_map(|(name, homes)| homes.iter().map(move |home| (*name, *home)));
+    let stale_homes = homes
+        .filter(|home| !used.homes.contains(home))
+        .map(|(name, home)| format!("`{name}` in src/{home}"));
+    let exceptions =
+        EXCEPTIONS.iter().flat_map(|(path, kinds)| kinds.iter().map(move |kind| (*path, *kind)));
+    let stale_exceptions = exceptions
+        .filter(|line| !used.exceptions.contains(line))
+        .map(|(path, kind)| format!("src/{path} and the {kind}"));
+    report(
+        &stale_friends
+            .chain(stale_homes)
+            .chain(stale_exceptions)
+            .map(|line| format!("no longer used: {line}"))
+            .collect::<Vec<_>>(),
+    );
 }
 
 #[test]
@@ -573,17 +699,230 @@ fn friends_use_each_other_in_one_direction() {
             break;
         }
     }
-    report(&left.iter().map(|(name, ..)| format!("`{name}` is in a circle of friends")).collect::<Vec<_>>());
+    report(
+        &left
+            .iter()
+            .map(|(name, ..)| format!("`{name}` is in a circle of friends"))
+            .collect::<Vec<_>>(),
+    );
+}
+
+/// Files that still use each other both ways; the list only gets shorter.
+const CIRCLES: &[&[&str]] = &[];
+
+/// The module of a file: `engine::tell` of `engine/tell.rs`.
+fn module_path(source: &Source) -> String {
+    source.path.trim_end_matches(".rs").replace('/', "::")
+}
+
+/// All paths in a `use` tree: `a::{b, c::{d, e}}` has `a::b`, `a::c::d` and `a::c::e`.
+fn leaves(before: &str, tree: &str, out: &mut Vec<String>) {
+    let (mut depth, mut start) = (0, 0);
+    for (index, char) in tree.char_indices().chain([(tree.len(), ',')]) {
+        match char {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                let item = tree[start..index].trim();
+                match item.find('{') {
+                    Some(open) => leaves(
+                        &format!("{before}{}", &item[..open]),
+                        &item[open + 1..item.len() - 1],
+                        out,
+                    ),
+                    None if item.is_empty() => {}
+                    None => out.push(format!(
+                        "{before}{}",
+                        item.split(" as ").next().unwrap_or(item).trim()
+                    )),
+                }
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Every path that a file names, with whether it stands in a `pub use`.
+fn paths_of(code: &str) -> Vec<(String, bool)> {
+    let mut found = Vec::new();
+    for at in places(code, "use ") {
+        let rest = &code[at + "use ".len()..];
+        let Some(end) = rest.find(';') else { continue };
+        let line = code[..at].rfind('\n').map_or(0, |line| line + 1);
+        let mut trees = Vec::new();
+        leaves("", &rest[..end], &mut trees);
+        found.extend(
+            trees.into_iter().map(|tree| (tree, code[line..at].trim_start().starts_with("pub"))),
+        );
+    }
+    let words =
+        code.split(|char: char| !is_word(char) && char != ':').filter(|word| word.contains("::"));
+    found.extend(words.map(|word| (word.trim_matches(':').to_owned(), false)));
+    found
+}
+
+/// The path from the crate's root of what `path` names in `module`, if it is of this crate.
+fn from_root(module: &str, path: &str, files: &BTreeSet<String>) -> Option<Vec<String>> {
+    let own: Vec<&str> = module.split("::").collect();
+    let named: Vec<&str> = path.split("::").collect();
+    let whole = match named[0] {
+        "crate" => named[1..].to_vec(),
+        "self" => [&own[..], &named[1..]].concat(),
+        "super" => {
+            let climbs = named.iter().take_while(|word| **word == "super").count();
+            [own.get(..own.len().checked_sub(climbs)?)?, &named[climbs..]].concat()
+        }
+        child if files.contains(&format!("{module}::{child}")) => [&own[..], &named[..]].concat(),
+        _ => return None,
+    };
+    Some(whole.into_iter().map(str::to_owned).collect())
+}
+
+/// Which file uses which: names that a room hands on are those of the file that has them, and what a file takes from the
+/// file of its own room is no use of it.
+fn uses_of_files(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
+    let stripped: Vec<(String, String, Vec<String>)> = sources
+        .iter()
+        .map(|source| {
+            let (code, tests) = without_tests(&code(&source.text));
+            (module_path(source), code, tests)
+        })
+        .collect();
+    let tests: BTreeSet<String> = stripped
+        .iter()
+        .flat_map(|(module, _, tests)| tests.iter().map(move |test| format!("{module}::{test}")))
+        .collect();
+    let is_test = |module: &str| {
+        tests.iter().any(|test| module == test || module.starts_with(&format!("{test}::")))
+    };
+    let files: BTreeSet<String> = stripped.iter().map(|(module, ..)| module.clone()).collect();
+    let longest = |path: &[String]| {
+        (1..=path.len())
+            .rev()
+            .map(|length| path[..length].join("::"))
+            .find(|file| files.contains(file))
+    };
+    let mut handed_on = BTreeMap::new();
+    for (module, code, _) in &stripped {
+        for path in paths_of(code)
+            .into_iter()
+            .filter(|(_, public)| *public)
+            .filter_map(|(path, _)| from_root(module, &path, &files))
+        {
+            if let (Some(home), Some(name)) = (longest(&path), path.last()) {
+                handed_on.insert(format!("{module}::{name}"), home);
+            }
+        }
+    }
+    let mut uses = BTreeMap::new();
+    for (module, code, _) in stripped
+        .iter()
+        .filter(|(module, ..)| !["lib", "main"].contains(&module.as_str()) && !is_test(module))
+    {
+        let homes = paths_of(code)
+            .into_iter()
+            .filter_map(|(path, _)| from_root(module, &path, &files))
+            .filter_map(|path| {
+                let named = (1..=path.len()).rev().map(|length| path[..length].join("::"));
+                named.into_iter().find_map(|name| {
+                    handed_on
+                        .get(&name)
+                        .cloned()
+                        .filter(|_| !files.contains(&name))
+                        .or_else(|| files.contains(&name).then_some(name))
+                })
+            });
+        let others = homes
+            .filter(|home| home != module && !module.starts_with(&format!("{home}::")))
+            .collect();
+        uses.insert(module.clone(), others);
+    }
+    uses
+}
+
+/// What `from` reaches.
+fn reached(uses: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut next = vec![from.to_owned()];
+    while let Some(module) = next.pop() {
+        for used in uses.get(&module).into_iter().flatten() {
+            if found.insert(used.clone()) {
+                next.push(used.clone());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn files_use_each_other_in_one_direction() {
+    let uses = uses_of_files(&sources());
+    let reach: BTreeMap<&String, BTreeSet<String>> =
+        uses.keys().map(|file| (file, reached(&uses, file))).collect();
+    let circles: BTreeSet<Vec<&str>> = reach
+        .iter()
+        .filter(|(file, reached)| reached.contains(**file))
+        .map(|(file, reached)| {
+            reached
+                .iter()
+                .filter(|other| reach.get(other).is_some_and(|back| back.contains(*file)))
+                .map(String::as_str)
+                .collect()
+        })
+        .collect();
+    let known: BTreeSet<Vec<&str>> = CIRCLES.iter().map(|circle| circle.to_vec()).collect();
+    report(
+        &circles
+            .difference(&known)
+            .map(|circle| format!("files in a circle: {}", circle.join(", ")))
+            .collect::<Vec<_>>(),
+    );
+    report(
+        &known
+            .difference(&circles)
+            .map(|circle| format!("no circle any more: {}", circle.join(", ")))
+            .collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn a_circle_of_files_is_found() {
+    let planted = [
+        Source::new(
+            "room.rs",
+            "//! .\npub mod a;\npub mod b;\npub use a::Thing;\npub struct Own;\n",
+        ),
+        Source::new("room/a.rs", "//! .\nuse super::{Own, b::{self, Other}};\npub struct Thing;\n"),
+        Source::new("room/b.rs", "//! .\nuse crate::room::Thing;\npub struct Other;\n"),
+        Source::new(
+            "room/c.rs",
+            "//! .\nuse super::Own;\n#[cfg(test)]\nmod tests { use crate::room::c; }\n",
+        ),
+    ];
+    let uses = uses_of_files(&planted);
+    assert_eq!(
+        reached(&uses, "room::a"),
+        BTreeSet::from(["room::a".to_owned(), "room::b".to_owned()])
+    );
+    assert_eq!(reached(&uses, "room::c"), BTreeSet::new());
 }
 
 #[test]
 fn every_module_of_the_plan_exists_and_is_on_its_page() {
     let sources = sources();
     let page = &sources.iter().find(|source| source.path == "lib.rs").unwrap().text;
-    let absent = MODULES.iter().filter(|(name, ..)| !sources.iter().any(|source| source.module() == *name));
-    let unsaid = MODULES.iter().filter(|(name, ..)| !page.lines().any(|line| line.starts_with("//! |") && line.contains(&format!("[`{name}`]"))));
+    let absent =
+        MODULES.iter().filter(|(name, ..)| !sources.iter().any(|source| source.module() == *name));
+    let unsaid = MODULES.iter().filter(|(name, ..)| {
+        !page.lines().any(|line| line.starts_with("//! |") && line.contains(&format!("[`{name}`]")))
+    });
     let absent = absent.map(|(name, ..)| format!("there is no module `{name}`"));
-    report(&absent.chain(unsaid.map(|(name, ..)| format!("src/lib.rs has no line for `{name}`"))).collect::<Vec<_>>());
+    report(
+        &absent
+            .chain(unsaid.map(|(name, ..)| format!("src/lib.rs has no line for `{name}`")))
+            .collect::<Vec<_>>(),
+    );
 }
 
 /// What is said about one file with this text.
@@ -595,9 +934,21 @@ fn said_about(path: &str, text: &str) -> Vec<String> {
 #[test]
 fn planted_violations_are_found() {
     let planted = [
-        ("engine.rs", "use crate::runner::Runner;", "`engine` (Decisions) must not use `runner` (World)"),
-        ("samplers/new.rs", "use crate::{space::Space, engine::{self, Input}};", "must not use `engine`"),
-        ("metric.rs", "use crate::trial::Trial;", "`metric` (Nouns) must not use `trial` (Nouns)"),
+        (
+            "engine.rs",
+            "use crate::runner::Runner;",
+            "`engine` (Decisions) must not use `runner` (World)",
+        ),
+        (
+            "samplers/new.rs",
+            "use crate::{study::space::Space, engine::{self, Input}};",
+            "must not use `engine`",
+        ),
+        (
+            "analysis/new.rs",
+            "use crate::samplers::Sampler;",
+            "`analysis` (Policies) must not use `samplers` (Policies)",
+        ),
         (
             "trainer/new.rs",
             "fn f() { crate::study::f() }\nuse crate::storage::Storage;",
@@ -610,13 +961,14 @@ fn planted_violations_are_found() {
         ("wholly_new.rs", "", "has no layer"),
         ("main.rs", "use hpsearch::engine::Engine;", "the program uses `engine`"),
         ("worker.rs", "use burn::tensor::Tensor;", "crate `burn` is used in trainer only"),
-        ("cli/run.rs", "fn f(error: rusqlite::Error) {}", "crate `rusqlite` is used in storage only"),
+        (
+            "cli/run.rs",
+            "fn f(error: rusqlite::Error) {}",
+            "crate `rusqlite` is used in storage only",
+        ),
         ("cli/run.rs", "use fancy::Thing;", "crate `fancy` has no home"),
-        ("engine/tell.rs", "use std::time::Instant; fn f() { Instant::now(); }", "touches the clock"),
-        ("samplers/new.rs", "use std::{fmt, thread};", "touches the threads"),
-        ("space.rs", "fn f(path: &Path) -> bool { path.exists() }", "touches the files"),
-        ("reporters/new.rs", "fn f() { println!(\"x\") }", "touches the terminal"),
-        ("runner/new.rs", "fn f() { rand::rng() }", "draws come from named streams"),
+        ("study/space.rs", "fn f(path: &Path) -> bool { path.exists() }", "touches the files"),
+        ("report/new.rs", "fn f() { println!(\"x\") }", "touches the terminal"),
         ("cli/utils.rs", "", "says nothing"),
         ("cli/new.rs", "#[allow(dead_code)] fn f() { todo!() }", "`#[allow`"),
         ("cli/new.rs", "#[cfg(test)] mod tests { fn f() { todo!() } }", "`todo!`"),
@@ -626,18 +978,33 @@ fn planted_violations_are_found() {
         assert!(said.iter().any(|line| line.contains(expected)), "{path}: {text}: {said:?}");
     }
     let bare = violations(&[Source::new("cli/new.rs", "use std::fmt;\n")], &BTreeSet::new()).0;
-    assert_eq!(bare, ["src/cli/new.rs:1: a file starts with a sentence in `//!` that says what it is for"]);
+    assert_eq!(
+        bare,
+        ["src/cli/new.rs:1: a file starts with a sentence in `//!` that says what it is for"]
+    );
 }
 
 #[test]
 fn comments_strings_and_tests_are_no_code() {
     let innocent = [
-        ("engine.rs", "/// See [`crate::runner::Runner`].\nfn f() -> &'static str { \"crate::cli::main, std::fs\" }"),
-        ("engine.rs", "fn f<'a>(x: &'a str) -> char { let r = r#\"std::fs \" \"#; /* crate::cli /* */ std::fs */ '\"' }"),
-        ("engine.rs", "#[cfg(test)]\nmod tests {\n    use crate::runner::now;\n    fn f() { if true { std::fs::read(\"{\"); } }\n}\nfn g() {}"),
-        ("engine/ask.rs", "use super::{Effect, Engine};\nuse crate::{history::History, params::Params};"),
+        (
+            "engine.rs",
+            "/// See [`crate::runner::Runner`].\nfn f() -> &'static str { \"crate::cli::main, std::fs\" }",
+        ),
+        (
+            "engine.rs",
+            "fn f<'a>(x: &'a str) -> char { let r = r#\"std::fs \" \"#; /* crate::cli /* */ std::fs */ '\"' }",
+        ),
+        (
+            "engine.rs",
+            "#[cfg(test)]\nmod tests {\n    use crate::runner::now;\n    fn f() { if true { std::fs::read(\"{\"); } }\n}\nfn g() {}",
+        ),
+        (
+            "engine/ask.rs",
+            "use super::{Effect, Engine};\nuse crate::study::{history::History, params::Params};",
+        ),
         ("engine.rs", "mod inner { use super::Engine; }"),
-        ("worker/new.rs", "use crate::trainer::Host;\nuse crate::metric::Metrics;"),
+        ("worker/new.rs", "use crate::trainer::Host;\nuse crate::study::metric::Metrics;"),
     ];
     for (path, text) in innocent {
         assert_eq!(said_about(path, text), Vec::<String>::new(), "{text}");

@@ -1,12 +1,16 @@
 //! Studies in Rust: with a closure as their objective, and with trials that the program runs itself.
 
 use hpsearch::engine::Outcome;
-use hpsearch::study::PolicySpec;
-use hpsearch::trial::TrialState;
+use hpsearch::study::spec::PolicySpec;
+use hpsearch::study::trial::TrialState;
 use hpsearch::{GoOn, Study, Told, TrialEnd, TrialError};
 
 fn parabola(study: Study) -> Study {
-    study.float("x", -5.0, 5.0).choice("kind", ["round", "flat"]).float("tilt", 0.0, 1.0).when("kind", "flat")
+    study
+        .float("x", -5.0, 5.0)
+        .choice("kind", ["round", "flat"])
+        .float("tilt", 0.0, 1.0)
+        .when("kind", "flat")
 }
 
 fn loss(trial: &mut hpsearch::TrialContext) -> Result<TrialEnd, TrialError> {
@@ -54,7 +58,9 @@ fn a_pruned_closure_is_told_to_leave() {
 
 #[test]
 fn policies_are_stored_with_the_version_of_their_rules() {
-    let study = Study::minimize("rules", "loss").sampler(PolicySpec::named("gp").with("n_startup_trials", 5)).pruner(PolicySpec::named("asha"));
+    let study = Study::minimize("rules", "loss")
+        .sampler(PolicySpec::named("gp").with("n_startup_trials", 5))
+        .pruner(PolicySpec::named("asha"));
     assert_eq!(study.spec.sampler, crate::engine::sampler_named("gp").with("n_startup_trials", 5));
     assert_eq!(study.spec.pruner, crate::engine::pruner_named("asha"));
     assert!(study.spec.sampler.version > 1 && study.spec.pruner.version > 1);
@@ -63,7 +69,7 @@ fn policies_are_stored_with_the_version_of_their_rules() {
 #[test]
 fn errors_and_panics_fail_the_trial_and_nothing_else() {
     let mut study = parabola(Study::maximize("failing", "score")).trials(6);
-    study.spec.budget.count = hpsearch::study::Count::All;
+    study.spec.budget.count = hpsearch::study::spec::Count::All;
     let finished = study
         .run(|trial| match trial.number().0 {
             0 => Err(TrialError("no luck".into())),
@@ -75,7 +81,8 @@ fn errors_and_panics_fail_the_trial_and_nothing_else() {
             }
         })
         .unwrap();
-    let reasons: Vec<String> = finished.view.trials[..3].iter().map(|trial| trial.reason.clone().unwrap()).collect();
+    let reasons: Vec<String> =
+        finished.view.trials[..3].iter().map(|trial| trial.reason.clone().unwrap()).collect();
     assert_eq!(reasons[0], "no luck");
     assert!(reasons[1].contains("out of cheese"));
     assert!(reasons[2].contains("reported no value"));
@@ -110,20 +117,26 @@ fn a_changed_study_and_an_impossible_range_are_refused() {
         Ok(TrialEnd::Finished)
     };
     parabola(Study::minimize("same", "loss")).trials(2).store(&path).run(objective).unwrap();
-    let changed = Study::minimize("same", "loss").float("x", 0.0, 1.0).trials(2).store(&path).run(objective);
+    let changed =
+        Study::minimize("same", "loss").float("x", 0.0, 1.0).trials(2).store(&path).run(objective);
     assert!(changed.unwrap_err().to_string().contains("differs"));
-    let impossible = Study::minimize("impossible", "loss").float("x", 1.0, 0.0).trials(2).run(objective);
+    let impossible =
+        Study::minimize("impossible", "loss").float("x", 1.0, 0.0).trials(2).run(objective);
     assert!(impossible.is_err());
 }
 
 #[test]
 fn a_program_asks_reports_and_tells_itself() {
     let pruner = PolicySpec::named("asha").with("min_resource", 1).with("max_resource", 9);
-    let study = parabola(Study::maximize("asked", "score")).trials(30).pruner(pruner).open().unwrap();
+    let study =
+        parabola(Study::maximize("asked", "score")).trials(30).pruner(pruner).open().unwrap();
     let mut told = Vec::new();
     'trials: while let Some(mut trial) = study.ask().unwrap() {
         let x = trial.number_of("x").unwrap();
-        assert_eq!(trial.params().get("tilt").is_some(), trial.params().get("kind") == Some(&"flat".into()));
+        assert_eq!(
+            trial.params().get("tilt").is_some(),
+            trial.params().get("kind") == Some(&"flat".into())
+        );
         for step in 1..=9 {
             if trial.report(step, -(x - 1.0).powi(2) - 1.0 / step as f64).unwrap() == GoOn::No {
                 assert_eq!(trial.verdict().unwrap().word(), "stop");
@@ -138,7 +151,13 @@ fn a_program_asks_reports_and_tells_itself() {
     assert_eq!(study.best().unwrap().value, Some(best));
     let finished = study.finish().unwrap();
     assert!(matches!(finished.outcome, Outcome::Finished(_)), "{:?}", finished.outcome);
-    assert_eq!((finished.view.counts.complete, finished.view.counts.complete + finished.view.counts.pruned), (told.len() as u64, 30));
+    assert_eq!(
+        (
+            finished.view.counts.complete,
+            finished.view.counts.complete + finished.view.counts.pruned
+        ),
+        (told.len() as u64, 30)
+    );
     assert!(finished.view.counts.pruned > 5, "{:?}", finished.view.counts);
 }
 
@@ -152,7 +171,10 @@ fn failed_pruned_and_nan_trials_are_told_as_what_they_are() {
     assert!(study.ask().unwrap().is_none());
     let view = study.finish().unwrap().view;
     let states: Vec<TrialState> = view.trials.iter().map(|trial| trial.state).collect();
-    assert_eq!(states, [TrialState::Failed, TrialState::Pruned, TrialState::Complete, TrialState::Complete]);
+    assert_eq!(
+        states,
+        [TrialState::Failed, TrialState::Pruned, TrialState::Complete, TrialState::Complete]
+    );
     assert_eq!(view.trials[0].reason.as_deref(), Some("no luck"));
     assert_eq!(view.best().unwrap().number.0, 3);
 }
@@ -181,7 +203,8 @@ fn threads_share_an_open_study() {
 #[test]
 fn a_dropped_trial_is_given_again_and_a_paused_one_goes_on_when_it_is_promoted() {
     let pruner = PolicySpec::named("asha").with("max_resource", 9).with("mode", "promote");
-    let study = parabola(Study::minimize("paused", "loss")).trials(9).pruner(pruner).open().unwrap();
+    let study =
+        parabola(Study::minimize("paused", "loss")).trials(9).pruner(pruner).open().unwrap();
     let first = study.ask().unwrap().unwrap();
     let params = first.params().clone();
     drop(first);
@@ -205,7 +228,10 @@ fn an_open_study_is_held_and_its_store_knows_what_was_told() {
     let build = |trials| parabola(Study::minimize("held", "loss")).trials(trials).store(&path);
     let study = build(3).open().unwrap();
     let trial = study.ask().unwrap().unwrap();
-    assert!(build(3).open().err().unwrap().to_string().contains("held"), "two programs would run the same study");
+    assert!(
+        build(3).open().err().unwrap().to_string().contains("held"),
+        "two programs would run the same study"
+    );
     study.tell(trial, 7.5).unwrap();
     let out = study.ask().unwrap().unwrap();
     assert!(matches!(study.clone().finish().unwrap().outcome, Outcome::Interrupted(_)));
@@ -229,11 +255,14 @@ fn a_request_from_another_terminal_reaches_an_open_study() {
     use hpsearch::storage::{Storage, StorageReader};
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("studies.db");
-    let study = parabola(Study::minimize("asked to stop", "loss")).trials(9).store(&path).open().unwrap();
+    let study =
+        parabola(Study::minimize("asked to stop", "loss")).trials(9).store(&path).open().unwrap();
     let mut trial = study.ask().unwrap().unwrap();
     let mut other = hpsearch::storage::sqlite::SqliteStore::open(&path).unwrap();
     let id = other.study("asked to stop").unwrap().unwrap().id;
-    other.request(id, hpsearch::time::Timestamp(0), &hpsearch::event::Request::Stop).unwrap();
+    other
+        .request(id, hpsearch::study::time::Timestamp(0), &hpsearch::study::event::Request::Stop)
+        .unwrap();
     let mut step = 0;
     loop {
         step += 1;
@@ -243,7 +272,9 @@ fn a_request_from_another_terminal_reaches_an_open_study() {
     }
     drop(trial);
     assert!(study.ask().unwrap().is_none());
-    assert!(matches!(study.finish().unwrap().outcome, Outcome::Interrupted(reason) if reason == "stopped on request"));
+    assert!(
+        matches!(study.finish().unwrap().outcome, Outcome::Interrupted(reason) if reason == "stopped on request")
+    );
 }
 
 /// Set for the copy of this test that dies.
@@ -251,7 +282,8 @@ const DYING: &str = "HPSEARCH_TEST_DYING_STORE";
 
 #[test]
 fn a_program_that_dies_is_given_what_was_out_and_suggests_as_if_it_had_not() {
-    let build = |path: &std::path::Path| parabola(Study::minimize("dying", "loss")).trials(12).store(path);
+    let build =
+        |path: &std::path::Path| parabola(Study::minimize("dying", "loss")).trials(12).store(path);
     let value = |trial: &hpsearch::AskedTrial| trial.number_of("x").unwrap().powi(2);
     if let Some(path) = std::env::var_os(DYING) {
         let study = build(path.as_ref()).open().unwrap();
@@ -268,7 +300,12 @@ fn a_program_that_dies_is_given_what_was_out_and_suggests_as_if_it_had_not() {
     let (dying, whole) = (directory.path().join("dying.db"), directory.path().join("whole.db"));
     let mut copy = std::process::Command::new(std::env::current_exe().unwrap());
     let name = "library::a_program_that_dies_is_given_what_was_out_and_suggests_as_if_it_had_not";
-    let status = copy.args([name, "--exact", "--test-threads=1"]).env(DYING, &dying).output().unwrap().status;
+    let status = copy
+        .args([name, "--exact", "--test-threads=1"])
+        .env(DYING, &dying)
+        .output()
+        .unwrap()
+        .status;
     assert!(!status.success());
 
     let search = |path: &std::path::Path, expected: Option<u64>| {
@@ -283,22 +320,25 @@ fn a_program_that_dies_is_given_what_was_out_and_suggests_as_if_it_had_not() {
         study.finish().unwrap().view
     };
     let (resumed, uninterrupted) = (search(&dying, Some(1)), search(&whole, None));
-    let params = |view: &hpsearch::view::StudyView| view.trials.iter().map(|trial| trial.params.clone()).collect::<Vec<_>>();
+    let params = |view: &hpsearch::study::state::StudyView| {
+        view.trials.iter().map(|trial| trial.params.clone()).collect::<Vec<_>>()
+    };
     assert_eq!(params(&resumed), params(&uninterrupted));
     assert_eq!(resumed.counts.complete, 12);
 }
 
 #[test]
 fn a_study_that_is_paused_from_another_terminal_waits_until_it_is_resumed() {
-    use hpsearch::event::Request;
     use hpsearch::storage::{Storage, StorageReader};
+    use hpsearch::study::event::Request;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("studies.db");
-    let study = parabola(Study::minimize("to pause", "loss")).trials(3).store(&path).open().unwrap();
+    let study =
+        parabola(Study::minimize("to pause", "loss")).trials(3).store(&path).open().unwrap();
     let mut other = hpsearch::storage::sqlite::SqliteStore::open(&path).unwrap();
     let id = other.study("to pause").unwrap().unwrap().id;
     let mut trial = study.ask().unwrap().unwrap();
-    other.request(id, hpsearch::time::Timestamp(0), &Request::PauseStudy).unwrap();
+    other.request(id, hpsearch::study::time::Timestamp(0), &Request::PauseStudy).unwrap();
     let mut step = 0;
     loop {
         step += 1;
@@ -312,7 +352,7 @@ fn a_study_that_is_paused_from_another_terminal_waits_until_it_is_resumed() {
         std::thread::spawn(move || study.ask().unwrap().map(|trial| trial.number().0))
     };
     assert!(!asking.is_finished());
-    other.request(id, hpsearch::time::Timestamp(0), &Request::ResumeStudy).unwrap();
+    other.request(id, hpsearch::study::time::Timestamp(0), &Request::ResumeStudy).unwrap();
     assert_eq!(asking.join().unwrap(), Some(0));
 }
 
@@ -320,8 +360,10 @@ fn a_study_that_is_paused_from_another_terminal_waits_until_it_is_resumed() {
 fn a_study_learns_from_an_earlier_one_as_it_was_when_it_was_made() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("studies.db");
-    let earlier = parabola(Study::minimize("earlier", "loss")).trials(40).store(&path).run(loss).unwrap();
-    let later = |name: &str, trials| Study::minimize(name, "error").float("x", -5.0, 5.0).trials(trials);
+    let earlier =
+        parabola(Study::minimize("earlier", "loss")).trials(40).store(&path).run(loss).unwrap();
+    let later =
+        |name: &str, trials| Study::minimize(name, "error").float("x", -5.0, 5.0).trials(trials);
     let kept = || {
         let reader = hpsearch::storage::sqlite::SqliteReader::open(&path).unwrap();
         hpsearch::storage::StorageReader::study(&reader, "later").unwrap().unwrap().spec.earlier
@@ -332,7 +374,8 @@ fn a_study_learns_from_an_earlier_one_as_it_was_when_it_was_made() {
     // The best three of before come first.
     let best = earlier.best().unwrap().params.get("x").cloned();
     assert_eq!(same_store.view.trials[0].params.get("x").cloned(), best);
-    let other_store = later("later", 6).warm_start(&format!("{}:earlier", path.display())).run(loss).unwrap();
+    let other_store =
+        later("later", 6).warm_start(&format!("{}:earlier", path.display())).run(loss).unwrap();
     assert_eq!(other_store.view.trials[0].params.get("x").cloned(), best);
     // What was found then is what counts, although there are more trials now.
     parabola(Study::minimize("earlier", "loss")).trials(60).store(&path).run(loss).unwrap();
@@ -345,14 +388,23 @@ fn a_study_learns_from_an_earlier_one_as_it_was_when_it_was_made() {
 fn a_changed_search_goes_on_where_that_is_accepted_and_another_question_never_does() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("studies.db");
-    let study = |trials, sampler: &str| parabola(Study::minimize("going on", "loss")).trials(trials).sampler(PolicySpec::named(sampler)).store(&path);
+    let study = |trials, sampler: &str| {
+        parabola(Study::minimize("going on", "loss"))
+            .trials(trials)
+            .sampler(PolicySpec::named(sampler))
+            .store(&path)
+    };
     // As an earlier version of the library would have stored it.
     let mut old = study(4, "tpe");
     old.spec.sampler.version = 1;
     let first = old.run(loss).unwrap();
     let refused = |study: Study| study.run(loss).unwrap_err().to_string();
     let upgraded = refused(study(6, "tpe"));
-    assert!(upgraded.contains("`going on` that differs: sampler") && upgraded.contains("`accept_changes()` goes on with it"), "{upgraded}");
+    assert!(
+        upgraded.contains("`going on` that differs: sampler")
+            && upgraded.contains("`accept_changes()` goes on with it"),
+        "{upgraded}"
+    );
     let other = study(6, "random").float("y", 0.0, 1.0);
     assert!(refused(other).contains("space.y: not set ->"));
     let goes_on = study(6, "tpe").accept_changes().run(loss).unwrap();
@@ -360,9 +412,15 @@ fn a_changed_search_goes_on_where_that_is_accepted_and_another_question_never_do
     assert_eq!(goes_on.view.counts.complete, 6);
     // From then on nothing has changed.
     assert_eq!(study(7, "tpe").run(loss).unwrap().view.counts.complete, 7);
-    let turned = parabola(Study::maximize("going on", "loss")).trials(8).sampler(PolicySpec::named("random")).store(&path);
+    let turned = parabola(Study::maximize("going on", "loss"))
+        .trials(8)
+        .sampler(PolicySpec::named("random"))
+        .store(&path);
     let turned = refused(turned.accept_changes());
-    assert!(turned.contains("study.direction: minimize -> maximize; choose another name"), "{turned}");
+    assert!(
+        turned.contains("study.direction: minimize -> maximize; choose another name"),
+        "{turned}"
+    );
 }
 
 #[test]
@@ -375,12 +433,27 @@ fn an_earlier_study_that_is_not_there_or_does_not_fit_is_refused_with_what_there
     };
     parabola(Study::minimize("earlier", "loss")).trials(2).store(&path).run(nothing).unwrap();
     let refused = |entry: &str| {
-        let study = Study::minimize("later", "loss").float("y", 0.0, 1.0).trials(2).store(&path).warm_start(entry);
+        let study = Study::minimize("later", "loss")
+            .float("y", 0.0, 1.0)
+            .trials(2)
+            .store(&path)
+            .warm_start(entry);
         study.run(nothing).unwrap_err().to_string()
     };
-    assert!(refused("earlyer").contains("names no study of its store, which holds `earlier`"), "{}", refused("earlyer"));
+    assert!(
+        refused("earlyer").contains("names no study of its store, which holds `earlier`"),
+        "{}",
+        refused("earlyer")
+    );
     assert!(refused("earlier").contains("no trial that fits the space"), "{}", refused("earlier"));
-    assert!(refused("missing.db").contains("\"missing.db\" cannot be read"), "{}", refused("missing.db"));
+    assert!(
+        refused("missing.db").contains("\"missing.db\" cannot be read"),
+        "{}",
+        refused("missing.db")
+    );
     let kept = hpsearch::storage::sqlite::SqliteReader::open(&path).unwrap();
-    assert!(hpsearch::storage::StorageReader::study(&kept, "later").unwrap().is_none(), "a refused study is not stored");
+    assert!(
+        hpsearch::storage::StorageReader::study(&kept, "later").unwrap().is_none(),
+        "a refused study is not stored"
+    );
 }

@@ -1,5 +1,6 @@
 //! All integration tests in one binary: linking is what makes them slow.
 
+#![expect(clippy::disallowed_methods, reason = "tests are programs of their own")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
 
 mod ask_tell;
@@ -9,19 +10,24 @@ mod budgets;
 mod builtin;
 mod changes;
 mod chaos;
+mod checkpoint_copies;
+mod command_lines;
 mod commands;
 mod config;
 mod constraints;
 mod controls;
+mod data_files;
 mod data_verbs;
 mod devices;
 mod doctor;
+mod documentation;
 #[cfg(feature = "nvml")]
 mod driver;
 mod engine;
 mod export_safety;
 mod faults;
 mod files;
+mod first_day;
 mod footprints;
 mod forecasts;
 mod front_safety;
@@ -37,17 +43,18 @@ mod memory;
 #[cfg(feature = "train")]
 mod models;
 #[cfg(feature = "train")]
+mod out_of_memory;
+#[cfg(feature = "train")]
 mod packed_trials;
 mod packing;
 mod pictures;
 mod readers;
 mod replay;
+mod reports;
 mod requests;
 mod retention;
 mod runner_safety;
 mod search_quality;
-#[cfg(feature = "train")]
-mod starved;
 mod store_safety;
 mod storms;
 mod terminal;
@@ -55,3 +62,4 @@ mod terminal;
 mod trainer;
 mod tui;
 mod verbs;
+mod verbs_first_day;

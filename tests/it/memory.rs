@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use hpsearch::engine::simulator::{Fault, Run, Simulation};
 use hpsearch::engine::verify::{Entry, Verified, verify};
-use hpsearch::event::{AttemptEnd, Event, Seq};
-use hpsearch::metric::Direction;
-use hpsearch::params::Params;
-use hpsearch::seed::SeedTree;
-use hpsearch::space::{Dimension, Distribution, Scale, Space};
-use hpsearch::study::{FailureCause, PolicySpec, Program, StudySpec};
-use hpsearch::trial::{TrialNumber, TrialState};
-use hpsearch::view::StudyView;
+use hpsearch::study::event::{AttemptEnd, Event, Seq};
+use hpsearch::study::metric::Direction;
+use hpsearch::study::params::Params;
+use hpsearch::study::seed::SeedTree;
+use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
+use hpsearch::study::spec::{FailureCause, PolicySpec, Program, StudySpec};
+use hpsearch::study::state::StudyView;
+use hpsearch::study::trial::{TrialNumber, TrialState};
 use rand::RngExt as _;
 use serde_json::json;
 
@@ -19,14 +19,26 @@ use crate::engine::{asha, decisions};
 
 /// A study of the built-in trainer that searches its batch size, too; reports are counted in epochs, nine a trial.
 fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
-    let dimension = |name: &str, distribution| Dimension { name: name.to_owned(), distribution, prior: None, when: None };
+    let dimension = |name: &str, distribution| Dimension {
+        name: name.to_owned(),
+        distribution,
+        prior: None,
+        when: None,
+    };
     let space = Space::new(vec![
         dimension("learning_rate", Distribution::float(1e-4, 1.0, Scale::Log, None).unwrap()),
-        dimension("per_device_train_batch_size", Distribution::choice(vec![8.into(), 16.into(), 33.into()]).unwrap()),
+        dimension(
+            "per_device_train_batch_size",
+            Distribution::choice(vec![8.into(), 16.into(), 33.into()]).unwrap(),
+        ),
     ]);
-    let arguments = BTreeMap::from([("num_train_epochs".to_owned(), json!(9)), ("per_device_eval_batch_size".to_owned(), json!(8))]);
+    let arguments = BTreeMap::from([
+        ("num_train_epochs".to_owned(), json!(9)),
+        ("per_device_eval_batch_size".to_owned(), json!(8)),
+    ]);
     let program = Program::Trainer { arguments, data: BTreeMap::new() };
-    let mut spec = StudySpec::new("starved", "eval_loss", Direction::Minimize, space.unwrap(), program);
+    let mut spec =
+        StudySpec::new("starved", "eval_loss", Direction::Minimize, space.unwrap(), program);
     spec.budget.trials = Some(trials);
     spec.sampler = crate::engine::sampler_named(sampler);
     spec.pruner = pruner;
@@ -49,10 +61,19 @@ fn simulation(trials: u64, sampler: &str, pruner: PolicySpec) -> Simulation {
 /// Of each attempt of a trial: rows at once by the journal, where it went on from, and how it ended.
 fn attempts(run: &Run, trial: u64) -> Vec<(Option<u64>, u64, AttemptEnd)> {
     let mut attempts: Vec<(Option<u64>, u64, AttemptEnd)> = Vec::new();
-    for event in run.turns.iter().flat_map(|turn| &turn.events).filter(|event| event.trial() == Some(TrialNumber(trial))) {
+    for event in run
+        .turns
+        .iter()
+        .flat_map(|turn| &turn.events)
+        .filter(|event| event.trial() == Some(TrialNumber(trial)))
+    {
         match event {
             Event::AttemptStarted { rows_at_once, resume, .. } => {
-                attempts.push((*rows_at_once, resume.as_ref().map_or(0, |(step, _)| *step), AttemptEnd::Lost));
+                attempts.push((
+                    *rows_at_once,
+                    resume.as_ref().map_or(0, |(step, _)| *step),
+                    AttemptEnd::Lost,
+                ));
             }
             Event::AttemptEnded { end, .. } => attempts.last_mut().unwrap().2 = end.clone(),
             _ => {}
@@ -64,8 +85,10 @@ fn attempts(run: &Run, trial: u64) -> Vec<(Option<u64>, u64, AttemptEnd)> {
 const STARVED: AttemptEnd = AttemptEnd::Failed(FailureCause::Oom);
 
 fn verified(run: &Run, spec: &StudySpec) -> Verified {
-    let events = run.turns.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event.clone())));
-    let journal: Vec<Entry> = (1..).zip(events).map(|(seq, (at, event))| (Seq(seq), at, event)).collect();
+    let events =
+        run.turns.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event.clone())));
+    let journal: Vec<Entry> =
+        (1..).zip(events).map(|(seq, (at, event))| (Seq(seq), at, event)).collect();
     let mut view = StudyView::new(spec);
     journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
     verify(&[(Seq(0), spec.clone())], &journal, &view).unwrap()
@@ -78,57 +101,92 @@ fn none() -> PolicySpec {
 #[test]
 fn a_trial_out_of_memory_goes_on_from_its_checkpoint_with_half_the_rows_until_they_fit() {
     let mut simulation = simulation(1, "random", none());
-    simulation.spec.enqueue = vec![[("per_device_train_batch_size".to_owned(), 16.into())].into_iter().collect()];
+    simulation.spec.enqueue =
+        vec![[("per_device_train_batch_size".to_owned(), 16.into())].into_iter().collect()];
     // Halving is no retry: nothing of these is used.
     simulation.spec.retry.max = 0;
     simulation.spec.retry.on = Vec::new();
     let calm = simulation.run(&[]).unwrap();
     simulation.room = Box::new(|_, step| if step <= 4 { 16 } else { 5 });
     let run = simulation.run(&[]).unwrap();
-    assert_eq!(attempts(&run, 0), [(None, 0, STARVED), (Some(8), 4, STARVED), (Some(4), 4, AttemptEnd::Completed)]);
+    assert_eq!(
+        attempts(&run, 0),
+        [(None, 0, STARVED), (Some(8), 4, STARVED), (Some(4), 4, AttemptEnd::Completed)]
+    );
     assert_eq!((run.view.trials[0].state, run.view.trials[0].attempts), (TrialState::Complete, 3));
-    assert_eq!(decisions(&run.view), decisions(&calm.view), "its parameters and its result are what they would have been");
+    assert_eq!(
+        decisions(&run.view),
+        decisions(&calm.view),
+        "its parameters and its result are what they would have been"
+    );
     assert_eq!(run.steps, calm.steps, "no step is made twice");
     let queued = run.turns.iter().flat_map(|turn| &turn.events).find_map(|event| match event {
         Event::TrialQueued { reason, .. } => Some(reason.clone()),
         _ => None,
     });
-    assert_eq!(queued.as_deref(), Some("16 rows at once did not fit into memory; now 8; goes on from step 4"));
+    assert_eq!(
+        queued.as_deref(),
+        Some("16 rows at once did not fit into memory; now 8; goes on from epoch 4")
+    );
 }
 
 #[test]
-fn a_trial_that_is_out_of_memory_with_one_row_fails_like_others_and_is_retried_only_where_that_is_asked_for() {
+fn a_trial_that_is_out_of_memory_with_one_row_fails_like_others_and_is_retried_only_where_that_is_asked_for()
+ {
     let mut simulation = simulation(1, "random", none());
-    simulation.spec.enqueue = vec![[("per_device_train_batch_size".to_owned(), 16.into())].into_iter().collect()];
-    simulation.spec.budget.count = hpsearch::study::Count::All;
+    simulation.spec.enqueue =
+        vec![[("per_device_train_batch_size".to_owned(), 16.into())].into_iter().collect()];
+    simulation.spec.budget.count = hpsearch::study::spec::Count::All;
     simulation.room = Box::new(|_, _| 0);
     for (on, retries) in [(vec![FailureCause::WorkerLost], 0), (vec![FailureCause::Oom], 2)] {
         simulation.spec.retry.on = on;
         let run = simulation.run(&[]).unwrap();
         let rows: Vec<Option<u64>> = attempts(&run, 0).into_iter().map(|(rows, ..)| rows).collect();
-        let halved = [None, Some(8), Some(4), Some(2), Some(1)].into_iter().chain(vec![Some(1); retries]);
+        let halved =
+            [None, Some(8), Some(4), Some(2), Some(1)].into_iter().chain(vec![Some(1); retries]);
         assert_eq!(rows, halved.collect::<Vec<_>>());
         let trial = &run.view.trials[0];
         assert_eq!((trial.state, trial.value), (TrialState::Failed, None));
         let reason = trial.reason.as_deref().unwrap();
-        assert!(reason.starts_with("one row at once did not fit into memory") && reason.contains("max_length"), "{reason}");
+        assert!(
+            reason.starts_with("one row at once did not fit into memory")
+                && reason.contains("max_length"),
+            "{reason}"
+        );
     }
 }
 
 #[test]
 fn rows_are_not_halved_where_the_study_says_so_nor_those_of_a_command() {
     let mut simulation = simulation(1, "random", none());
-    simulation.spec.budget.count = hpsearch::study::Count::All;
-    simulation.faults = Box::new(|_, attempt, step| (attempt.0 == 0 && step == 3).then_some(Fault::OutOfMemory));
+    simulation.spec.budget.count = hpsearch::study::spec::Count::All;
+    simulation.faults =
+        Box::new(|_, attempt, step| (attempt.0 == 0 && step == 3).then_some(Fault::OutOfMemory));
     let halved = simulation.run(&[]).unwrap();
-    assert_eq!((halved.view.trials[0].state, halved.view.trials[0].attempts), (TrialState::Complete, 2));
-    let Program::Trainer { arguments, .. } = &mut simulation.spec.program else { panic!("a trainer") };
+    assert_eq!(
+        (halved.view.trials[0].state, halved.view.trials[0].attempts),
+        (TrialState::Complete, 2)
+    );
+    let Program::Trainer { arguments, .. } = &mut simulation.spec.program else {
+        panic!("a trainer")
+    };
     arguments.insert("auto_find_batch_size".to_owned(), json!(false));
     let failed = simulation.run(&[]).unwrap();
-    assert_eq!((failed.view.trials[0].state, failed.view.trials[0].attempts), (TrialState::Failed, 1));
-    simulation.spec.program = Program::Command { run: Vec::new(), cwd: "/".into(), env: BTreeMap::new() };
+    assert_eq!(
+        (failed.view.trials[0].state, failed.view.trials[0].attempts),
+        (TrialState::Failed, 1)
+    );
+    simulation.spec.program = Program::Command {
+        run: Vec::new(),
+        cwd: "/".into(),
+        env: BTreeMap::new(),
+        args: Default::default(),
+    };
     let failed = simulation.run(&[]).unwrap();
-    assert_eq!((failed.view.trials[0].state, failed.view.trials[0].attempts), (TrialState::Failed, 1));
+    assert_eq!(
+        (failed.view.trials[0].state, failed.view.trials[0].attempts),
+        (TrialState::Failed, 1)
+    );
     simulation.spec.retry.on = vec![FailureCause::Oom];
     let retried = simulation.run(&[]).unwrap();
     assert_eq!(attempts(&retried, 0)[1].0, None, "a command is started again as it was");
@@ -136,10 +194,14 @@ fn rows_are_not_halved_where_the_study_says_so_nor_those_of_a_command() {
 }
 
 #[test]
-fn a_search_whose_trials_run_out_of_memory_at_random_decides_what_one_with_plenty_would_whenever_it_crashes() {
+fn a_search_whose_trials_run_out_of_memory_at_random_decides_what_one_with_plenty_would_whenever_it_crashes()
+ {
     let mut starved = 0;
     for seed in 0..24 {
-        let pruner = [none(), asha("stop"), asha("promote")].into_iter().nth(usize::try_from(seed).unwrap() % 3).unwrap();
+        let pruner = [none(), asha("stop"), asha("promote")]
+            .into_iter()
+            .nth(usize::try_from(seed).unwrap() % 3)
+            .unwrap();
         let sampler = ["random", "tpe", "auto"][usize::try_from(seed).unwrap() / 3 % 3];
         let mut simulation = simulation(8, sampler, pruner);
         simulation.checkpoints = seed % 4 != 3;
@@ -153,8 +215,15 @@ fn a_search_whose_trials_run_out_of_memory_at_random_decides_what_one_with_plent
         assert_eq!(decisions(&run.view), decisions(&plenty.view), "seed {seed}");
         for trial in &run.view.trials {
             let mut rows = batch(&trial.params);
-            for (attempt, (stored, _, end)) in attempts(&run, trial.number.0).into_iter().enumerate() {
-                assert_eq!(stored.unwrap_or(batch(&trial.params)), rows, "seed {seed}, trial {}, attempt {attempt}", trial.number);
+            for (attempt, (stored, _, end)) in
+                attempts(&run, trial.number.0).into_iter().enumerate()
+            {
+                assert_eq!(
+                    stored.unwrap_or(batch(&trial.params)),
+                    rows,
+                    "seed {seed}, trial {}, attempt {attempt}",
+                    trial.number
+                );
                 if end == STARVED {
                     starved += 1;
                     rows = (rows / 2).max(1);
@@ -165,10 +234,20 @@ fn a_search_whose_trials_run_out_of_memory_at_random_decides_what_one_with_plent
         assert_eq!((again.difference, again.versions), (None, Vec::new()), "seed {seed}");
         for prefix in (0..run.turns.len()).step_by(5) {
             let resumed = simulation.run(&run.turns[..prefix]).unwrap();
-            assert_eq!(decisions(&resumed.view), decisions(&plenty.view), "seed {seed} after {prefix} turns");
+            assert_eq!(
+                decisions(&resumed.view),
+                decisions(&plenty.view),
+                "seed {seed} after {prefix} turns"
+            );
             for trial in &resumed.view.trials {
-                let rows: Vec<u64> = attempts(&resumed, trial.number.0).iter().map(|(rows, ..)| rows.unwrap_or(u64::MAX)).collect();
-                assert!(rows.is_sorted_by(|before, after| before >= after), "seed {seed} after {prefix} turns: {rows:?}");
+                let rows: Vec<u64> = attempts(&resumed, trial.number.0)
+                    .iter()
+                    .map(|(rows, ..)| rows.unwrap_or(u64::MAX))
+                    .collect();
+                assert!(
+                    rows.is_sorted_by(|before, after| before >= after),
+                    "seed {seed} after {prefix} turns: {rows:?}"
+                );
             }
         }
     }
@@ -181,10 +260,11 @@ fn a_journal_with_other_rows_than_are_decided_is_told() {
     simulation.room = Box::new(|_, _| 5);
     let mut run = simulation.run(&[]).unwrap();
     assert_eq!(verified(&run, &simulation.spec).difference, None);
-    let started = run.turns.iter_mut().flat_map(|turn| &mut turn.events).find_map(|event| match event {
-        Event::AttemptStarted { rows_at_once: Some(rows), .. } => Some(rows),
-        _ => None,
-    });
+    let started =
+        run.turns.iter_mut().flat_map(|turn| &mut turn.events).find_map(|event| match event {
+            Event::AttemptStarted { rows_at_once: Some(rows), .. } => Some(rows),
+            _ => None,
+        });
     *started.unwrap() += 1;
     let difference = verified(&run, &simulation.spec).difference.unwrap();
     assert_eq!((difference.what, difference.trial), ("rows", Some(TrialNumber(0))));

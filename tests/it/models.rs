@@ -1,17 +1,17 @@
-//! Models that studies leave behind: fine-tuned ones without the directory they began with, smaller ones, and killed ones.
+//! The models of studies: fine-tuned ones without their pretrained directory, quantised ones, and those of killed runs.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use hpsearch::processes;
+use hpsearch::runner::processes;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::commands::wait_until;
 use crate::trainer::{assert_done, hpsearch, text, wait_for_reports};
 
-/// A tiny BERT with a tokenizer of words, in `directory/bert`.
+/// A tiny BERT with a word-level tokenizer, in `directory/bert`.
 fn tiny_bert(directory: &Path) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/trainer/tests/golden/bert");
     let model = directory.join("bert");
@@ -21,7 +21,8 @@ fn tiny_bert(directory: &Path) {
     }
     let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];
     let words = special.into_iter().chain(SUBJECTS).chain(GOOD).chain(BAD).chain(["is", "the"]);
-    let vocabulary: serde_json::Map<String, Value> = words.zip(0..).map(|(word, id)| (word.to_owned(), id.into())).collect();
+    let vocabulary: serde_json::Map<String, Value> =
+        words.zip(0..).map(|(word, id)| (word.to_owned(), id.into())).collect();
     let added = special.iter().zip(0..).map(|(token, id)| {
         json!({"id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true})
     });
@@ -37,10 +38,11 @@ const SUBJECTS: [&str; 4] = ["film", "book", "song", "play"];
 const GOOD: [&str; 3] = ["good", "great", "lovely"];
 const BAD: [&str; 3] = ["bad", "dull", "awful"];
 
-/// Rows that a word decides.
+/// Rows whose label one word decides.
 fn rows(count: usize, first: usize) -> String {
     let row = |place: usize| {
-        let (words, label) = if place.is_multiple_of(2) { (GOOD, "positive") } else { (BAD, "negative") };
+        let (words, label) =
+            if place.is_multiple_of(2) { (GOOD, "positive") } else { (BAD, "negative") };
         format!("the {} is {},{label}\n", SUBJECTS[place % 4], words[place / 2 % 3])
     };
     std::iter::once("text,label\n".to_owned()).chain((first..first + count).map(row)).collect()
@@ -89,9 +91,21 @@ fn run(directory: &Path) {
     assert_done(&hpsearch(directory, &["run", "small.toml", "--plain"]));
 }
 
-/// Every label of some texts with its score, by an exported model.
+/// The scores of all labels for some texts, by an exported model.
 fn scores(directory: &Path, model: &str) -> Vec<f64> {
-    let output = hpsearch(directory, &["predict", model, "--json", "--top-k", "9", "the film is great", "the book is awful", "the song is the play"]);
+    let output = hpsearch(
+        directory,
+        &[
+            "predict",
+            model,
+            "--json",
+            "--top-k",
+            "9",
+            "the film is great",
+            "the book is awful",
+            "the song is the play",
+        ],
+    );
     assert_done(&output);
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     let by_label = |text: &Value| {
@@ -99,7 +113,9 @@ fn scores(directory: &Path, model: &str) -> Vec<f64> {
             .as_array()
             .unwrap()
             .iter()
-            .map(|label| (label["label"].as_str().unwrap().to_owned(), label["score"].as_f64().unwrap()))
+            .map(|label| {
+                (label["label"].as_str().unwrap().to_owned(), label["score"].as_f64().unwrap())
+            })
             .collect();
         labels.sort_by(|a, b| a.0.cmp(&b.0));
         labels.into_iter().map(|(_, score)| score)
@@ -108,7 +124,7 @@ fn scores(directory: &Path, model: &str) -> Vec<f64> {
 }
 
 #[test]
-fn a_fine_tuned_model_is_measured_exported_and_used_after_the_one_it_began_with_is_gone() {
+fn a_fine_tuned_model_is_evaluated_exported_and_used_after_the_pretrained_one_is_gone() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     fine_tuning(directory, 3, "");
@@ -119,7 +135,8 @@ fn a_fine_tuned_model_is_measured_exported_and_used_after_the_one_it_began_with_
     assert_done(&exported);
     assert!(text(&exported.stderr).contains("test_accuracy"), "{}", text(&exported.stderr));
     assert_done(&hpsearch(directory, &["export", "small", "-o", "other", "--trial", "0"]));
-    let metrics = |model: &str| fs::read_to_string(directory.join(model).join("metrics.json")).unwrap();
+    let metrics =
+        |model: &str| fs::read_to_string(directory.join(model).join("metrics.json")).unwrap();
     assert_eq!(metrics("before"), metrics("after"));
     fs::remove_dir_all(directory.join("before")).unwrap();
     let scores = scores(directory, "after");
@@ -129,40 +146,66 @@ fn a_fine_tuned_model_is_measured_exported_and_used_after_the_one_it_began_with_
 }
 
 #[test]
-fn weights_of_eight_bits_predict_the_same_and_the_card_says_what_they_cost() {
+fn int8_weights_predict_the_same_and_the_card_has_their_accuracy() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    fine_tuning(directory, 4, "[export]\ndir = \"finished\"\non_finish = true\nquantize = \"int8\"\n");
+    fine_tuning(
+        directory,
+        4,
+        "[export]\ndir = \"finished\"\non_finish = true\nquantize = \"int8\"\n",
+    );
     run(directory);
     let file = |model: &str, name: &str| fs::read(directory.join(model).join(name)).unwrap();
     let finished = file("finished", "model.safetensors").len();
     let refused = hpsearch(directory, &["export", "small", "-o", "tiny", "--quantize", "int4"]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
-    let study = fs::read_to_string(directory.join("small.toml")).unwrap().replace("quantize = \"int8\"", "");
+    let study = fs::read_to_string(directory.join("small.toml"))
+        .unwrap()
+        .replace("quantize = \"int8\"", "");
     fs::write(directory.join("small.toml"), study).unwrap();
     run(directory);
     assert_done(&hpsearch(directory, &["export", "small", "-o", "large"]));
     let exported = hpsearch(directory, &["export", "small", "-o", "small", "--quantize", "int8"]);
     assert_done(&exported);
     let said = text(&exported.stderr);
-    assert!(said.contains("weights") && said.contains("instead of") && said.contains("test_accuracy"), "{said}");
+    assert!(
+        said.contains("weights") && said.contains("instead of") && said.contains("test_accuracy"),
+        "{said}"
+    );
     assert_eq!(finished, file("small", "model.safetensors").len());
     // Names and shapes of the tensors are half of so small a file.
-    assert!(file("small", "model.safetensors").len() < file("large", "model.safetensors").len() * 2 / 3);
+    assert!(
+        file("small", "model.safetensors").len() < file("large", "model.safetensors").len() * 2 / 3
+    );
     let card = String::from_utf8(file("small", "README.md")).unwrap();
-    assert!(card.contains("## Weights") && card.contains("| test_loss |") && card.contains("library_name: hpsearch"), "{card}");
+    assert!(
+        card.contains("## Weights")
+            && card.contains("| test_loss |")
+            && card.contains("library_name: hpsearch"),
+        "{card}"
+    );
     assert!(!String::from_utf8(file("large", "README.md")).unwrap().contains("## Weights"));
     let metrics: Value = serde_json::from_slice(&file("small", "metrics.json")).unwrap();
-    let (before, after) = (&metrics["metrics_before_quantizing"]["test_loss"], &metrics["metrics"]["test_loss"]);
-    assert!(before != after && (before.as_f64().unwrap() - after.as_f64().unwrap()).abs() < 0.05, "{metrics}");
+    let (before, after) =
+        (&metrics["metrics_before_quantizing"]["test_loss"], &metrics["metrics"]["test_loss"]);
+    assert!(
+        before != after && (before.as_f64().unwrap() - after.as_f64().unwrap()).abs() < 0.05,
+        "{metrics}"
+    );
     let config: Value = serde_json::from_slice(&file("small", "config.json")).unwrap();
-    // What other tools would take for a BERT with whole numbers as weights.
-    assert_eq!((&config["model_type"], &config["quantization_config"]["model_type"]), (&json!("hpsearch-int8"), &json!("bert")));
+    // Other tools would load it as a BERT with integer weights.
+    assert_eq!(
+        (&config["model_type"], &config["quantization_config"]["model_type"]),
+        (&json!("hpsearch-int8"), &json!("bert"))
+    );
     assert_eq!(config["quantization_config"]["quant_method"], "hpsearch-int8");
     for (large, small) in scores(directory, "large").into_iter().zip(scores(directory, "small")) {
         assert!((large - small).abs() < 0.05, "{large} {small}");
     }
-    let left: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let left: Vec<_> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     assert!(left.iter().all(|name| !name.starts_with('.')), "nothing is left aside: {left:?}");
 }
 
@@ -185,15 +228,22 @@ fn fine_tuning_studies_killed_at_any_moment_end_with_the_same_weights() {
         processes::signal(child.id(), Signal::KILL);
         child.wait().unwrap();
         let store = stormy.path().canonicalize().unwrap().join("runs/hpsearch.db");
-        let mark = [format!("HPSEARCH_STORE={}", store.display()), "HPSEARCH_STUDY=small".to_owned()];
+        let mark =
+            [format!("HPSEARCH_STORE={}", store.display()), "HPSEARCH_STUDY=small".to_owned()];
         wait_until("its worker is gone", || processes::with_environment(&mark).is_empty());
     }
     run(stormy.path());
     for trial in ["trial-0", "trial-1"] {
         let last = |directory: &Path| {
             let files = directory.join("runs/files/small").join(trial);
-            let step = |path: &std::path::PathBuf| path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.parse::<u64>().ok();
-            let newest = fs::read_dir(files).unwrap().map(|entry| entry.unwrap().path()).max_by_key(step).unwrap();
+            let step = |path: &std::path::PathBuf| {
+                path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.parse::<u64>().ok()
+            };
+            let newest = fs::read_dir(files)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .max_by_key(step)
+                .unwrap();
             (step(&newest), fs::read(newest.join("model.safetensors")).unwrap())
         };
         let (calm, stormy) = (last(calm.path()), last(stormy.path()));

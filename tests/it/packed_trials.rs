@@ -43,9 +43,18 @@ fn site(trials: u32, devices: &str) -> Site {
     let site = Site::new(&study, "");
     let rows = |rows: usize| -> String {
         let line = |row: usize| {
-            let words = if row.is_multiple_of(2) { ["bus", "road", "late"] } else { ["lamp", "tree", "dark"] };
-            let text: Vec<&str> = (0..16).map(|place| words[(row * 7 + place * place) % 3]).collect();
-            format!("{},{}\n", text.join(" "), if row.is_multiple_of(2) { "transport" } else { "light" })
+            let words = if row.is_multiple_of(2) {
+                ["bus", "road", "late"]
+            } else {
+                ["lamp", "tree", "dark"]
+            };
+            let text: Vec<&str> =
+                (0..16).map(|place| words[(row * 7 + place * place) % 3]).collect();
+            format!(
+                "{},{}\n",
+                text.join(" "),
+                if row.is_multiple_of(2) { "transport" } else { "light" }
+            )
         };
         (0..rows).map(line).collect()
     };
@@ -77,7 +86,10 @@ fn journal(site: &Site) -> (usize, Vec<u64>) {
                 running.remove(&event["trial"].as_u64());
                 // The machine is looked at once a second: what ended before that has nothing to be compared with.
                 let memory = &event["memory"];
-                assert!(memory.is_null() || memory["room"].as_u64() > memory["peak"].as_u64(), "{event}");
+                assert!(
+                    memory.is_null() || memory["room"].as_u64() > memory["peak"].as_u64(),
+                    "{event}"
+                );
                 peaks.extend(memory["peak"].as_u64());
             }
             _ => {}
@@ -90,7 +102,8 @@ fn journal(site: &Site) -> (usize, Vec<u64>) {
 #[test]
 fn trials_of_the_trainer_share_the_cores_that_there_are_and_find_what_they_would_alone() {
     let cores = std::thread::available_parallelism().unwrap().get();
-    let (alone, packed) = (site(4, "trials_per_device = 1"), site(4, "trials_per_device = \"auto\""));
+    let (alone, packed) =
+        (site(4, "trials_per_device = 1"), site(4, "trials_per_device = \"auto\""));
     run(&alone);
     let ended = run(&packed);
     let (most, peaks) = journal(&packed);

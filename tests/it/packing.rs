@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hpsearch::device::Device;
 use hpsearch::engine::packing::{Advice, Guest, Load, Packing, TrialLoad, Waiting};
 use hpsearch::engine::simulator::{Fault, Run, Shared, Simulation, Turn};
-use hpsearch::event::{Event, PackingChange};
-use hpsearch::metric::Score;
-use hpsearch::params::Params;
-use hpsearch::study::{PolicySpec, StudySpec};
-use hpsearch::time::Timestamp;
-use hpsearch::trial::{TrialNumber, TrialState};
-use hpsearch::view::StudyView;
+use hpsearch::study::device::Device;
+use hpsearch::study::event::{Event, PackingChange};
+use hpsearch::study::metric::Score;
+use hpsearch::study::params::Params;
+use hpsearch::study::spec::{PolicySpec, StudySpec};
+use hpsearch::study::state::StudyView;
+use hpsearch::study::time::Timestamp;
+use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
 
 use crate::commands::{Site, assert_done, study};
@@ -23,7 +23,9 @@ const GIB: u64 = 1 << 30;
 /// A number from 0 to 1 of a configuration's own.
 fn share(params: &Params) -> f64 {
     let text = params.to_string();
-    let mixed = text.bytes().fold(7_u64, |mixed, byte| (mixed ^ u64::from(byte)).wrapping_mul(1_099_511_628_211));
+    let mixed = text
+        .bytes()
+        .fold(7_u64, |mixed, byte| (mixed ^ u64::from(byte)).wrapping_mul(1_099_511_628_211));
     (mixed >> 11) as f64 / (1_u64 << 53) as f64
 }
 
@@ -38,8 +40,12 @@ fn shared(trials: u64, memory: u64, (least, most): (u64, u64), best: usize) -> S
         let whole = least + ((most - least) as f64 * share(params)) as u64;
         if step < 2 { whole / 2 } else { whole }
     };
-    simulation.shared =
-        Some(Shared { memory, takes: Box::new(takes), throughput: Box::new(move |trials| trials.min(best) as f64), is_strict: false });
+    simulation.shared = Some(Shared {
+        memory,
+        takes: Box::new(takes),
+        throughput: Box::new(move |trials| trials.min(best) as f64),
+        is_strict: false,
+    });
     simulation
 }
 
@@ -59,7 +65,8 @@ fn seconds(run: &Run) -> f64 {
 
 /// Never more trials at a time than were said, no trial twice, all of them complete, and the journal folds to the state.
 fn assert_sound(run: &Run, simulation: &Simulation, trials: u64) {
-    let (mut slots, mut running, mut view) = (1_usize, BTreeMap::new(), StudyView::new(&simulation.spec));
+    let (mut slots, mut running, mut view) =
+        (1_usize, BTreeMap::new(), StudyView::new(&simulation.spec));
     for turn in &run.turns {
         for event in &turn.events {
             match event {
@@ -68,9 +75,16 @@ fn assert_sound(run: &Run, simulation: &Simulation, trials: u64) {
                     slots = *now as usize;
                     // Whoever makes room is neither the best of those that run, nor the only one.
                     if let (PackingChange::Pressed, Some(leaves)) = (change, trial) {
-                        let value = |number: TrialNumber| view.trial(number).and_then(|trial| view.value_of(trial));
-                        let scored = running.keys().filter_map(|number| Some((Score::new(view.direction(), value(*number)?), *number)));
-                        assert!(scored.min().is_none_or(|(_, best)| best != *leaves), "the best one had to leave");
+                        let value = |number: TrialNumber| {
+                            view.trial(number).and_then(|trial| view.value_of(trial))
+                        };
+                        let scored = running.keys().filter_map(|number| {
+                            Some((Score::new(view.direction(), value(*number)?), *number))
+                        });
+                        assert!(
+                            scored.min().is_none_or(|(_, best)| best != *leaves),
+                            "the best one had to leave"
+                        );
                         assert!(running.len() >= 2);
                     }
                 }
@@ -85,7 +99,8 @@ fn assert_sound(run: &Run, simulation: &Simulation, trials: u64) {
         }
     }
     assert_eq!(format!("{view:?}"), format!("{:?}", run.view), "the journal folds to the state");
-    let complete = run.view.trials.iter().filter(|trial| trial.state == TrialState::Complete).count() as u64;
+    let complete =
+        run.view.trials.iter().filter(|trial| trial.state == TrialState::Complete).count() as u64;
     assert_eq!(complete, trials, "{:?}", run.outcome);
 }
 
@@ -96,7 +111,10 @@ fn as_many_trials_share_a_device_as_make_it_do_more() {
         let run = simulation.run(&[]).unwrap();
         assert_sound(&run, &simulation, 60);
         let found = changes(&run.turns);
-        let (most, last) = (found.iter().map(|change| change.0).max().unwrap_or(1), found.last().map_or(1, |change| change.0));
+        let (most, last) = (
+            found.iter().map(|change| change.0).max().unwrap_or(1),
+            found.last().map_or(1, |change| change.0),
+        );
         assert!(usize::try_from(most).unwrap() <= best + 1, "{best}: {found:?}");
         assert!((best..=best + 1).contains(&usize::try_from(last).unwrap()), "{best}: {found:?}");
         // The best number, had it been known before.
@@ -104,7 +122,12 @@ fn as_many_trials_share_a_device_as_make_it_do_more() {
         known.spec.devices.packed = false;
         (known.slots, known.per_device) = (best, best);
         let known = known.run(&[]).unwrap();
-        assert!(seconds(&run) <= 1.5 * seconds(&known), "{best}: {} against {}", seconds(&run), seconds(&known));
+        assert!(
+            seconds(&run) <= 1.5 * seconds(&known),
+            "{best}: {} against {}",
+            seconds(&run),
+            seconds(&known)
+        );
     }
 }
 
@@ -143,8 +166,15 @@ fn trials_are_admitted_as_long_as_memory_has_room_for_the_largest() {
             _ => None,
         })
         .collect();
-    assert_eq!(reasons[0], "memory has room: 4.0 GiB of 10.0 GiB with another as large as the largest so far (2.0 GiB)");
-    assert!(reasons[1].starts_with("2 at a time do 2.00 times as much as 1, and memory has room: 6.0 GiB"), "{reasons:?}");
+    assert_eq!(
+        reasons[0],
+        "memory has room: 4.0 GiB of 10.0 GiB with another as large as the largest so far (2.0 GiB)"
+    );
+    assert!(
+        reasons[1]
+            .starts_with("2 at a time do 2.00 times as much as 1, and memory has room: 6.0 GiB"),
+        "{reasons:?}"
+    );
 }
 
 #[test]
@@ -152,20 +182,32 @@ fn where_memory_gets_short_the_youngest_makes_room_goes_on_from_its_checkpoint_a
     // Most trials are small, some as large as a third of the device: more get in than can stay.
     let mut simulation = shared(60, 12 * GIB, (GIB, GIB), 16);
     if let Some(shared) = &mut simulation.shared {
-        shared.takes = Box::new(|params, step| if step > 20 && share(params) > 0.5 { 4 * GIB } else { GIB });
+        shared.takes =
+            Box::new(|params, step| if step > 20 && share(params) > 0.5 { 4 * GIB } else { GIB });
     }
     let run = simulation.run(&[]).unwrap();
     assert_sound(&run, &simulation, 60);
-    let pressed: Vec<TrialNumber> =
-        changes(&run.turns).into_iter().filter_map(|(_, change, trial)| trial.filter(|_| change == PackingChange::Pressed)).collect();
+    let pressed: Vec<TrialNumber> = changes(&run.turns)
+        .into_iter()
+        .filter_map(|(_, change, trial)| trial.filter(|_| change == PackingChange::Pressed))
+        .collect();
     assert!(!pressed.is_empty());
     let events: Vec<&Event> = run.turns.iter().flat_map(|turn| &turn.events).collect();
     for trial in &pressed {
         let queued = events.iter().find_map(|event| match event {
-            Event::TrialQueued { trial: queued, reason, .. } if queued == trial && reason.contains("memory is short") => Some(reason),
+            Event::TrialQueued { trial: queued, reason, .. }
+                if queued == trial && reason.contains("memory is short") =>
+            {
+                Some(reason)
+            }
             _ => None,
         });
-        assert!(queued.is_some_and(|reason| reason.contains("the youngest makes room; goes on from step")), "{queued:?}");
+        assert!(
+            queued.is_some_and(
+                |reason| reason.contains("the youngest makes room; goes on from epoch")
+            ),
+            "{queued:?}"
+        );
     }
     // What was reported is not done again: checkpoints are saved before each report.
     assert_eq!(run.steps, 60 * 40);
@@ -217,13 +259,15 @@ fn waiting(steps: u64, step: &str) -> String {
 
 /// The most trials at a time that the lines of a run speak of.
 fn most_at_a_time(said: &str) -> u64 {
-    let packed = said.lines().filter_map(|line| line.split_once(" at a time on cpu: ")?.0.parse().ok());
+    let packed =
+        said.lines().filter_map(|line| line.split_once(" at a time on cpu: ")?.0.parse().ok());
     packed.max().unwrap_or(1)
 }
 
 #[test]
 fn real_trials_that_do_not_hinder_each_other_share_the_processor_and_it_is_said() {
-    let rest = "[devices]\nuse = [\"cpu\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n";
+    let rest =
+        "[devices]\nuse = [\"cpu\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n";
     let site = Site::new(&study("trials = 16", rest), &waiting(10, "sleep 0.3"));
     let ended = site.run(&["run", "study.toml", "--plain"]);
     assert_done(&ended);
@@ -237,8 +281,10 @@ fn real_trials_that_do_not_hinder_each_other_share_the_processor_and_it_is_said(
 #[test]
 #[ignore = "a measurement for a quiet machine: who gets the lock next is luck, and work of others drowns it"]
 fn a_place_that_makes_real_trials_wait_for_each_other_is_given_back() {
-    let rest = "[devices]\nuse = [\"cpu\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n";
-    let site = Site::new(&study("trials = 4", rest), &waiting(25, "flock one-at-a-time sleep 0.15"));
+    let rest =
+        "[devices]\nuse = [\"cpu\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n";
+    let site =
+        Site::new(&study("trials = 4", rest), &waiting(25, "flock one-at-a-time sleep 0.15"));
     let ended = site.run(&["run", "study.toml", "--plain"]);
     assert_done(&ended);
     // Who gets the lock is luck: a second one may seem worth its place for a while.
@@ -255,14 +301,32 @@ fn on_cores(mut packing: Packing, cores: u32, used: f64, seconds: i64) -> (u32, 
     for second in 1..seconds {
         let running = packing.slots();
         let guests: Vec<Guest> = (0..u64::from(running))
-            .map(|trial| Guest { trial: TrialNumber(trial), since: at(0), is_best: trial == 0, leaves: false, needs: None })
+            .map(|trial| Guest {
+                trial: TrialNumber(trial),
+                since: at(0),
+                is_best: trial == 0,
+                leaves: false,
+                needs: None,
+            })
             .collect();
         // Each gets its share.
         let share = used.min(f64::from(cores) / f64::from(running));
-        let trials = guests.iter().map(|guest| TrialLoad { trial: guest.trial, memory: GIB / 8, cores: Some(share) }).collect();
-        let load = Load { device: Device::Cpu, total: 1000 * GIB, used: GIB, cores: Some(cores), exclusive: false, trials };
+        let trials = guests
+            .iter()
+            .map(|guest| TrialLoad { trial: guest.trial, memory: GIB / 8, cores: Some(share) })
+            .collect();
+        let load = Load {
+            device: Device::Cpu,
+            total: 1000 * GIB,
+            used: GIB,
+            cores: Some(cores),
+            exclusive: false,
+            trials,
+        };
         packing.loaded(&load, running, at(second));
-        guests.iter().for_each(|guest| packing.reported(guest.trial, second.unsigned_abs(), running, at(second)));
+        guests.iter().for_each(|guest| {
+            packing.reported(guest.trial, second.unsigned_abs(), running, at(second))
+        });
         advised.extend(packing.advise(&guests, Waiting::Somebody(None), at(second)));
     }
     (packing.slots(), advised)
@@ -272,17 +336,28 @@ fn on_cores(mut packing: Packing, cores: u32, used: f64, seconds: i64) -> (u32, 
 fn trials_of_the_trainer_share_a_processor_up_to_its_cores_however_busy_others_make_it() {
     for (cores, threads, most) in [(1, 1, 1), (2, 1, 2), (8, 1, 8), (8, 3, 2), (2, 4, 1)] {
         // A third of the processor time that they would take.
-        let (slots, advised) = on_cores(Packing::new(Timestamp::default()).of_busy_trials(threads), cores, 0.3, 400);
+        let (slots, advised) =
+            on_cores(Packing::new(Timestamp::default()).of_busy_trials(threads), cores, 0.3, 400);
         assert_eq!(slots, most, "{advised:?}");
-        let full: Vec<&String> = advised.iter().filter(|advice| advice.change == PackingChange::Full).map(|advice| &advice.reason).collect();
+        let full: Vec<&String> = advised
+            .iter()
+            .filter(|advice| advice.change == PackingChange::Full)
+            .map(|advice| &advice.reason)
+            .collect();
         assert_eq!(full.len(), 1, "said once: {advised:?}");
-        assert!(full[0].starts_with("all of ") && full[0].contains("each trial computes on"), "{full:?}");
+        assert!(
+            full[0].starts_with("all of ") && full[0].contains("each trial computes on"),
+            "{full:?}"
+        );
     }
     // What an earlier run found good on another machine does not fit here.
     let mut packing = Packing::new(Timestamp::default()).of_busy_trials(1);
     packing.recall(Timestamp(0), 16, PackingChange::Admitted, GIB);
     let (slots, advised) = on_cores(packing, 4, 0.9, 60);
-    assert_eq!((slots, advised[0].change, advised[0].reason.as_str()), (4, PackingChange::Back, "4 cores for trials that compute on 1 thread each"));
+    assert_eq!(
+        (slots, advised[0].change, advised[0].reason.as_str()),
+        (4, PackingChange::Back, "4 cores for trials that compute on 1 thread each")
+    );
     assert_eq!(advised[1].change, PackingChange::Full);
 }
 
@@ -290,7 +365,10 @@ fn trials_of_the_trainer_share_a_processor_up_to_its_cores_however_busy_others_m
 fn commands_that_compute_stop_at_the_cores_and_those_that_rest_do_not() {
     let (slots, advised) = on_cores(Packing::new(Timestamp::default()), 4, 1.0, 400);
     assert_eq!(slots, 4, "{advised:?}");
-    assert_eq!(advised.last().unwrap().reason, "4.0 of 4 cores are in use, and another may use 1.0");
+    assert_eq!(
+        advised.last().unwrap().reason,
+        "4.0 of 4 cores are in use, and another may use 1.0"
+    );
     let (slots, _) = on_cores(Packing::new(Timestamp::default()), 4, 0.1, 400);
     assert!(slots > 8, "{slots}");
 }
@@ -306,7 +384,12 @@ fn trials_take_together_what_their_user_gave_them() {
         Event::Packed { change: PackingChange::Full, reason, .. } => Some(reason.clone()),
         _ => None,
     });
-    assert!(said.as_deref().is_some_and(|said| said.starts_with("memory has no room: 10.0 GiB of 10.0 GiB with another ")), "{said:?}");
+    assert!(
+        said.as_deref().is_some_and(
+            |said| said.starts_with("memory has no room: 10.0 GiB of 10.0 GiB with another ")
+        ),
+        "{said:?}"
+    );
 }
 
 /// What 32 small trials might find on a large GPU: each alone uses a small part of it, and each further one costs the others 4 %. A model,
@@ -318,7 +401,8 @@ fn thirty_two_small_trials_take_a_quarter_of_the_time_on_a_device_that_one_hardl
         simulation.spec.devices.packed = packed;
         simulation.step_time = Duration::from_secs(2);
         if let Some(shared) = &mut simulation.shared {
-            shared.throughput = Box::new(|trials| trials as f64 / (1.0 + 0.04 * (trials - 1) as f64));
+            shared.throughput =
+                Box::new(|trials| trials as f64 / (1.0 + 0.04 * (trials - 1) as f64));
         }
         simulation
     };
@@ -326,6 +410,16 @@ fn thirty_two_small_trials_take_a_quarter_of_the_time_on_a_device_that_one_hardl
     assert_sound(&packed, &device(true), 32);
     let hourly = |run: &Run| 32.0 * 3600.0 / seconds(run);
     let most = changes(&packed.turns).iter().map(|change| change.0).max();
-    eprintln!("one at a time {:.0} trials an hour, packed {:.0}; {most:?} at a time at most", hourly(&one), hourly(&packed));
-    assert!(hourly(&packed) >= 4.0 * hourly(&one), "{} {} {:?}", hourly(&one), hourly(&packed), changes(&packed.turns));
+    eprintln!(
+        "one at a time {:.0} trials an hour, packed {:.0}; {most:?} at a time at most",
+        hourly(&one),
+        hourly(&packed)
+    );
+    assert!(
+        hourly(&packed) >= 4.0 * hourly(&one),
+        "{} {} {:?}",
+        hourly(&one),
+        hourly(&packed),
+        changes(&packed.turns)
+    );
 }

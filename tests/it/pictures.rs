@@ -32,7 +32,12 @@ struct Shot {
 const SHOTS: &[Shot] = &[
     Shot { name: "trials", rows: ROWS, keys: &[], shows: "best" },
     Shot { name: "trial", rows: ROWS, keys: &["\r"], shows: "parameters" },
-    Shot { name: "compare", rows: ROWS, keys: &[" ", "j", " ", "j", "j", " ", "3"], shows: "━━ trial" },
+    Shot {
+        name: "compare",
+        rows: ROWS,
+        keys: &[" ", "j", " ", "j", "j", " ", "3"],
+        shows: "━━ trial",
+    },
     Shot { name: "history", rows: ROWS, keys: &["4"], shows: "best so far" },
     Shot { name: "parameters", rows: ROWS, keys: &["4", "v"], shows: "learning_rate" },
     Shot { name: "devices", rows: 16, keys: &["5"], shows: "cores" },
@@ -43,7 +48,10 @@ const SHOTS: &[Shot] = &[
 fn pictures() {
     let made = tempfile::tempdir().unwrap();
     let (directory, study) = match std::env::var_os("HPSEARCH_PICTURES") {
-        Some(given) => (PathBuf::from(given), std::env::var("HPSEARCH_PICTURES_STUDY").unwrap_or_else(|_| "quickstart".to_owned())),
+        Some(given) => (
+            PathBuf::from(given),
+            std::env::var("HPSEARCH_PICTURES_STUDY").unwrap_or_else(|_| "quickstart".to_owned()),
+        ),
         None => {
             searched(made.path());
             (made.path().to_owned(), "command".to_owned())
@@ -59,7 +67,8 @@ fn pictures() {
         }
         terminal.settle(shot.shows);
         for theme in [DARK, LIGHT] {
-            let drawn = picture(terminal.screen.screen(), &format!("hpsearch watch {study}"), &theme);
+            let drawn =
+                picture(terminal.screen.screen(), &format!("hpsearch watch {study}"), &theme);
             std::fs::write(out.join(format!("{}-{}.svg", shot.name, theme.name)), drawn).unwrap();
         }
         terminal.leave();
@@ -72,7 +81,12 @@ fn pictures_without_colours() {
     let made = tempfile::tempdir().unwrap();
     searched(made.path());
     for shot in SHOTS {
-        let mut terminal = OnTerminal::watch(made.path(), "command", shot.rows, &[("NO_COLOR", "1"), ("LC_ALL", "C")]);
+        let mut terminal = OnTerminal::watch(
+            made.path(),
+            "command",
+            shot.rows,
+            &[("NO_COLOR", "1"), ("LC_ALL", "C")],
+        );
         terminal.settle("best");
         for keys in shot.keys {
             terminal.press(keys);
@@ -107,12 +121,17 @@ struct OnTerminal {
 
 impl OnTerminal {
     fn watch(directory: &Path, study: &str, rows: u16, variables: &[(&str, &str)]) -> Self {
-        let pair = native_pty_system().openpty(PtySize { rows, cols: COLUMNS, pixel_width: 0, pixel_height: 0 }).unwrap();
+        let pair = native_pty_system()
+            .openpty(PtySize { rows, cols: COLUMNS, pixel_width: 0, pixel_height: 0 })
+            .unwrap();
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));
         command.args(["watch", study]);
         command.cwd(directory);
         command.env_remove("HPSEARCH_STORE");
-        for (name, value) in [("LC_ALL", "C.UTF-8"), ("TERM", "xterm-256color"), ("TZ", "UTC")].iter().chain(variables) {
+        for (name, value) in [("LC_ALL", "C.UTF-8"), ("TERM", "xterm-256color"), ("TZ", "UTC")]
+            .iter()
+            .chain(variables)
+        {
             command.env(name, value);
         }
         // The choices of whoever makes the pictures are not in them.
@@ -127,7 +146,13 @@ impl OnTerminal {
             }
         });
         let keys = pair.master.take_writer().unwrap();
-        OnTerminal { child, _master: pair.master, keys, printed, screen: vt100::Parser::new(rows, COLUMNS, 0) }
+        OnTerminal {
+            child,
+            _master: pair.master,
+            keys,
+            printed,
+            screen: vt100::Parser::new(rows, COLUMNS, 0),
+        }
     }
 
     fn press(&mut self, keys: &str) {
@@ -142,9 +167,19 @@ impl OnTerminal {
         loop {
             match self.printed.recv_timeout(STILL) {
                 Ok(bytes) => self.screen.process(&bytes),
-                Err(RecvTimeoutError::Disconnected) => panic!("it left: {}", self.screen.screen().contents()),
-                Err(RecvTimeoutError::Timeout) if self.screen.screen().contents().contains(text) => return,
-                Err(RecvTimeoutError::Timeout) => assert!(Instant::now() < patience, "no {text:?} on\n{}", self.screen.screen().contents()),
+                Err(RecvTimeoutError::Disconnected) => {
+                    panic!("it left: {}", self.screen.screen().contents())
+                }
+                Err(RecvTimeoutError::Timeout)
+                    if self.screen.screen().contents().contains(text) =>
+                {
+                    return;
+                }
+                Err(RecvTimeoutError::Timeout) => assert!(
+                    Instant::now() < patience,
+                    "no {text:?} on\n{}",
+                    self.screen.screen().contents()
+                ),
             }
         }
     }

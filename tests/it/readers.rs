@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use hpsearch::event::Seq;
-use hpsearch::query::{SortKey, TrialQuery};
 use hpsearch::storage::StorageReader;
 use hpsearch::storage::sqlite::SqliteReader;
-use hpsearch::study::PolicySpec;
+use hpsearch::study::event::Seq;
+use hpsearch::study::query::{SortKey, TrialQuery};
+use hpsearch::study::spec::PolicySpec;
 use hpsearch::{Study, TrialEnd};
 
 const TRIALS: u64 = 2000;
@@ -23,38 +23,55 @@ fn trials_of_eight_workers_keep_no_reader_waiting() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("hpsearch.db");
     let mut reader = Command::new(std::env::current_exe().unwrap());
-    reader.args(["--ignored", "--exact", "readers::read_as_fast_as_possible", "--nocapture"]).env(STORE, &path);
-    let reader = reader.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    reader
+        .args(["--ignored", "--exact", "readers::read_as_fast_as_possible", "--nocapture"])
+        .env(STORE, &path);
+    let reader =
+        reader.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let began = Instant::now();
-    let finished =
-        Study::minimize("many", "loss").float("x", 0.0, 1.0).trials(TRIALS).sampler(PolicySpec::named("random")).threads(8).store(&path).run(
-            |trial| {
-                let x = trial.number_of("x")?;
-                trial.report(1, x);
-                Ok(TrialEnd::Finished)
-            },
-        );
+    let finished = Study::minimize("many", "loss")
+        .float("x", 0.0, 1.0)
+        .trials(TRIALS)
+        .sampler(PolicySpec::named("random"))
+        .threads(8)
+        .store(&path)
+        .run(|trial| {
+            let x = trial.number_of("x")?;
+            trial.report(1, x);
+            Ok(TrialEnd::Finished)
+        });
     let took = began.elapsed();
     fs::write(directory.path().join("stop"), "").unwrap();
     let read = reader.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&read.stdout).into_owned();
     assert_eq!(finished.unwrap().view.counts.complete, TRIALS);
     assert!(read.status.success(), "{said}\n{}", String::from_utf8_lossy(&read.stderr));
-    let figures: Vec<f64> =
-        said.lines().find_map(|line| line.strip_prefix("reads: ")).unwrap().split(' ').map(|word| word.parse().unwrap()).collect();
+    let figures: Vec<f64> = said
+        .lines()
+        .find_map(|line| line.strip_prefix("reads: "))
+        .unwrap()
+        .split(' ')
+        .map(|word| word.parse().unwrap())
+        .collect();
     let [reads, longest_wait, longest] = figures[..] else { panic!("{said}") };
-    println!("{TRIALS} trials in {:.1} s; {reads} reads, longest wait {longest_wait:.1} ms, longest read {longest:.1} ms", took.as_secs_f64());
+    println!(
+        "{TRIALS} trials in {:.1} s; {reads} reads, longest wait {longest_wait:.1} ms, longest read {longest:.1} ms",
+        took.as_secs_f64()
+    );
     assert!(reads >= 20.0, "{said}");
     assert!(longest_wait < 100.0, "a reader waited for {longest_wait} ms");
     let outsider = rusqlite::Connection::open(&path).unwrap();
-    let verdict: String = outsider.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    let verdict: String =
+        outsider.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(verdict, "ok");
 }
 
 /// How long this thread has computed, and how long it has waited for a processor: what remains, it waited for something else.
 fn busy() -> Duration {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    Duration::from_nanos(text.split_whitespace().take(2).filter_map(|word| word.parse::<u64>().ok()).sum())
+    Duration::from_nanos(
+        text.split_whitespace().take(2).filter_map(|word| word.parse::<u64>().ok()).sum(),
+    )
 }
 
 #[test]
@@ -75,7 +92,9 @@ fn read_as_fast_as_possible() {
             match what {
                 0 => drop(reader.changed().unwrap()),
                 1 => drop(reader.summary(study).unwrap()),
-                2 => drop(reader.trials(study, &TrialQuery::all(SortKey::Value).page(0, 60)).unwrap()),
+                2 => drop(
+                    reader.trials(study, &TrialQuery::all(SortKey::Value).page(0, 60)).unwrap(),
+                ),
                 _ => drop(reader.events_before(study, Seq(i64::MAX), 100).unwrap()),
             }
             let took = began.elapsed();
@@ -84,7 +103,11 @@ fn read_as_fast_as_possible() {
             reads += 1;
         }
     }
-    println!("reads: {reads} {:.3} {:.3}", longest_wait.as_secs_f64() * 1e3, longest.as_secs_f64() * 1e3);
+    println!(
+        "reads: {reads} {:.3} {:.3}",
+        longest_wait.as_secs_f64() * 1e3,
+        longest.as_secs_f64() * 1e3
+    );
 }
 
 fn opened(path: &Path, stop: &Path) -> Option<SqliteReader> {

@@ -12,7 +12,11 @@ const REPORTS: u64 = 20 * END;
 /// A curve made of its parameters: the smaller the rate, the slower it falls and the lower it ends, so that trials that end
 /// best are behind at first. The waves are measurement noise.
 fn loss(params: &Value, step: u64) -> f64 {
-    let (rate, x, y) = (params["rate"].as_f64().unwrap(), params["x"].as_f64().unwrap(), params["y"].as_f64().unwrap());
+    let (rate, x, y) = (
+        params["rate"].as_f64().unwrap(),
+        params["x"].as_f64().unwrap(),
+        params["y"].as_f64().unwrap(),
+    );
     let (speed, bowl) = (0.3 + 0.6 * rate, (x - 0.3).powi(2) + (y - 0.6).powi(2));
     let noise = 0.004 * ((x * 911.0 + y * 577.0 + step as f64 * 1.7).sin());
     bowl + 0.15 * rate + 0.4 * (-(step as f64) * speed).exp() + noise
@@ -27,8 +31,14 @@ fn say(session: &mut Session, line: &Value) -> Value {
 /// The best end among the trials that came there.
 fn best_end(sampler: &str, pruner: &Value, seed: u64) -> f64 {
     let mut session = Session::new();
-    let space: Vec<Value> = ["rate", "x", "y"].iter().map(|name| json!({"name": name, "type": "float", "low": 0.0, "high": 1.0})).collect();
-    say(&mut session, &json!({"cmd": "init", "space": space, "seed": seed, "sampler": {"type": sampler}, "pruner": pruner}));
+    let space: Vec<Value> = ["rate", "x", "y"]
+        .iter()
+        .map(|name| json!({"name": name, "type": "float", "low": 0.0, "high": 1.0}))
+        .collect();
+    say(
+        &mut session,
+        &json!({"cmd": "init", "space": space, "seed": seed, "sampler": {"type": sampler}, "pruner": pruner}),
+    );
     let (mut spent, mut best) = (0, f64::INFINITY);
     while spent < REPORTS {
         let asked = say(&mut session, &json!({"cmd": "ask"}));
@@ -37,7 +47,10 @@ fn best_end(sampler: &str, pruner: &Value, seed: u64) -> f64 {
         let told = loop {
             (step, spent) = (step + 1, spent + 1);
             let value = loss(&asked["params"], step);
-            let answer = say(&mut session, &json!({"cmd": "report", "id": id, "step": step, "value": value}));
+            let answer = say(
+                &mut session,
+                &json!({"cmd": "report", "id": id, "step": step, "value": value}),
+            );
             if step == END {
                 best = best.min(value);
                 break json!({"cmd": "tell", "id": id, "value": value});

@@ -4,19 +4,20 @@ use std::time::Duration;
 
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::engine::{Engine, Input, Outcome};
-use hpsearch::event::{Answer, Event, Request, Retried};
-use hpsearch::params::Params;
-use hpsearch::seed::SeedTree;
-use hpsearch::study::{Extension, PolicySpec, Program, StudySpec};
-use hpsearch::time::Timestamp;
-use hpsearch::trial::{Hold, Trial, TrialNumber, TrialState};
-use hpsearch::view::StudyView;
+use hpsearch::study::event::{Answer, Event, Request, Retried};
+use hpsearch::study::params::Params;
+use hpsearch::study::seed::SeedTree;
+use hpsearch::study::spec::{Extension, PolicySpec, Program, StudySpec};
+use hpsearch::study::state::StudyView;
+use hpsearch::study::time::Timestamp;
+use hpsearch::study::trial::{Hold, Trial, TrialNumber, TrialState};
 use rand::RngExt as _;
 
 use crate::engine::{asha, decisions, loss, policies, spec};
 
 fn simulation(trials: u64, slots: usize, requests: Vec<(u64, Request)>) -> Simulation {
-    let mut simulation = Simulation::new(spec(trials, "random", PolicySpec::named("none")), slots, 9, loss);
+    let mut simulation =
+        Simulation::new(spec(trials, "random", PolicySpec::named("none")), slots, 9, loss);
     simulation.requests = requests;
     simulation
 }
@@ -38,7 +39,12 @@ fn more(trials: u64) -> Request {
 }
 
 fn command() -> Program {
-    Program::Command { run: vec!["train".to_owned()], cwd: "/".into(), env: Default::default() }
+    Program::Command {
+        run: vec!["train".to_owned()],
+        cwd: "/".into(),
+        env: Default::default(),
+        args: Default::default(),
+    }
 }
 
 fn answers(run: &Run) -> Vec<(i64, Answer)> {
@@ -61,7 +67,8 @@ fn refusals(run: &Run) -> Vec<String> {
 /// taken up by nobody else; numbers are consecutive; each request is answered once.
 fn assert_sound(run: &Run, simulation: &Simulation, what: &str) {
     let mut view = StudyView::new(&simulation.spec);
-    let (mut created, mut on_slots, mut paused_study) = (0, Vec::<(TrialNumber, usize)>::new(), false);
+    let (mut created, mut on_slots, mut paused_study) =
+        (0, Vec::<(TrialNumber, usize)>::new(), false);
     for turn in &run.turns {
         for event in &turn.events {
             match event {
@@ -74,27 +81,50 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) {
                     created += 1;
                 }
                 Event::AttemptStarted { trial, slot, .. } => {
-                    assert!(!paused_study, "{what}: trial {trial} starts while the study is paused");
-                    assert!(on_slots.iter().all(|(other, index)| other != trial && *index != slot.index), "{what}: {trial} {on_slots:?}");
+                    assert!(
+                        !paused_study,
+                        "{what}: trial {trial} starts while the study is paused"
+                    );
+                    assert!(
+                        on_slots
+                            .iter()
+                            .all(|(other, index)| other != trial && *index != slot.index),
+                        "{what}: {trial} {on_slots:?}"
+                    );
                     let before = view.trial(*trial).unwrap();
-                    assert_eq!((before.state, before.hold), (TrialState::Queued, None), "{what}: trial {trial}");
+                    assert_eq!(
+                        (before.state, before.hold),
+                        (TrialState::Queued, None),
+                        "{what}: trial {trial}"
+                    );
                     on_slots.push((*trial, slot.index));
                 }
                 Event::AttemptEnded { trial, .. } => on_slots.retain(|(other, _)| other != trial),
                 Event::TrialQueued { trial, reason, .. } => {
                     let before = view.trial(*trial).unwrap();
-                    let by_its_user = reason.starts_with("resumed by you") || before.state == TrialState::Running;
-                    assert!(before.hold.is_none() || by_its_user, "{what}: {trial} was held and is queued: {reason}");
+                    let by_its_user =
+                        reason.starts_with("resumed by you") || before.state == TrialState::Running;
+                    assert!(
+                        before.hold.is_none() || by_its_user,
+                        "{what}: {trial} was held and is queued: {reason}"
+                    );
                 }
                 _ => {}
             }
             view.apply(turn.at, event);
             for trial in view.trials.iter().filter(|trial| trial.state == TrialState::Paused) {
-                assert!(on_slots.iter().all(|(other, _)| *other != trial.number), "{what}: a paused trial holds a slot");
+                assert!(
+                    on_slots.iter().all(|(other, _)| *other != trial.number),
+                    "{what}: a paused trial holds a slot"
+                );
             }
         }
     }
-    assert_eq!(format!("{view:?}"), format!("{:?}", run.view), "{what}: the journal folds to the state");
+    assert_eq!(
+        format!("{view:?}"),
+        format!("{:?}", run.view),
+        "{what}: the journal folds to the state"
+    );
     let mut served: Vec<i64> = answers(run).iter().map(|(id, _)| *id).collect();
     served.sort_unstable();
     assert!(served.windows(2).all(|pair| pair[0] < pair[1]), "{what}: answered twice: {served:?}");
@@ -113,7 +143,11 @@ fn a_paused_trial_gives_its_slot_back_and_waits_for_its_user() {
         assert_eq!((trial.state, trial.hold), (TrialState::Paused, Some(Hold::Trial)));
         assert!(trial.last().unwrap().0 <= 3, "{:?}", trial.curve);
         assert_eq!(run.view.counts.complete, 5, "the paused one keeps its place in the budget");
-        assert!(matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("hpsearch resume")), "{:?}", run.outcome);
+        assert!(
+            matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("hpsearch resume")),
+            "{:?}",
+            run.outcome
+        );
         simulation.requests.push((0, resume(0)));
         let whole = simulation.run(&run.turns).unwrap();
         assert_sound(&whole, &simulation, "resumed in another run");
@@ -127,10 +161,15 @@ fn a_paused_trial_gives_its_slot_back_and_waits_for_its_user() {
 fn a_trial_that_never_reports_is_asked_to_leave_when_its_user_paused_it() {
     let mut simulation = simulation(2, 2, vec![(3, pause(0)), (3, more(1))]);
     simulation.spec.program = command();
-    simulation.faults = Box::new(|trial, attempt, step| (trial.0 == 0 && attempt.0 == 0 && step == 2).then_some(Fault::Hang));
+    simulation.faults = Box::new(|trial, attempt, step| {
+        (trial.0 == 0 && attempt.0 == 0 && step == 2).then_some(Fault::Hang)
+    });
     let run = simulation.run(&[]).unwrap();
     assert_sound(&run, &simulation, "a hanging trial");
-    assert_eq!((run.view.trials[0].state, run.view.trials[0].hold), (TrialState::Paused, Some(Hold::Trial)));
+    assert_eq!(
+        (run.view.trials[0].state, run.view.trials[0].hold),
+        (TrialState::Paused, Some(Hold::Trial))
+    );
     assert_eq!(run.view.counts.complete, 2);
 }
 
@@ -140,7 +179,8 @@ fn a_paused_study_starts_nothing_and_goes_on_where_it_was() {
         let mut undisturbed = simulation(5, 2, Vec::new());
         undisturbed.spec.program = program.clone();
         let undisturbed = undisturbed.run(&[]).unwrap();
-        let mut simulation = simulation(5, 2, vec![(4, Request::PauseStudy), (u64::MAX, Request::ResumeStudy)]);
+        let mut simulation =
+            simulation(5, 2, vec![(4, Request::PauseStudy), (u64::MAX, Request::ResumeStudy)]);
         simulation.spec.program = program;
         let run = simulation.run(&[]).unwrap();
         assert_sound(&run, &simulation, "paused and resumed");
@@ -154,7 +194,11 @@ fn a_paused_study_stays_paused_in_the_next_run_and_its_time_stands_still() {
     let mut simulation = simulation(40, 1, vec![(4, Request::PauseStudy)]);
     simulation.spec.budget.time = Some(Duration::from_secs(3));
     let run = simulation.run(&[]).unwrap();
-    assert!(matches!(&run.outcome, Outcome::Broken(why) if why.contains("nothing is due")), "it waits: {:?}", run.outcome);
+    assert!(
+        matches!(&run.outcome, Outcome::Broken(why) if why.contains("nothing is due")),
+        "it waits: {:?}",
+        run.outcome
+    );
     let again = simulation.run(&run.turns).unwrap();
     assert_eq!((again.steps, again.view.paused.is_some()), (0, true));
     // Much later it is resumed, and has the time it had.
@@ -164,7 +208,11 @@ fn a_paused_study_stays_paused_in_the_next_run_and_its_time_stands_still() {
     let resumed = simulation.run(&late).unwrap();
     assert_sound(&resumed, &simulation, "resumed late");
     assert!(resumed.view.counts.complete >= 2, "{:?}", resumed.view.counts);
-    assert!(matches!(&resumed.outcome, Outcome::Finished(reason) if reason.contains("time")), "{:?}", resumed.outcome);
+    assert!(
+        matches!(&resumed.outcome, Outcome::Finished(reason) if reason.contains("time")),
+        "{:?}",
+        resumed.outcome
+    );
 }
 
 #[test]
@@ -178,23 +226,40 @@ fn a_trial_that_waits_at_a_rung_waits_there_again_when_it_is_resumed() {
     simulation.requests = vec![(2, resume(0))];
     let pushed = simulation.run(&[]).unwrap();
     assert_sound(&pushed, &simulation, "pushed");
-    assert!(pushed.view.trials[0].last().unwrap().0 >= 3, "its user lets it go on though its pruner does not");
+    assert!(
+        pushed.view.trials[0].last().unwrap().0 >= 3,
+        "its user lets it go on though its pruner does not"
+    );
 }
 
 #[test]
 fn enqueued_points_run_next_and_all_that_is_wrong_is_told_at_once() {
-    let params =
-        |pairs: &[(&str, hpsearch::params::Value)]| pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<Params>();
+    let params = |pairs: &[(&str, hpsearch::study::params::Value)]| {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<Params>()
+    };
     let good = params(&[("optimizer", "sgd".into()), ("rate", 0.5.into())]);
-    let bad = params(&[("optimizer", "adamw".into()), ("momentum", 0.5.into()), ("rate", 7.0.into()), ("depth", 1.0.into())]);
-    let requests = vec![(1, Request::Enqueue { params: good.clone() }), (1, Request::Enqueue { params: bad })];
+    let bad = params(&[
+        ("optimizer", "adamw".into()),
+        ("momentum", 0.5.into()),
+        ("rate", 7.0.into()),
+        ("depth", 1.0.into()),
+    ]);
+    let requests =
+        vec![(1, Request::Enqueue { params: good.clone() }), (1, Request::Enqueue { params: bad })];
     let simulation = simulation(3, 1, requests);
     let run = simulation.run(&[]).unwrap();
     assert_sound(&run, &simulation, "enqueued");
     let asked = &run.view.trials[1];
-    assert_eq!(asked.origin, hpsearch::trial::Origin::Asked);
-    assert_eq!((asked.params.get("rate"), asked.params.get("optimizer")), (good.get("rate"), good.get("optimizer")));
-    assert!(asked.params.get("momentum").is_some() && asked.params.get("layers").is_some(), "the rest is sampled: {}", asked.params);
+    assert_eq!(asked.origin, hpsearch::study::trial::Origin::Asked);
+    assert_eq!(
+        (asked.params.get("rate"), asked.params.get("optimizer")),
+        (good.get("rate"), good.get("optimizer"))
+    );
+    assert!(
+        asked.params.get("momentum").is_some() && asked.params.get("layers").is_some(),
+        "the rest is sampled: {}",
+        asked.params
+    );
     assert_eq!(run.view.trials.len(), 3, "it takes one of the budget's places");
     let [why] = &refusals(&run)[..] else { panic!("{:?}", answers(&run)) };
     for word in ["momentum", "rate", "depth"] {
@@ -223,18 +288,29 @@ fn what_is_enqueued_runs_although_the_target_is_reached_and_nothing_else_does() 
     assert_sound(&again, &simulation, "again");
     assert_eq!(again.view.trials.len(), before + 1);
     assert_eq!(again.view.trials[before].state, TrialState::Complete);
-    assert!(matches!(&again.outcome, Outcome::Finished(reason) if reason.contains("target")), "{:?}", again.outcome);
+    assert!(
+        matches!(&again.outcome, Outcome::Finished(reason) if reason.contains("target")),
+        "{:?}",
+        again.outcome
+    );
 }
 
 #[test]
 fn failed_trials_are_tried_again_one_or_all() {
     let mut simulation = simulation(4, 1, Vec::new());
-    simulation.spec.budget.count = hpsearch::study::Count::All;
-    simulation.faults = Box::new(|trial, attempt, step| (trial.0 > 0 && attempt.0 == 0 && step == 3).then_some(Fault::Fail));
+    simulation.spec.budget.count = hpsearch::study::spec::Count::All;
+    simulation.faults = Box::new(|trial, attempt, step| {
+        (trial.0 > 0 && attempt.0 == 0 && step == 3).then_some(Fault::Fail)
+    });
     let run = simulation.run(&[]).unwrap();
     assert_eq!((run.view.counts.failed, run.view.counts.complete), (3, 1));
     let one = |trial| Request::Retry { trials: Retried::One(of(trial)) };
-    simulation.requests = vec![(0, one(2)), (0, one(0)), (0, Request::Retry { trials: Retried::AllFailed }), (0, one(2))];
+    simulation.requests = vec![
+        (0, one(2)),
+        (0, one(0)),
+        (0, Request::Retry { trials: Retried::AllFailed }),
+        (0, one(2)),
+    ];
     let again = simulation.run(&run.turns).unwrap();
     assert_sound(&again, &simulation, "retried");
     assert_eq!((again.view.counts.failed, again.view.counts.complete), (0, 4));
@@ -247,7 +323,19 @@ fn an_extended_budget_counts_on_top_of_what_the_file_says() {
     let mut simulation = simulation(
         3,
         1,
-        vec![(2, more(2)), (2, Request::Extend { by: Extension { trials: 0, time: Duration::from_secs(9), ..Extension::default() } })],
+        vec![
+            (2, more(2)),
+            (
+                2,
+                Request::Extend {
+                    by: Extension {
+                        trials: 0,
+                        time: Duration::from_secs(9),
+                        ..Extension::default()
+                    },
+                },
+            ),
+        ],
     );
     let run = simulation.run(&[]).unwrap();
     assert_sound(&run, &simulation, "extended");
@@ -265,18 +353,35 @@ fn a_complete_trial_goes_on_from_its_checkpoint_and_keeps_its_value_if_that_fail
         simulation.spec.checkpoints.keep_best = None;
         let run = simulation.run(&[]).unwrap();
         let value = run.view.trials[0].value.unwrap();
-        simulation.requests = vec![(0, further(0, 9)), (0, further(7, 20)), (0, further(0, 14)), (0, further(0, 15))];
-        simulation.faults = Box::new(move |trial, _, step| (fails && trial.0 == 0 && step == 12).then_some(Fault::Fail));
+        simulation.requests =
+            vec![(0, further(0, 9)), (0, further(7, 20)), (0, further(0, 14)), (0, further(0, 15))];
+        simulation.faults = Box::new(move |trial, _, step| {
+            (fails && trial.0 == 0 && step == 12).then_some(Fault::Fail)
+        });
         let again = simulation.run(&run.turns).unwrap();
         assert_sound(&again, &simulation, "continued");
         let trial = &again.view.trials[0];
         assert_eq!((trial.state, trial.continued, trial.attempts), (TrialState::Complete, None, 2));
         match fails {
-            false => assert_eq!((trial.last().unwrap().0, again.steps, trial.value < Some(value)), (14, 5, true)),
-            true => assert_eq!((trial.last().unwrap().0, trial.reason.as_ref().unwrap().contains("went on past its end")), (11, true)),
+            false => assert_eq!(
+                (trial.last().unwrap().0, again.steps, trial.value < Some(value)),
+                (14, 5, true)
+            ),
+            true => assert_eq!(
+                (
+                    trial.last().unwrap().0,
+                    trial.reason.as_ref().unwrap().contains("went on past its end")
+                ),
+                (11, true)
+            ),
         }
         let why = refusals(&again);
-        assert!(why[0].contains("has reached step 9") && why[1].contains("no trial 7") && why[2].contains("has not ended"), "{why:?}");
+        assert!(
+            why[0].contains("has reached epoch 9")
+                && why[1].contains("no trial 7")
+                && why[2].contains("has not ended"),
+            "{why:?}"
+        );
     }
 }
 
@@ -285,7 +390,8 @@ fn a_pruned_trial_goes_on_where_its_pruner_has_no_say_and_without_a_checkpoint_i
     let mut simulation = Simulation::new(spec(9, "random", asha("stop")), 1, 9, loss);
     simulation.spec.checkpoints.keep_best = None;
     let run = simulation.run(&[]).unwrap();
-    let pruned = run.view.trials.iter().find(|trial| trial.state == TrialState::Pruned).unwrap().number;
+    let pruned =
+        run.view.trials.iter().find(|trial| trial.state == TrialState::Pruned).unwrap().number;
     simulation.requests = vec![(0, Request::Continue { trial: pruned, until: 9 })];
     let again = simulation.run(&run.turns).unwrap();
     assert_sound(&again, &simulation, "continued");
@@ -308,11 +414,20 @@ fn requests_at_rest_do_what_they_do_in_a_run() {
     let cut = &whole.turns[..whole.turns.len() / 2];
     let mut view = StudyView::new(&simulation.spec);
     cut.iter().for_each(|turn| turn.events.iter().for_each(|event| view.apply(turn.at, event)));
-    let running = view.trials.iter().find(|trial| trial.state == TrialState::Running).unwrap().number;
+    let running =
+        view.trials.iter().find(|trial| trial.state == TrialState::Running).unwrap().number;
     let at = Timestamp(9_000_000);
-    let slots = vec![hpsearch::device::Slot { index: 0, device: hpsearch::device::Device::Sim(0) }];
+    let slots = vec![hpsearch::study::device::Slot {
+        index: 0,
+        device: hpsearch::study::device::Device::Sim(0),
+    }];
     let mut engine = Engine::new(simulation.spec.clone(), view, slots).unwrap();
-    let asked = vec![(70, Request::PauseTrial { trial: running }), (71, more(2)), (72, Request::Stop), (73, Request::PauseStudy)];
+    let asked = vec![
+        (70, Request::PauseTrial { trial: running }),
+        (71, more(2)),
+        (72, Request::Stop),
+        (73, Request::PauseStudy),
+    ];
     let effects = engine.serve_at_rest(at, asked);
     let events: Vec<Event> = effects
         .into_iter()
@@ -321,10 +436,17 @@ fn requests_at_rest_do_what_they_do_in_a_run() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert!(!events.iter().any(|event| matches!(event, Event::RunnerStarted { .. } | Event::AttemptStarted { .. })), "{events:?}");
+    assert!(
+        !events.iter().any(|event| matches!(
+            event,
+            Event::RunnerStarted { .. } | Event::AttemptStarted { .. }
+        )),
+        "{events:?}"
+    );
     let mut turns = cut.to_vec();
     turns.push(Turn { at, events });
-    simulation.requests = vec![(0, Request::ResumeStudy), (0, Request::ResumeTrial { trial: running })];
+    simulation.requests =
+        vec![(0, Request::ResumeStudy), (0, Request::ResumeTrial { trial: running })];
     let run = simulation.run(&turns).unwrap();
     assert_sound(&run, &simulation, "at rest");
     assert_eq!(run.view.counts.complete, 6);
@@ -333,7 +455,10 @@ fn requests_at_rest_do_what_they_do_in_a_run() {
 
 #[test]
 fn a_kill_that_is_not_carried_out_when_the_runner_dies_is_carried_out_by_the_next() {
-    let slots = vec![hpsearch::device::Slot { index: 0, device: hpsearch::device::Device::Sim(0) }];
+    let slots = vec![hpsearch::study::device::Slot {
+        index: 0,
+        device: hpsearch::study::device::Device::Sim(0),
+    }];
     let study: StudySpec = spec(2, "random", PolicySpec::named("none"));
     let mut engine = Engine::new(study.clone(), StudyView::new(&study), slots).unwrap();
     engine.step(Timestamp(0), Input::Begin { pid: 1, host: "h".to_owned(), requests: Vec::new() });
@@ -348,24 +473,36 @@ fn a_kill_that_is_not_carried_out_when_the_runner_dies_is_carried_out_by_the_nex
     for prefix in 0..run.turns.len() {
         let resumed = simulation.run(&run.turns[..prefix]).unwrap();
         assert_sound(&resumed, &simulation, "killed");
-        assert_eq!(resumed.view.trials[0].reason.as_deref(), Some("killed on request"), "after {prefix} turns");
+        assert_eq!(
+            resumed.view.trials[0].reason.as_deref(),
+            Some("killed on request"),
+            "after {prefix} turns"
+        );
     }
 }
 
 #[test]
 fn a_trial_that_ends_at_the_very_moment_it_is_killed_counts_as_killed() {
-    let slots = vec![hpsearch::device::Slot { index: 0, device: hpsearch::device::Device::Sim(0) }];
+    let slots = vec![hpsearch::study::device::Slot {
+        index: 0,
+        device: hpsearch::study::device::Device::Sim(0),
+    }];
     let study: StudySpec = spec(2, "random", PolicySpec::named("none"));
     let mut engine = Engine::new(study.clone(), StudyView::new(&study), slots).unwrap();
-    let (trial, attempt) = (of(0), hpsearch::trial::AttemptNumber(0));
+    let (trial, attempt) = (of(0), hpsearch::study::trial::AttemptNumber(0));
     engine.step(Timestamp(0), Input::Begin { pid: 1, host: "h".to_owned(), requests: Vec::new() });
     let metrics = [("loss".to_owned(), 0.5)].into_iter().collect();
     engine.step(Timestamp(1), Input::Report { trial, attempt, step: 1, metrics });
     engine.step(Timestamp(2), Input::Request { id: 5, request: Request::Kill { trial } });
-    let end = hpsearch::event::AttemptEnd::Completed;
+    let end = hpsearch::study::event::AttemptEnd::Completed;
     let effects = engine.step(Timestamp(3), Input::Ended { trial, attempt, end, message: None });
     assert_eq!(engine.view().trials[0].state, TrialState::Failed);
-    assert!(effects.iter().any(|effect| matches!(effect.event(), Some(Event::RequestServed { id: 5, .. }))), "{effects:?}");
+    assert!(
+        effects
+            .iter()
+            .any(|effect| matches!(effect.event(), Some(Event::RequestServed { id: 5, .. }))),
+        "{effects:?}"
+    );
 }
 
 /// Requests of every kind at random moments; every pause is taken back in the end.
@@ -384,7 +521,13 @@ fn random_requests(seed: u64) -> Vec<(u64, Request)> {
                 2 | 3 => pause(trial),
                 4 | 5 => resume(trial),
                 6 => Request::Enqueue { params },
-                7 => Request::Retry { trials: if rng.random_bool(0.5) { Retried::One(of(trial)) } else { Retried::AllFailed } },
+                7 => Request::Retry {
+                    trials: if rng.random_bool(0.5) {
+                        Retried::One(of(trial))
+                    } else {
+                        Retried::AllFailed
+                    },
+                },
                 8 => more(rng.random_range(0..3)),
                 9 => Request::Continue { trial: of(trial), until: rng.random_range(8..15) },
                 _ => Request::Kill { trial: of(trial) },
@@ -401,7 +544,8 @@ fn random_requests(seed: u64) -> Vec<(u64, Request)> {
 fn a_crash_at_any_turn_among_requests_changes_nothing_with_one_slot() {
     let mut kinds = 0;
     for seed in 0..60 {
-        let (sampler, pruner) = policies().swap_remove(usize::try_from(seed).unwrap() % policies().len());
+        let (sampler, pruner) =
+            policies().swap_remove(usize::try_from(seed).unwrap() % policies().len());
         let mut simulation = Simulation::new(spec(7, sampler, pruner), 1, 9, loss);
         simulation.spec.checkpoints.keep_best = if seed % 2 == 0 { None } else { Some(3) };
         simulation.requests = random_requests(seed);
@@ -412,9 +556,13 @@ fn a_crash_at_any_turn_among_requests_changes_nothing_with_one_slot() {
         });
         let whole = simulation.run(&[]).unwrap();
         assert_sound(&whole, &simulation, &format!("seed {seed}"));
-        kinds += answers(&whole).iter().filter(|(_, answer)| matches!(answer, Answer::Done(_))).count();
+        kinds +=
+            answers(&whole).iter().filter(|(_, answer)| matches!(answer, Answer::Done(_))).count();
         for prefix in (0..whole.turns.len()).step_by(3) {
-            let what = format!("seed {seed}, {sampler} {:?}, after {prefix} turns, {:?}", simulation.spec.pruner, simulation.requests);
+            let what = format!(
+                "seed {seed}, {sampler} {:?}, after {prefix} turns, {:?}",
+                simulation.spec.pruner, simulation.requests
+            );
             let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
             assert_sound(&resumed, &simulation, &what);
             let (mine, theirs) = (decisions(&resumed.view), decisions(&whole.view));
@@ -430,7 +578,8 @@ fn a_crash_at_any_turn_among_requests_changes_nothing_with_one_slot() {
 #[test]
 fn crashes_again_and_again_among_requests_lose_and_double_nothing_with_several_slots() {
     for seed in 100..130 {
-        let (sampler, pruner) = policies().swap_remove(usize::try_from(seed).unwrap() % policies().len());
+        let (sampler, pruner) =
+            policies().swap_remove(usize::try_from(seed).unwrap() % policies().len());
         let mut simulation = Simulation::new(spec(8, sampler, pruner), 3, 9, loss);
         if seed % 2 == 0 {
             simulation.spec.program = command();
@@ -444,7 +593,12 @@ fn crashes_again_and_again_among_requests_lose_and_double_nothing_with_several_s
         let run = simulation.run(&journal).unwrap();
         let what = format!("seed {seed}, {sampler} {:?}", simulation.spec.pruner);
         assert_sound(&run, &simulation, &what);
-        let left: Vec<&Trial> = run.view.trials.iter().filter(|trial| !trial.state.is_finished()).collect();
-        assert!(left.iter().all(|trial| trial.state == TrialState::Paused && trial.hold == Some(Hold::Trial)), "{what}: {left:?}");
+        let left: Vec<&Trial> =
+            run.view.trials.iter().filter(|trial| !trial.state.is_finished()).collect();
+        assert!(
+            left.iter()
+                .all(|trial| trial.state == TrialState::Paused && trial.hold == Some(Hold::Trial)),
+            "{what}: {left:?}"
+        );
     }
 }

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use hpsearch::engine::retention::{Plan, Rule};
 use hpsearch::engine::simulator::{Simulation, Turn};
-use hpsearch::event::Event;
-use hpsearch::study::PolicySpec;
-use hpsearch::trial::{Trial, TrialState};
-use hpsearch::view::StudyView;
+use hpsearch::study::event::Event;
+use hpsearch::study::spec::PolicySpec;
+use hpsearch::study::state::StudyView;
+use hpsearch::study::trial::{Trial, TrialState};
 use proptest::prelude::*;
 
 use crate::engine::{asha, decisions, loss, spec};
@@ -22,7 +22,11 @@ fn limited(checkpoints: u64, slots: usize, pruner: PolicySpec) -> Simulation {
 }
 
 fn held(view: &StudyView) -> Vec<(&Trial, usize)> {
-    view.trials.iter().filter(|trial| !trial.checkpoints.is_empty()).map(|trial| (trial, trial.checkpoints.len())).collect()
+    view.trials
+        .iter()
+        .filter(|trial| !trial.checkpoints.is_empty())
+        .map(|trial| (trial, trial.checkpoints.len()))
+        .collect()
 }
 
 /// The state after each turn.
@@ -54,7 +58,12 @@ fn a_limit_drops_the_worst_complete_trials_first_and_never_the_best() {
         ranked.sort_by(|one, other| one.value.unwrap().total_cmp(&other.value.unwrap()));
         let kept: Vec<_> = held(&run.view).iter().map(|(trial, _)| trial.number).collect();
         assert!(kept.contains(&ranked[0].number), "{kept:?}");
-        assert!(!run.turns.iter().flat_map(|turn| &turn.events).any(|event| matches!(event, Event::DiskExceeded { .. })));
+        assert!(
+            !run.turns
+                .iter()
+                .flat_map(|turn| &turn.events)
+                .any(|event| matches!(event, Event::DiskExceeded { .. }))
+        );
     }
 }
 
@@ -63,31 +72,69 @@ fn everything_is_kept_as_long_as_it_fits_and_then_what_came_to_nothing_goes_firs
     let mut simulation = limited(15, 2, asha("stop"));
     simulation.spec.checkpoints.keep_best = None;
     let run = simulation.run(&[]).unwrap();
-    let bytes: u64 = run.view.trials.iter().flat_map(|trial| &trial.checkpoints).filter_map(|checkpoint| checkpoint.bytes).sum();
+    let bytes: u64 = run
+        .view
+        .trials
+        .iter()
+        .flat_map(|trial| &trial.checkpoints)
+        .filter_map(|checkpoint| checkpoint.bytes)
+        .sum();
     assert_eq!(bytes, 15 * EACH, "the room is used");
     let complete = run.view.trials.iter().filter(|trial| trial.state == TrialState::Complete);
-    assert!(complete.clone().all(|trial| !trial.checkpoints.is_empty()), "those with a value are not dropped before those without");
-    let in_vain = run.view.trials.iter().filter(|trial| trial.state == TrialState::Pruned && !trial.checkpoints.is_empty()).count();
-    assert!(in_vain < run.view.trials.iter().filter(|trial| trial.state == TrialState::Pruned).count());
+    assert!(
+        complete.clone().all(|trial| !trial.checkpoints.is_empty()),
+        "those with a value are not dropped before those without"
+    );
+    let in_vain = run
+        .view
+        .trials
+        .iter()
+        .filter(|trial| trial.state == TrialState::Pruned && !trial.checkpoints.is_empty())
+        .count();
+    assert!(
+        in_vain < run.view.trials.iter().filter(|trial| trial.state == TrialState::Pruned).count()
+    );
 }
 
 #[test]
-fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_give_up_their_new_ones() {
+fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_give_up_their_new_ones()
+ {
     let simulation = limited(1, 3, PolicySpec::named("none"));
     let run = simulation.run(&[]).unwrap();
-    let said: Vec<&Event> = run.turns.iter().flat_map(|turn| &turn.events).filter(|event| matches!(event, Event::DiskExceeded { .. })).collect();
+    let said: Vec<&Event> = run
+        .turns
+        .iter()
+        .flat_map(|turn| &turn.events)
+        .filter(|event| matches!(event, Event::DiskExceeded { .. }))
+        .collect();
     assert!(!said.is_empty());
-    assert!(matches!(said[0], Event::DiskExceeded { bytes, limit: 1000 } if *bytes > EACH), "{said:?}");
+    assert!(
+        matches!(said[0], Event::DiskExceeded { bytes, limit: 1000 } if *bytes > EACH),
+        "{said:?}"
+    );
     // The winner's weights are there all the same, and the search is what it would be with room.
     assert_eq!(run.view.best().unwrap().checkpoints.len(), 1);
-    let free = Simulation::new(spec(20, "random", PolicySpec::named("none")), 3, 9, loss).run(&[]).unwrap();
+    let free = Simulation::new(spec(20, "random", PolicySpec::named("none")), 3, 9, loss)
+        .run(&[])
+        .unwrap();
     assert_eq!(decisions(&run.view), decisions(&free.view));
     let given_up = |turns: &[Turn]| {
         let mut given_up = 0;
         for turn in turns {
-            let saved = turn.events.iter().filter_map(|event| if let Event::CheckpointSaved { path, .. } = event { Some(path) } else { None });
-            let dropped: Vec<&PathBuf> =
-                turn.events.iter().filter_map(|event| if let Event::CheckpointDropped { path, .. } = event { Some(path) } else { None }).collect();
+            let saved = turn.events.iter().filter_map(|event| {
+                if let Event::CheckpointSaved { path, .. } = event { Some(path) } else { None }
+            });
+            let dropped: Vec<&PathBuf> = turn
+                .events
+                .iter()
+                .filter_map(|event| {
+                    if let Event::CheckpointDropped { path, .. } = event {
+                        Some(path)
+                    } else {
+                        None
+                    }
+                })
+                .collect();
             given_up += saved.filter(|path| dropped.contains(path)).count();
         }
         given_up

@@ -3,15 +3,15 @@
 //! Optuna's figures are medians of 20 seeds of its default sampler, made by the harness described in
 //! benches/search/README.md. They are compared with medians of a few fixed seeds, with room for chance.
 
-use hpsearch::history::History;
-use hpsearch::metric::Direction;
-use hpsearch::params::Params;
 use hpsearch::samplers::conformance::{dimension, trial_of};
 use hpsearch::samplers::{self, Ask};
-use hpsearch::seed::SeedTree;
-use hpsearch::space::{Distribution, Scale, Space};
-use hpsearch::study::PolicySpec;
-use hpsearch::trial::{Trial, TrialNumber, TrialState};
+use hpsearch::study::history::History;
+use hpsearch::study::metric::Direction;
+use hpsearch::study::params::Params;
+use hpsearch::study::seed::SeedTree;
+use hpsearch::study::space::{Distribution, Scale, Space};
+use hpsearch::study::spec::PolicySpec;
+use hpsearch::study::trial::{Trial, TrialNumber, TrialState};
 
 fn number(params: &Params, name: &str) -> f64 {
     params.get(name).unwrap().as_number().unwrap()
@@ -26,7 +26,12 @@ fn int(low: i64, high: i64, scale: Scale) -> Distribution {
 }
 
 fn box_of(axes: usize, low: f64, high: f64) -> Space {
-    Space::new((0..axes).map(|index| dimension(&format!("x{index}"), float(low, high, Scale::Linear), &[])).collect()).unwrap()
+    Space::new(
+        (0..axes)
+            .map(|index| dimension(&format!("x{index}"), float(low, high, Scale::Linear), &[]))
+            .collect(),
+    )
+    .unwrap()
 }
 
 fn positions(params: &Params) -> Vec<f64> {
@@ -35,8 +40,12 @@ fn positions(params: &Params) -> Vec<f64> {
 
 /// Hartmann's function of six numbers, shifted so that its smallest value is 0.
 fn hartmann(params: &Params) -> f64 {
-    const SLOPES: [[f64; 6]; 4] =
-        [[10.0, 3.0, 17.0, 3.5, 1.7, 8.0], [0.05, 10.0, 17.0, 0.1, 8.0, 14.0], [3.0, 3.5, 1.7, 10.0, 17.0, 8.0], [17.0, 8.0, 0.05, 10.0, 0.1, 14.0]];
+    const SLOPES: [[f64; 6]; 4] = [
+        [10.0, 3.0, 17.0, 3.5, 1.7, 8.0],
+        [0.05, 10.0, 17.0, 0.1, 8.0, 14.0],
+        [3.0, 3.5, 1.7, 10.0, 17.0, 8.0],
+        [17.0, 8.0, 0.05, 10.0, 0.1, 14.0],
+    ];
     const CENTRES: [[f64; 6]; 4] = [
         [0.1312, 0.1696, 0.5569, 0.0124, 0.8283, 0.5886],
         [0.2329, 0.4135, 0.8307, 0.3736, 0.1004, 0.9991],
@@ -44,24 +53,40 @@ fn hartmann(params: &Params) -> f64 {
         [0.4047, 0.8828, 0.8732, 0.5743, 0.1091, 0.0381],
     ];
     let at = positions(params);
-    let bump = |index: usize| (0..6).map(|axis| SLOPES[index][axis] * (at[axis] - CENTRES[index][axis]).powi(2)).sum::<f64>();
-    3.322_368_011_391_339 - [1.0, 1.2, 3.0, 3.2].into_iter().enumerate().map(|(index, height)| height * (-bump(index)).exp()).sum::<f64>()
+    let bump = |index: usize| {
+        (0..6)
+            .map(|axis| SLOPES[index][axis] * (at[axis] - CENTRES[index][axis]).powi(2))
+            .sum::<f64>()
+    };
+    3.322_368_011_391_339
+        - [1.0, 1.2, 3.0, 3.2]
+            .into_iter()
+            .enumerate()
+            .map(|(index, height)| height * (-bump(index)).exp())
+            .sum::<f64>()
 }
 
 /// `failing4`: a third of the cube fails, and the best point lies a little inside the border.
 fn failing(params: &Params) -> f64 {
     let at = positions(params);
-    let off: Vec<f64> = at.iter().zip([0.3, -0.4, 0.2, 0.45]).map(|(position, best)| position - best).collect();
+    let off: Vec<f64> =
+        at.iter().zip([0.3, -0.4, 0.2, 0.45]).map(|(position, best)| position - best).collect();
     if at[0] + at[1] > 0.05 || off[2] > 0.5 {
         return f64::NAN;
     }
-    4.0 * off[0] * off[0] + 2.0 * off[1] * off[1] + off[2] * off[2] + off[3] * off[3] + 0.4 * (off[0] * off[3]).abs()
+    4.0 * off[0] * off[0]
+        + 2.0 * off[1] * off[1]
+        + off[2] * off[2]
+        + off[3] * off[3]
+        + 0.4 * (off[0] * off[3]).abs()
 }
 
 /// `branches`: four families with parameters of their own; the best one, when tuned, is the worst when it is not.
 fn branches() -> Space {
     let of = |family: &str| vec![("family", vec![family.into()])];
-    let families = Distribution::choice(["net", "forest", "boost", "linear"].map(Into::into).to_vec()).unwrap();
+    let families =
+        Distribution::choice(["net", "forest", "boost", "linear"].map(Into::into).to_vec())
+            .unwrap();
     Space::new(vec![
         dimension("family", families, &[]),
         dimension("net_rate", float(1e-6, 1.0, Scale::Log), &of("net")),
@@ -82,9 +107,14 @@ fn branch_loss(params: &Params) -> f64 {
     match params.get("family").unwrap().to_string().as_str() {
         "net" => {
             let rate = 0.06 * (log("net_rate") + 3.1).powi(2).min(6.0);
-            0.05 + rate + 0.015 * (number(params, "net_depth") - 4.0).powi(2) + 0.08 * (number(params, "net_drop") - 0.2).powi(2)
+            0.05 + rate
+                + 0.015 * (number(params, "net_depth") - 4.0).powi(2)
+                + 0.08 * (number(params, "net_drop") - 0.2).powi(2)
         }
-        "forest" => 0.10 + 0.02 * (number(params, "forest_share") - 0.35).abs() + 0.004 * (number(params, "forest_leaf").log2() - 2.0).abs(),
+        "forest" => {
+            0.10 + 0.02 * (number(params, "forest_share") - 0.35).abs()
+                + 0.004 * (number(params, "forest_leaf").log2() - 2.0).abs()
+        }
         "boost" => {
             let rounds = 0.03 * (log("boost_rate") + log("boost_rounds") - 1.2).powi(2);
             0.08 + rounds + 0.005 * (number(params, "boost_depth") - 6.0).powi(2)
@@ -95,13 +125,15 @@ fn branch_loss(params: &Params) -> f64 {
 
 /// The median over the seeds of the best loss after `budget` trials.
 fn median(sampler: &str, seeds: u64, space: &Space, loss: fn(&Params) -> f64, budget: u64) -> f64 {
-    let mut best: Vec<f64> = (0..seeds).map(|seed| search(sampler, space, loss, budget, seed)).collect();
+    let mut best: Vec<f64> =
+        (0..seeds).map(|seed| search(sampler, space, loss, budget, seed)).collect();
     best.sort_by(f64::total_cmp);
     best[best.len() / 2]
 }
 
 fn search(sampler: &str, space: &Space, loss: fn(&Params) -> f64, budget: u64, seed: u64) -> f64 {
-    let sampler = (samplers::find(sampler).unwrap().build)(&PolicySpec::named(sampler), space).unwrap();
+    let sampler =
+        (samplers::find(sampler).unwrap().build)(&PolicySpec::named(sampler), space).unwrap();
     let (seeds, nothing) = (SeedTree::new(seed), Params::new());
     let mut trials: Vec<Trial> = Vec::new();
     for number in 0..budget {
@@ -117,9 +149,16 @@ fn search(sampler: &str, space: &Space, loss: fn(&Params) -> f64, budget: u64, s
             budget: Some(budget),
             seeds,
         };
-        let point = sampler.suggest(&ask, &mut seeds.stream(&format!("sampler/{number}"))).unwrap().unwrap();
+        let point = sampler
+            .suggest(&ask, &mut seeds.stream(&format!("sampler/{number}")))
+            .unwrap()
+            .unwrap();
         let value = loss(&point);
-        let (state, value) = if value.is_nan() { (TrialState::Failed, None) } else { (TrialState::Complete, Some(value)) };
+        let (state, value) = if value.is_nan() {
+            (TrialState::Failed, None)
+        } else {
+            (TrialState::Complete, Some(value))
+        };
         trials.push(trial_of(number, point, state, value));
     }
     trials.iter().filter_map(|trial| trial.value).fold(f64::INFINITY, f64::min)

@@ -31,11 +31,19 @@ fn assert_sound(site: &Site) {
 
 /// The steps that were answered, and those of them that the store lacks.
 fn answered_and_lost(site: &Site, trials: u64) -> (usize, Vec<(u64, i64)>) {
-    let answers: Vec<(u64, i64)> =
-        (0..trials).flat_map(|trial| site.lines(&format!("steps.{trial}")).into_iter().map(move |step| (trial, step.parse().unwrap()))).collect();
+    let answers: Vec<(u64, i64)> = (0..trials)
+        .flat_map(|trial| {
+            site.lines(&format!("steps.{trial}"))
+                .into_iter()
+                .map(move |step| (trial, step.parse().unwrap()))
+        })
+        .collect();
     let store = database(site);
-    let mut report = store.prepare("SELECT 1 FROM report WHERE trial_id % 1000000000 = ?1 AND step = ?2").unwrap();
-    let mut is_stored = |(trial, step): &(u64, i64)| report.exists([trial.cast_signed(), *step]).unwrap();
+    let mut report = store
+        .prepare("SELECT 1 FROM report WHERE trial_id % 1000000000 = ?1 AND step = ?2")
+        .unwrap();
+    let mut is_stored =
+        |(trial, step): &(u64, i64)| report.exists([trial.cast_signed(), *step]).unwrap();
     let lost = answers.iter().filter(|answer| !is_stored(answer)).copied().collect();
     (answers.len(), lost)
 }
@@ -59,7 +67,10 @@ fn assert_has_its_locks(site: &Site, running: &Running) {
     let pid = running.child.id().to_string();
     for ending in ["", "-shm"] {
         let Ok(file) = fs::metadata(site.path(&format!("{STORE}{ending}"))) else { continue };
-        let is_held = |line: &str| line.split_whitespace().any(|word| word == pid) && line.contains(&format!(":{} ", file.ino()));
+        let is_held = |line: &str| {
+            line.split_whitespace().any(|word| word == pid)
+                && line.contains(&format!(":{} ", file.ino()))
+        };
         assert!(locks.lines().any(is_held), "the lock on {STORE}{ending} is gone:\n{locks}");
     }
 }
@@ -83,14 +94,25 @@ fn run_while_others_read(site: &Site) {
 #[test]
 fn a_command_that_names_a_file_of_the_store_does_not_cost_the_runner_its_locks() {
     for ending in ["", "-wal", "-shm"] {
-        run_while_others_read(&Site::new(&naming(&format!("{STORE}{ending}"), "trials = 2"), &steps(8)));
+        run_while_others_read(&Site::new(
+            &naming(&format!("{STORE}{ending}"), "trials = 2"),
+            &steps(8),
+        ));
     }
 }
 
 #[test]
 fn another_name_of_the_store_does_not_cost_the_runner_its_locks_either() {
     let site = Site::new(&naming("other-name", "trials = 2"), &steps(8));
-    assert_done(&site.run(&["run", "study.toml", "--plain", "--fork", "first", "--set", "budget.trials=1"]));
+    assert_done(&site.run(&[
+        "run",
+        "study.toml",
+        "--plain",
+        "--fork",
+        "first",
+        "--set",
+        "budget.trials=1",
+    ]));
     fs::remove_file(site.path("steps.0")).unwrap();
     fs::hard_link(site.path(STORE), site.path("other-name")).unwrap();
     let mut running = site.start(&["run", "study.toml", "--plain"]);
@@ -98,7 +120,11 @@ fn another_name_of_the_store_does_not_cost_the_runner_its_locks_either() {
     assert_has_its_locks(&site, &running);
     while !running.has_ended() {
         let answered = site.lines("steps.0").len() + site.lines("steps.1").len();
-        let stored: i64 = database(&site).query_row("SELECT count(*) FROM report WHERE trial_id >= 2000000000", [], |row| row.get(0)).unwrap();
+        let stored: i64 = database(&site)
+            .query_row("SELECT count(*) FROM report WHERE trial_id >= 2000000000", [], |row| {
+                row.get(0)
+            })
+            .unwrap();
         assert!(usize::try_from(stored).unwrap() >= answered, "{stored} of {answered}");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
@@ -108,9 +134,14 @@ fn another_name_of_the_store_does_not_cost_the_runner_its_locks_either() {
 
 /// Starts a study of two trials on two slots, lets `strike` at its files once steps are done, and waits for its end.
 fn struck(strike: impl FnOnce(&Site)) -> (Site, Ended) {
-    let site = Site::new(&study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), &steps(200));
+    let site = Site::new(
+        &study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
+        &steps(200),
+    );
     let running: Running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("steps are done", || site.lines("steps.0").len() >= 3 && site.lines("steps.1").len() >= 3);
+    wait_until("steps are done", || {
+        site.lines("steps.0").len() >= 3 && site.lines("steps.1").len() >= 3
+    });
     strike(&site);
     let ended = running.end();
     assert_eq!(site.processes(""), [0; 0]);
@@ -139,19 +170,28 @@ fn a_removed_wal_is_missed_before_anything_more_is_answered_and_what_was_answere
     let (site, ended) = struck(|site| remove(site, "-wal"));
     let (answered, lost) = answered_and_lost(&site, 2);
     assert_eq!(lost, [], "of {answered}\n{}", ended.err);
-    assert_missed(&site, &ended, &["hpsearch.db-wal", "was removed", "everything that was answered is stored"]);
+    assert_missed(
+        &site,
+        &ended,
+        &["hpsearch.db-wal", "was removed", "everything that was answered is stored"],
+    );
 }
 
 #[test]
 fn a_removed_shm_is_missed_before_anything_more_is_answered_and_nothing_is_lost() {
     let (site, ended) = struck(|site| remove(site, "-shm"));
     assert_eq!(answered_and_lost(&site, 2).1, []);
-    assert_missed(&site, &ended, &["hpsearch.db-shm", "was removed", "everything that was answered is stored"]);
+    assert_missed(
+        &site,
+        &ended,
+        &["hpsearch.db-shm", "was removed", "everything that was answered is stored"],
+    );
 }
 
 #[test]
 fn both_removed_are_missed_and_what_was_answered_is_saved() {
-    let (site, ended) = struck(|site| ["-wal", "-shm"].into_iter().for_each(|ending| remove(site, ending)));
+    let (site, ended) =
+        struck(|site| ["-wal", "-shm"].into_iter().for_each(|ending| remove(site, ending)));
     assert_eq!(answered_and_lost(&site, 2).1, []);
     assert_missed(&site, &ended, &["was removed", "everything that was answered is stored"]);
 }
@@ -175,15 +215,20 @@ fn a_log_that_somebody_else_wrote_to_is_not_mixed_with_the_one_that_was_removed(
     wait_until("steps are done", || site.lines("steps.0").len() >= 3);
     // It waits while somebody else makes a log of another history.
     running.signal(rustix::process::Signal::STOP);
-    wait_until("it is stopped", || hpsearch::processes::is_stopped(running.child.id()));
+    wait_until("it is stopped", || hpsearch::runner::processes::is_stopped(running.child.id()));
     ["-wal", "-shm"].into_iter().for_each(|ending| remove(&site, ending));
-    database(&site).execute_batch("CREATE TABLE IF NOT EXISTS of_mine (x); INSERT INTO of_mine VALUES (1)").unwrap();
+    database(&site)
+        .execute_batch("CREATE TABLE IF NOT EXISTS of_mine (x); INSERT INTO of_mine VALUES (1)")
+        .unwrap();
     running.signal(rustix::process::Signal::CONT);
     let ended = running.end();
     assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
     assert!(ended.err.contains("another process has written to the new one"), "{}", ended.err);
     assert_sound(&site);
-    assert_eq!(database(&site).query_row("SELECT x FROM of_mine", [], |row| row.get::<_, i64>(0)).unwrap(), 1);
+    assert_eq!(
+        database(&site).query_row("SELECT x FROM of_mine", [], |row| row.get::<_, i64>(0)).unwrap(),
+        1
+    );
 }
 
 #[test]
@@ -194,15 +239,24 @@ fn files_that_are_replaced_by_copies_are_missed_and_the_store_stays_sound() {
             fs::copy(&path, &copy).unwrap();
             fs::rename(&copy, &path).unwrap();
         });
-        assert_missed(&site, &ended, &[&format!("hpsearch.db{ending}"), "was replaced by another file"]);
+        assert_missed(
+            &site,
+            &ended,
+            &[&format!("hpsearch.db{ending}"), "was replaced by another file"],
+        );
     }
 }
 
 #[test]
-fn another_process_that_has_the_store_open_keeps_a_removed_wal_from_being_written_back_and_that_is_said() {
+fn another_process_that_has_the_store_open_keeps_a_removed_wal_from_being_written_back_and_that_is_said()
+ {
     let mut holder = None;
     let (site, ended) = struck(|site| {
-        let reader = Connection::open_with_flags(site.path(STORE), rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+        let reader = Connection::open_with_flags(
+            site.path(STORE),
+            rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY,
+        )
+        .unwrap();
         reader.query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0)).unwrap();
         holder = Some(reader);
         remove(site, "-wal");
@@ -231,9 +285,13 @@ fn results_are_not_written_over_the_store() {
     assert_done(&site.run_study());
     fs::hard_link(site.path(STORE), site.path("trials.csv")).unwrap();
     for target in [STORE, "runs/hpsearch.db-wal", "trials.csv"] {
-        let refused = site.run(&["export-data", "s", "-o", target]);
+        let refused = site.run(&["export-data", "s", "--format", "csv", "-o", target]);
         assert_eq!(refused.code, 2, "{target}: {}\n{}", refused.out, refused.err);
-        assert!(["overwritten", "written over"].iter().any(|words| refused.err.contains(words)), "{}", refused.err);
+        assert!(
+            ["overwritten", "written over"].iter().any(|words| refused.err.contains(words)),
+            "{}",
+            refused.err
+        );
     }
     assert_sound(&site);
     assert_eq!(site.states(), ["complete"]);
@@ -258,12 +316,16 @@ const ROTATED: &str = "sk-rotated-9876543210";
 const TOKEN: &str = "tok-of-the-command-line";
 
 fn with_key(key: &str, trials: u64) -> String {
-    study(&format!("trials = {trials}"), ONE_SLOT).replace("[budget]", &format!("env = {{ API_KEY = \"{key}\", MODE = \"fast\" }}\n[budget]"))
+    study(&format!("trials = {trials}"), ONE_SLOT)
+        .replace("[budget]", &format!("env = {{ API_KEY = \"{key}\", MODE = \"fast\" }}\n[budget]"))
 }
 
 #[test]
 fn values_of_the_commands_environment_reach_the_program_and_are_written_nowhere() {
-    let site = Site::new(&with_key(KEY, 1), &format!("[ \"$API_KEY\" = {KEY} ] && [ \"$TOKEN\" = {TOKEN} ] || exit 9\n{REPORT_X}"));
+    let site = Site::new(
+        &with_key(KEY, 1),
+        &format!("[ \"$API_KEY\" = {KEY} ] && [ \"$TOKEN\" = {TOKEN} ] || exit 9\n{REPORT_X}"),
+    );
     let git = |words: &[&str]| {
         let mut all = vec!["-c", "user.name=n", "-c", "user.email=e@x"];
         all.extend(words);
@@ -276,7 +338,13 @@ fn values_of_the_commands_environment_reach_the_program_and_are_written_nowhere(
         assert!(git(&["add", "study.toml"]) && git(&["commit", "--quiet", "-m", "first"]));
     }
     site.write("study.toml", &with_key(KEY, 1));
-    let said = site.run(&["run", "study.toml", "--events", "--set", &format!("command.env.TOKEN={TOKEN}")]);
+    let said = site.run(&[
+        "run",
+        "study.toml",
+        "--events",
+        "--set",
+        &format!("command.env.TOKEN={TOKEN}"),
+    ]);
     assert_done(&said);
     assert_eq!(site.states(), ["complete"]);
     for value in [KEY, TOKEN] {
@@ -308,7 +376,11 @@ fn values_of_the_commands_environment_reach_the_program_and_are_written_nowhere(
         assert!(holding.is_empty(), "{value}: {holding:?}");
     }
     let shown = site.run(&["show", "s"]);
-    assert!(shown.out.contains("API_KEY"), "its name is shown, with a digest of its value: {}", shown.out);
+    assert!(
+        shown.out.contains("API_KEY"),
+        "its name is shown, with a digest of its value: {}",
+        shown.out
+    );
 }
 
 #[test]
@@ -319,24 +391,44 @@ fn a_changed_value_of_the_environment_is_said_by_its_name_and_taken() {
     let again = site.run_study();
     assert_done(&again);
     assert!(again.err.contains("command.env.API_KEY"), "{}", again.err);
-    assert!(!again.err.contains("command.env.MODE") && !again.err.contains(KEY) && !again.err.contains(ROTATED), "{}", again.err);
+    assert!(
+        !again.err.contains("command.env.MODE")
+            && !again.err.contains(KEY)
+            && !again.err.contains(ROTATED),
+        "{}",
+        again.err
+    );
     assert_eq!(site.lines("seen"), [KEY, ROTATED]);
     // So is one that comes or goes.
     site.write("study.toml", &with_key(ROTATED, 3).replace(", MODE = \"fast\"", ""));
     let taken = site.run_study();
     assert_done(&taken);
-    assert!(taken.err.contains("command.env.MODE: set -> not set") && !taken.err.contains("fast"), "{}", taken.err);
+    assert!(
+        taken.err.contains("command.env.MODE: set -> not set") && !taken.err.contains("fast"),
+        "{}",
+        taken.err
+    );
 }
 
 #[test]
 fn an_interrupted_run_does_not_print_the_values_of_its_command_line() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), "echo >> started\nsleep 309\n");
-    let running = site.start(&["run", "study.toml", "--plain", "--set", &format!("command.env.TOKEN={TOKEN}")]);
+    let running = site.start(&[
+        "run",
+        "study.toml",
+        "--plain",
+        "--set",
+        &format!("command.env.TOKEN={TOKEN}"),
+    ]);
     wait_until("the trial runs", || site.path("started").exists());
     running.signal(rustix::process::Signal::INT);
     let ended = running.end();
     assert_eq!(ended.code, 130, "{}", ended.err);
-    assert!(ended.err.contains("command.env.TOKEN=") && !ended.err.contains(TOKEN), "{}", ended.err);
+    assert!(
+        ended.err.contains("command.env.TOKEN=") && !ended.err.contains(TOKEN),
+        "{}",
+        ended.err
+    );
 }
 
 /// A study whose values have every kind of row: several metrics, two attempts, a zero with a sign.
@@ -344,7 +436,10 @@ fn many_rows() -> Site {
     let script = "[ $HPSEARCH_TRIAL -ne 1 ] || [ $HPSEARCH_ATTEMPT -gt 0 ] || kill -9 $$\n\
         echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1,\\\"accuracy\\\":0.5}\"\n\
         echo \"@hpsearch {\\\"step\\\":2,\\\"loss\\\":-0.0,\\\"accuracy\\\":0.75}\"\n";
-    let site = Site::new(&study("trials = 3", &format!("{ONE_SLOT}[retry]\nmax = 1\non = [\"worker_lost\"]\n")), script);
+    let site = Site::new(
+        &study("trials = 3", &format!("{ONE_SLOT}[retry]\nmax = 1\non = [\"worker_lost\"]\n")),
+        script,
+    );
     assert_done(&site.run_study());
     site
 }
@@ -362,7 +457,11 @@ fn found_after(site: &Site, sql: &str) -> (Ended, Json) {
     fs::create_dir(tampered.path("runs")).unwrap();
     fs::copy(site.path(STORE), tampered.path(STORE)).unwrap();
     let store = database(&tampered);
-    store.execute_batch(&format!("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON; {sql}")).unwrap();
+    store
+        .execute_batch(&format!(
+            "PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON; {sql}"
+        ))
+        .unwrap();
     drop(store);
     let said = tampered.run(&["verify", "s"]);
     assert_eq!(said.code, 7, "{sql}: {}\n{}", said.out, said.err);
@@ -374,14 +473,23 @@ fn found_after(site: &Site, sql: &str) -> (Ended, Json) {
 
 #[test]
 fn stores_of_older_versions_that_were_brought_up_to_date_repeat_exactly() {
-    for dump in [include_str!("stores/v1.sql"), include_str!("stores/v2.sql"), include_str!("stores/v3.sql")] {
+    for dump in [
+        include_str!("stores/v1.sql"),
+        include_str!("stores/v2.sql"),
+        include_str!("stores/v3.sql"),
+    ] {
         let site = Site::new("", "");
         fs::create_dir(site.path("runs")).unwrap();
         database(&site).execute_batch(dump).unwrap();
         let verified = site.run(&["verify", "old"]);
         assert_eq!(verified.code, 0, "{}\n{}", verified.out, verified.err);
         assert!(verified.err.contains("brought up to date"), "{}", verified.err);
-        assert_eq!(verified.err.contains("still holds them"), dump.contains("API_KEY"), "{}", verified.err);
+        assert_eq!(
+            verified.err.contains("still holds them"),
+            dump.contains("API_KEY"),
+            "{}",
+            verified.err
+        );
         assert_eq!(site.run(&["verify", "old"]).err, "", "it is said once");
     }
 }
@@ -389,25 +497,85 @@ fn stores_of_older_versions_that_were_brought_up_to_date_repeat_exactly() {
 #[test]
 fn every_table_is_held_against_the_journal() {
     let site = many_rows();
-    let trial = |number: u64, table: &str| format!("{table}.{} = 1000000000 + {number}", if table == "trial" { "id" } else { "trial_id" });
+    let trial = |number: u64, table: &str| {
+        format!(
+            "{table}.{} = 1000000000 + {number}",
+            if table == "trial" { "id" } else { "trial_id" }
+        )
+    };
     let of = |table: &str| format!("{} ", trial(1, table));
     // What is done to the store; then the table, the trial and the field that are named.
     let cases: Vec<(String, &str, Option<u64>, &str)> = vec![
         ("DELETE FROM event".to_owned(), "event", None, ""),
         ("DELETE FROM event WHERE seq > 4".to_owned(), "", None, ""),
-        ("UPDATE objective SET direction = 'maximize'".to_owned(), "objective", None, "objective 0 direction"),
-        ("UPDATE objective SET metric = 'accuracy'".to_owned(), "objective", None, "objective 0 metric"),
-        ("UPDATE study SET spec = replace(spec, '\"minimize\"', '\"maximize\"')".to_owned(), "study", None, "spec study.direction"),
-        ("UPDATE study SET spec = json_set(spec, '$.seed', 8)".to_owned(), "study", None, "spec study.seed"),
+        (
+            "UPDATE objective SET direction = 'maximize'".to_owned(),
+            "objective",
+            None,
+            "objective 0 direction",
+        ),
+        (
+            "UPDATE objective SET metric = 'accuracy'".to_owned(),
+            "objective",
+            None,
+            "objective 0 metric",
+        ),
+        (
+            "UPDATE study SET spec = replace(spec, '\"minimize\"', '\"maximize\"')".to_owned(),
+            "study",
+            None,
+            "spec study.direction",
+        ),
+        (
+            "UPDATE study SET spec = json_set(spec, '$.seed', 8)".to_owned(),
+            "study",
+            None,
+            "spec study.seed",
+        ),
         ("UPDATE study SET finished_reason = 'so'".to_owned(), "study", None, "finished_reason"),
         ("UPDATE study SET ran_micros = ran_micros + 1".to_owned(), "study", None, "ran_micros"),
-        (format!("UPDATE trial SET last_value = 0.125 WHERE {}", of("trial")), "trial", Some(1), "last_value"),
-        (format!("UPDATE trial SET last_step = 9 WHERE {}", of("trial")), "trial", Some(1), "last_step"),
-        (format!("UPDATE trial SET last_metrics = '{{}}' WHERE {}", of("trial")), "trial", Some(1), "last_metrics"),
-        (format!("UPDATE trial SET state = 'pruned' WHERE {}", of("trial")), "trial", Some(1), "state"),
-        (format!("UPDATE trial SET attempts = 7 WHERE {}", of("trial")), "trial", Some(1), "attempts"),
-        (format!("UPDATE trial_value SET value = -1 WHERE {}", of("trial_value")), "trial_value", Some(1), "value"),
-        (format!("UPDATE param SET value = '0.5' WHERE {}", of("param")), "param", Some(1), "x value"),
+        (
+            format!("UPDATE trial SET last_value = 0.125 WHERE {}", of("trial")),
+            "trial",
+            Some(1),
+            "last_value",
+        ),
+        (
+            format!("UPDATE trial SET last_step = 9 WHERE {}", of("trial")),
+            "trial",
+            Some(1),
+            "last_step",
+        ),
+        (
+            format!("UPDATE trial SET last_metrics = '{{}}' WHERE {}", of("trial")),
+            "trial",
+            Some(1),
+            "last_metrics",
+        ),
+        (
+            format!("UPDATE trial SET state = 'pruned' WHERE {}", of("trial")),
+            "trial",
+            Some(1),
+            "state",
+        ),
+        (
+            format!("UPDATE trial SET attempts = 7 WHERE {}", of("trial")),
+            "trial",
+            Some(1),
+            "attempts",
+        ),
+        (
+            format!("UPDATE trial_value SET value = -1 WHERE {}", of("trial_value")),
+            "trial_value",
+            Some(1),
+            "value",
+        ),
+        (
+            format!("UPDATE param SET value = '0.5' WHERE {}", of("param")),
+            "param",
+            Some(1),
+            "x value",
+        ),
         (
             format!(
                 "UPDATE report SET value = 0.125 WHERE step = 1 AND metric_id = (SELECT id FROM metric WHERE name = 'accuracy') AND {}",
@@ -418,7 +586,10 @@ fn every_table_is_held_against_the_journal() {
             "accuracy at step 1 value",
         ),
         (
-            format!("DELETE FROM report WHERE step = 1 AND metric_id = (SELECT id FROM metric WHERE name = 'accuracy') AND {}", of("report")),
+            format!(
+                "DELETE FROM report WHERE step = 1 AND metric_id = (SELECT id FROM metric WHERE name = 'accuracy') AND {}",
+                of("report")
+            ),
             "report",
             Some(1),
             "accuracy at step 1 value",
@@ -432,15 +603,58 @@ fn every_table_is_held_against_the_journal() {
             Some(1),
             "loss at step 1 value",
         ),
-        (format!("UPDATE attempt SET outcome = '\"completed\"' WHERE attempt = 0 AND {}", of("attempt")), "attempt", Some(1), "attempt 0 outcome"),
-        (format!("DELETE FROM attempt WHERE attempt = 0 AND {}", of("attempt")), "attempt", Some(1), ""),
-        (format!("UPDATE attempt SET device = 'cpu' WHERE attempt = 1 AND {}", of("attempt")), "attempt", Some(1), "attempt 1 device"),
-        ("UPDATE runner SET host = 'elsewhere'".to_owned(), "runner", None, "runner of event 1 host"),
-        ("UPDATE runner SET ran_micros = 1".to_owned(), "runner", None, "runner of event 1 ran_micros"),
+        (
+            format!(
+                "UPDATE attempt SET outcome = '\"completed\"' WHERE attempt = 0 AND {}",
+                of("attempt")
+            ),
+            "attempt",
+            Some(1),
+            "attempt 0 outcome",
+        ),
+        (
+            format!("DELETE FROM attempt WHERE attempt = 0 AND {}", of("attempt")),
+            "attempt",
+            Some(1),
+            "",
+        ),
+        (
+            format!("UPDATE attempt SET device = 'cpu' WHERE attempt = 1 AND {}", of("attempt")),
+            "attempt",
+            Some(1),
+            "attempt 1 device",
+        ),
+        (
+            "UPDATE runner SET host = 'elsewhere'".to_owned(),
+            "runner",
+            None,
+            "runner of event 1 host",
+        ),
+        (
+            "UPDATE runner SET ran_micros = 1".to_owned(),
+            "runner",
+            None,
+            "runner of event 1 ran_micros",
+        ),
         ("UPDATE runner SET slots = '[]'".to_owned(), "runner", None, "runner of event 1 slots"),
-        (format!("UPDATE attempt SET until = 9 WHERE attempt = 1 AND {}", of("attempt")), "attempt", Some(1), "attempt 1 until"),
-        ("UPDATE runner SET stopped_at = NULL".to_owned(), "runner", None, "runner of event 1 stopped_at"),
-        ("UPDATE runner SET lineage = NULL".to_owned(), "runner", None, "runner of event 1 lineage"),
+        (
+            format!("UPDATE attempt SET until = 9 WHERE attempt = 1 AND {}", of("attempt")),
+            "attempt",
+            Some(1),
+            "attempt 1 until",
+        ),
+        (
+            "UPDATE runner SET stopped_at = NULL".to_owned(),
+            "runner",
+            None,
+            "runner of event 1 stopped_at",
+        ),
+        (
+            "UPDATE runner SET lineage = NULL".to_owned(),
+            "runner",
+            None,
+            "runner of event 1 lineage",
+        ),
         ("DELETE FROM runner".to_owned(), "runner", None, ""),
     ];
     for (sql, table, trial, field) in cases {
@@ -450,7 +664,8 @@ fn every_table_is_held_against_the_journal() {
         }
         assert_eq!(difference["table"], table, "{sql}: {difference}\n{}", said.out);
         assert_eq!(difference["trial"], serde_json::json!(trial), "{sql}: {difference}");
-        let place = ["row", "field"].map(|key| difference[key].as_str().unwrap_or_default()).join(" ");
+        let place =
+            ["row", "field"].map(|key| difference[key].as_str().unwrap_or_default()).join(" ");
         assert!(field.is_empty() || place.trim() == field, "{sql}: {difference}");
         assert!(said.out.contains(&format!("table `{table}`")), "{sql}: {}", said.out);
         let column = field.rsplit(' ').next().unwrap();
@@ -469,7 +684,11 @@ fn names_of_stores_that_sqlite_would_take_for_something_special_are_names_of_fil
         assert!(
             site.path(name).is_file(),
             "{name}: {:?}",
-            fs::read_dir(site.path("")).unwrap().flatten().map(|entry| entry.file_name()).collect::<Vec<_>>()
+            fs::read_dir(site.path(""))
+                .unwrap()
+                .flatten()
+                .map(|entry| entry.file_name())
+                .collect::<Vec<_>>()
         );
         let listed = site.run(&["ls", "--json", "--store", name]);
         assert_done(&listed);
@@ -484,22 +703,35 @@ fn names_of_stores_that_sqlite_would_take_for_something_special_are_names_of_fil
 fn an_empty_variable_for_the_store_is_no_variable_and_an_empty_option_is_refused() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
     let program = Path::new(env!("CARGO_BIN_EXE_hpsearch"));
-    assert_done(&site.start_with(program, &["run", "study.toml", "--plain"], &[("HPSEARCH_STORE", "")]).end());
+    assert_done(
+        &site
+            .start_with(program, &["run", "study.toml", "--plain"], &[("HPSEARCH_STORE", "")])
+            .end(),
+    );
     assert!(site.path(STORE).is_file());
     let refused = site.run(&["ls", "--store", ""]);
     assert_eq!(refused.code, 2, "{}", refused.err);
-    assert!(refused.err.contains("--store") && refused.err.contains("names no file"), "{}", refused.err);
+    assert!(
+        refused.err.contains("--store") && refused.err.contains("names no file"),
+        "{}",
+        refused.err
+    );
 }
 
 /// The same in a store that holds an earlier study; `strike` is given the log as it was before.
 fn struck_after_an_earlier_study(strike: impl FnOnce(&Site, &[u8])) -> (Site, Ended) {
-    let site = Site::new(&study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), REPORT_X);
+    let site = Site::new(
+        &study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
+        REPORT_X,
+    );
     assert_done(&site.run(&["run", "study.toml", "--plain", "--fork", "earlier"]));
     site.write("trial.sh", &steps(200));
     let running: Running = site.start(&["run", "study.toml", "--plain"]);
     wait_until("a step is done", || !site.lines("steps.0").is_empty());
     let early = fs::read(site.path(&format!("{STORE}-wal"))).unwrap();
-    wait_until("steps are done", || site.lines("steps.0").len() >= 6 && site.lines("steps.1").len() >= 3);
+    wait_until("steps are done", || {
+        site.lines("steps.0").len() >= 6 && site.lines("steps.1").len() >= 3
+    });
     strike(&site, &early);
     let ended = running.end();
     assert_eq!(site.processes(""), [0; 0]);
@@ -525,32 +757,45 @@ fn open_to_write(site: &Site, ending: &str) -> fs::File {
 
 #[test]
 fn a_wal_that_is_emptied_in_place_is_missed_and_never_written_back() {
-    let (site, ended) = struck_after_an_earlier_study(|site, _| open_to_write(site, "-wal").set_len(0).unwrap());
+    let (site, ended) =
+        struck_after_an_earlier_study(|site, _| open_to_write(site, "-wal").set_len(0).unwrap());
     assert_log_was_given_up(&site, &ended);
 }
 
 #[test]
 fn a_wal_that_is_cut_in_place_is_missed_and_never_written_back() {
-    let (site, ended) = struck_after_an_earlier_study(|site, _| open_to_write(site, "-wal").set_len(30_000).unwrap());
+    let (site, ended) = struck_after_an_earlier_study(|site, _| {
+        open_to_write(site, "-wal").set_len(30_000).unwrap()
+    });
     assert_log_was_given_up(&site, &ended);
 }
 
 #[test]
 fn a_wal_that_is_overwritten_by_an_older_copy_of_itself_is_missed_and_never_written_back() {
-    let (site, ended) = struck_after_an_earlier_study(|site, early| fs::write(site.path(&format!("{STORE}-wal")), early).unwrap());
+    let (site, ended) = struck_after_an_earlier_study(|site, early| {
+        fs::write(site.path(&format!("{STORE}-wal")), early).unwrap()
+    });
     assert_log_was_given_up(&site, &ended);
 }
 
 #[test]
 fn an_older_copy_of_all_files_over_the_living_ones_is_missed_and_the_store_is_as_the_copy_was() {
-    let site = Site::new(&study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), &steps(200));
+    let site = Site::new(
+        &study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
+        &steps(200),
+    );
     let running: Running = site.start(&["run", "study.toml", "--plain"]);
     wait_until("a step is done", || !site.lines("steps.0").is_empty());
-    let early = ["", "-wal", "-shm"].map(|ending| (ending, fs::read(site.path(&format!("{STORE}{ending}"))).unwrap()));
-    wait_until("steps are done", || site.lines("steps.0").len() >= 6 && site.lines("steps.1").len() >= 3);
+    let early = ["", "-wal", "-shm"]
+        .map(|ending| (ending, fs::read(site.path(&format!("{STORE}{ending}"))).unwrap()));
+    wait_until("steps are done", || {
+        site.lines("steps.0").len() >= 6 && site.lines("steps.1").len() >= 3
+    });
     running.signal(rustix::process::Signal::STOP);
-    wait_until("it is stopped", || hpsearch::processes::is_stopped(running.child.id()));
-    early.iter().for_each(|(ending, bytes)| fs::write(site.path(&format!("{STORE}{ending}")), bytes).unwrap());
+    wait_until("it is stopped", || hpsearch::runner::processes::is_stopped(running.child.id()));
+    early.iter().for_each(|(ending, bytes)| {
+        fs::write(site.path(&format!("{STORE}{ending}")), bytes).unwrap()
+    });
     running.signal(rustix::process::Signal::CONT);
     let ended = running.end();
     assert_eq!(site.processes(""), [0; 0]);
@@ -562,7 +807,11 @@ fn an_shm_that_is_emptied_in_place_ends_the_run_with_an_error_and_nothing_is_los
     let (site, ended) = struck(|site| open_to_write(site, "-shm").set_len(0).unwrap());
     // What comes in the middle of a transaction ends the process by SIGBUS; in between it is noticed.
     assert_eq!(answered_and_lost(&site, 2).1, []);
-    assert_missed(&site, &ended, &["hpsearch.db-shm", "was truncated", "everything that was answered is stored"]);
+    assert_missed(
+        &site,
+        &ended,
+        &["hpsearch.db-shm", "was truncated", "everything that was answered is stored"],
+    );
 }
 
 #[test]
@@ -571,7 +820,9 @@ fn a_log_that_others_cut_to_nothing_by_a_checkpoint_is_no_damage() {
     let mut running = site.start(&["run", "study.toml", "--plain"]);
     wait_until("a step is done", || !site.lines("steps.0").is_empty());
     while !running.has_ended() {
-        let _busy_at_times = database(&site).query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+        let _busy_at_times =
+            database(&site)
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
         std::thread::sleep(std::time::Duration::from_millis(3));
     }
     assert_done(&running.end());
@@ -583,27 +834,52 @@ fn a_log_that_others_cut_to_nothing_by_a_checkpoint_is_no_damage() {
 fn what_is_no_file_is_no_store_and_is_named_as_what_it_is() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
     fs::create_dir(site.path("directory")).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(site.path("pipe")).status().unwrap().success());
+    assert!(
+        std::process::Command::new("mkfifo").arg(site.path("pipe")).status().unwrap().success()
+    );
     let _socket = std::os::unix::net::UnixListener::bind(site.path("socket")).unwrap();
-    let kinds = [("directory", "a directory"), ("pipe", "a named pipe"), ("socket", "a socket"), ("/dev/null", "a device")];
+    let kinds = [
+        ("directory", "a directory"),
+        ("pipe", "a named pipe"),
+        ("socket", "a socket"),
+        ("/dev/null", "a device"),
+    ];
     for (store, what) in kinds {
-        for verb in [&["ls"][..], &["run", "study.toml", "--plain"], &["enqueue", "s", "x=0.5"], &["doctor"]] {
+        for verb in [
+            &["ls"][..],
+            &["run", "study.toml", "--plain"],
+            &["enqueue", "s", "x=0.5"],
+            &["doctor"],
+        ] {
             let told = site.run(&[&["--store", store], verb].concat());
             let words = format!("{}{}", told.out, told.err);
             assert_ne!(told.code, 0, "{store} {verb:?}: {words}");
-            assert!(words.contains(what) && !words.contains("there is no store"), "{store} {verb:?}: {words}");
+            assert!(
+                words.contains(what) && !words.contains("there is no store"),
+                "{store} {verb:?}: {words}"
+            );
         }
     }
 }
 
 #[test]
 fn a_limit_on_file_sizes_is_told_from_the_first_write_on_and_trials_have_the_signal_as_usual() {
-    let site = Site::new(&study("trials = 1", ONE_SLOT), &format!("grep SigIgn /proc/self/status > ignored\n{REPORT_X}"));
-    let limited = |blocks: u32| format!("ulimit -f {blocks}; exec '{}' run study.toml --plain", env!("CARGO_BIN_EXE_hpsearch"));
+    let site = Site::new(
+        &study("trials = 1", ONE_SLOT),
+        &format!("grep SigIgn /proc/self/status > ignored\n{REPORT_X}"),
+    );
+    let limited = |blocks: u32| {
+        format!(
+            "ulimit -f {blocks}; exec '{}' run study.toml --plain",
+            env!("CARGO_BIN_EXE_hpsearch")
+        )
+    };
     let ended = site.start_with(Path::new("sh"), &["-c", &limited(10)], &[]).end();
     assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
     assert!(ended.err.contains("`ulimit -f`"), "{}", ended.err);
     assert_done(&site.run_study());
-    let ignored = u64::from_str_radix(site.read("ignored").trim().trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    let ignored =
+        u64::from_str_radix(site.read("ignored").trim().trim_start_matches("SigIgn:").trim(), 16)
+            .unwrap();
     assert_eq!(ignored & (1 << 24), 0, "SIGXFSZ");
 }

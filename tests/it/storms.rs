@@ -3,21 +3,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hpsearch::device::{Device, Slot};
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::engine::{Engine, Input, Outcome};
-use hpsearch::event::{AttemptEnd, Event, Request};
-use hpsearch::seed::SeedTree;
-use hpsearch::study::FailureCause;
-use hpsearch::trial::{TrialNumber, TrialState};
-use hpsearch::view::StudyView;
+use hpsearch::study::device::{Device, Slot};
+use hpsearch::study::event::{AttemptEnd, Event, Request};
+use hpsearch::study::seed::SeedTree;
+use hpsearch::study::spec::FailureCause;
+use hpsearch::study::state::StudyView;
+use hpsearch::study::trial::{TrialNumber, TrialState};
 use rand::RngExt as _;
 
 use crate::engine::{asha, decisions, loss, policies, spec};
 
 const HOUR: i64 = 3_600_000_000;
 
-const CAUSES: [FailureCause; 4] = [FailureCause::Oom, FailureCause::DeviceLost, FailureCause::WorkerLost, FailureCause::Timeout];
+const CAUSES: [FailureCause; 4] =
+    [FailureCause::Oom, FailureCause::DeviceLost, FailureCause::WorkerLost, FailureCause::Timeout];
 
 /// A number drawn from names: the same whenever it is asked for.
 fn drawn(seed: u64, name: &str, below: u64) -> u64 {
@@ -26,7 +27,14 @@ fn drawn(seed: u64, name: &str, below: u64) -> u64 {
 
 /// A fault of any kind, at few places.
 fn fault(seed: u64, place: &str) -> Option<Fault> {
-    let faults = [Fault::Crash, Fault::Fail, Fault::OutOfMemory, Fault::LoseDevice, Fault::NotANumber, Fault::Slow];
+    let faults = [
+        Fault::Crash,
+        Fault::Fail,
+        Fault::OutOfMemory,
+        Fault::LoseDevice,
+        Fault::NotANumber,
+        Fault::Slow,
+    ];
     usize::try_from(drawn(seed, place, 70)).ok().and_then(|index| faults.get(index).copied())
 }
 
@@ -40,10 +48,12 @@ fn jumping(seed: u64) -> impl Fn(usize) -> i64 + Send + Sync + 'static {
 
 /// A study whose `[retry]` is drawn, too.
 fn stormy(seed: u64, trials: u64, slots: usize) -> Simulation {
-    let (sampler, pruner) = policies().swap_remove(usize::try_from(seed).unwrap() % policies().len());
+    let (sampler, pruner) =
+        policies().swap_remove(usize::try_from(seed).unwrap() % policies().len());
     let mut study = spec(trials, sampler, pruner);
     study.retry.max = u32::try_from(drawn(seed, "max", 4)).unwrap();
-    study.retry.on = CAUSES.into_iter().filter(|cause| drawn(seed, &format!("{cause:?}"), 3) > 0).collect();
+    study.retry.on =
+        CAUSES.into_iter().filter(|cause| drawn(seed, &format!("{cause:?}"), 3) > 0).collect();
     // Ten failures in a row would end it.
     study.budget.failures = Some(1000);
     let mut simulation = Simulation::new(study, slots, 9, loss);
@@ -63,22 +73,38 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
     let mut owed: Option<(TrialNumber, bool)> = None;
     for turn in &run.turns {
         for event in &turn.events {
-            if let (Some((trial, again)), true) = (owed, event.trial() == owed.map(|(trial, _)| trial)) {
+            if let (Some((trial, again)), true) =
+                (owed, event.trial() == owed.map(|(trial, _)| trial))
+            {
                 match event {
-                    Event::TrialQueued { .. } => assert!(again, "{what}: trial {trial} is tried again: {event:?}"),
+                    Event::TrialQueued { .. } => {
+                        assert!(again, "{what}: trial {trial} is tried again: {event:?}")
+                    }
                     // It was to pause, or had ended well before it went on.
-                    Event::TrialPaused { hold, .. } => assert!(again && hold.is_some(), "{what}: {event:?}"),
+                    Event::TrialPaused { hold, .. } => {
+                        assert!(again && hold.is_some(), "{what}: {event:?}")
+                    }
                     Event::TrialFinished { state, .. } => {
-                        assert!(!again && *state != TrialState::Pruned, "{what}: trial {trial} is given up: {event:?}")
+                        assert!(
+                            !again && *state != TrialState::Pruned,
+                            "{what}: trial {trial} is given up: {event:?}"
+                        )
                     }
                     _ => panic!("{what}: {event:?}"),
                 }
                 owed = None;
             }
             match event {
-                Event::TrialCreated { trial, .. } => assert_eq!(trial.index(), view.trials.len(), "{what}"),
+                Event::TrialCreated { trial, .. } => {
+                    assert_eq!(trial.index(), view.trials.len(), "{what}")
+                }
                 Event::AttemptStarted { trial, slot, .. } => {
-                    assert!(on_slots.iter().all(|(other, index)| other != trial && *index != slot.index), "{what}: {trial} {on_slots:?}");
+                    assert!(
+                        on_slots
+                            .iter()
+                            .all(|(other, index)| other != trial && *index != slot.index),
+                        "{what}: {trial} {on_slots:?}"
+                    );
                     on_slots.push((*trial, slot.index));
                 }
                 Event::AttemptEnded { trial, end, .. } => {
@@ -87,11 +113,17 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
                         *seen.entry(format!("{cause:?}")).or_default() += 1;
                         let failures = failures.entry(*trial).or_default();
                         *failures += 1;
-                        owed = simulation.requests.is_empty().then_some((*trial, spec.retry.on.contains(cause) && *failures <= spec.retry.max));
+                        owed = simulation.requests.is_empty().then_some((
+                            *trial,
+                            spec.retry.on.contains(cause) && *failures <= spec.retry.max,
+                        ));
                     }
                 }
                 Event::TrialFinished { trial, .. } => {
-                    assert!(!view.trial(*trial).unwrap().state.is_finished(), "{what}: trial {trial} ends twice");
+                    assert!(
+                        !view.trial(*trial).unwrap().state.is_finished(),
+                        "{what}: trial {trial} ends twice"
+                    );
                 }
                 _ => {}
             }
@@ -99,13 +131,18 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
         }
         assert_eq!(owed, None, "{what}: a failed attempt and what follows are one turn");
     }
-    assert_eq!(format!("{view:?}"), format!("{:?}", run.view), "{what}: the journal folds to the state");
+    assert_eq!(
+        format!("{view:?}"),
+        format!("{:?}", run.view),
+        "{what}: the journal folds to the state"
+    );
     assert_eq!(on_slots, [], "{what}: something runs after the end");
     seen
 }
 
 #[test]
-fn faults_of_every_cause_are_retried_as_the_study_says_and_a_crash_or_a_clock_that_jumps_changes_nothing() {
+fn faults_of_every_cause_are_retried_as_the_study_says_and_a_crash_or_a_clock_that_jumps_changes_nothing()
+ {
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
     for seed in 0..40 {
         let mut simulation = stormy(seed, 8, 1);
@@ -126,7 +163,12 @@ fn faults_of_every_cause_are_retried_as_the_study_says_and_a_crash_or_a_clock_th
             assert_eq!(decisions(&resumed.view), decisions(&whole.view), "{what}");
         }
     }
-    assert!(["Oom", "DeviceLost", "WorkerLost", "Program"].iter().all(|cause| seen.get(*cause).is_some_and(|count| *count > 20)), "{seen:?}");
+    assert!(
+        ["Oom", "DeviceLost", "WorkerLost", "Program"]
+            .iter()
+            .all(|cause| seen.get(*cause).is_some_and(|count| *count > 20)),
+        "{seen:?}"
+    );
 }
 
 #[test]
@@ -176,7 +218,10 @@ fn storms_of_faults_crashes_requests_and_clocks_lose_and_double_nothing_with_sev
             run = simulation.run(&run.turns).unwrap();
         }
         let what = format!("seed {seed}");
-        assert!(run.view.trials.iter().all(|trial| trial.state.is_finished() || trial.hold.is_some()), "{what}");
+        assert!(
+            run.view.trials.iter().all(|trial| trial.state.is_finished() || trial.hold.is_some()),
+            "{what}"
+        );
         for (cause, count) in assert_sound(&run, &simulation, &what) {
             *seen.entry(cause).or_default() += count;
         }
@@ -192,7 +237,9 @@ fn a_paused_ladder_of_rungs_goes_on_after_every_cause() {
     for cause in [Fault::Crash, Fault::OutOfMemory, Fault::LoseDevice, Fault::Refuse] {
         let mut simulation = Simulation::new(study.clone(), 1, 9, loss);
         let calm = simulation.run(&[]).unwrap();
-        simulation.faults = Box::new(move |trial, attempt, step| (attempt.0 % 2 == 0 && (trial.0 + step) % 3 == 0).then_some(cause));
+        simulation.faults = Box::new(move |trial, attempt, step| {
+            (attempt.0 % 2 == 0 && (trial.0 + step) % 3 == 0).then_some(cause)
+        });
         let run = simulation.run(&[]).unwrap();
         assert_sound(&run, &simulation, &format!("{cause:?}"));
         assert_eq!(decisions(&run.view), decisions(&calm.view), "{cause:?}");
@@ -209,7 +256,8 @@ enum Late {
 }
 
 #[test]
-fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_leave_at_that_moment() {
+fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_leave_at_that_moment()
+{
     for (mode, expected) in [("stop", TrialState::Pruned), ("promote", TrialState::Paused)] {
         for late in [Late::TimesOut, Late::Interrupted, Late::PausedByItsUser] {
             let mut study = spec(6, "random", asha(mode));
@@ -224,7 +272,9 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
             });
             let decided = at.unwrap();
             let told = whole.turns[decided].events.iter().find_map(|event| match event {
-                Event::Reported { trial, attempt, step, metrics } => Some((*trial, *attempt, *step, metrics.clone())),
+                Event::Reported { trial, attempt, step, metrics } => {
+                    Some((*trial, *attempt, *step, metrics.clone()))
+                }
                 _ => None,
             });
             let (trial, attempt, step, metrics) = told.unwrap();
@@ -234,13 +284,20 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
             for turn in &whole.turns[..decided] {
                 for event in &turn.events {
                     let input = match event.clone() {
-                        Event::RunnerStarted { pid, host, .. } => Input::Begin { pid, host, requests: Vec::new() },
-                        Event::Reported { trial, attempt, step, metrics } => Input::Report { trial, attempt, step, metrics },
-                        Event::CheckpointSaved { trial, step, path, bytes } => {
-                            let attempt = engine.view().trial(trial).unwrap().last_attempt().unwrap();
-                            Input::Checkpoint { trial, attempt, step, path, bytes }
+                        Event::RunnerStarted { pid, host, .. } => {
+                            Input::Begin { pid, host, requests: Vec::new() }
                         }
-                        Event::AttemptEnded { trial, attempt, end, reason, .. } => Input::Ended { trial, attempt, end, message: reason },
+                        Event::Reported { trial, attempt, step, metrics } => {
+                            Input::Report { trial, attempt, step, metrics }
+                        }
+                        Event::CheckpointSaved { trial, step, path, bytes, system } => {
+                            let attempt =
+                                engine.view().trial(trial).unwrap().last_attempt().unwrap();
+                            Input::Checkpoint { trial, attempt, step, path, bytes, system }
+                        }
+                        Event::AttemptEnded { trial, attempt, end, reason, .. } => {
+                            Input::Ended { trial, attempt, end, message: reason }
+                        }
                         _ => continue,
                     };
                     engine.step(turn.at, input);
@@ -251,12 +308,22 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
                 engine.step(now, Input::Request { id: 1, request: Request::PauseTrial { trial } });
             }
             now = now.after(Duration::from_secs(10));
-            engine.step(now, if late == Late::Interrupted { Input::Interrupt } else { Input::Tick });
+            engine
+                .step(now, if late == Late::Interrupted { Input::Interrupt } else { Input::Tick });
             engine.step(now, Input::Report { trial, attempt, step, metrics });
-            let end = if late == Late::TimesOut { AttemptEnd::Failed(FailureCause::WorkerLost) } else { AttemptEnd::Interrupted };
+            let end = if late == Late::TimesOut {
+                AttemptEnd::Failed(FailureCause::WorkerLost)
+            } else {
+                AttemptEnd::Interrupted
+            };
             engine.step(now, Input::Ended { trial, attempt, end, message: None });
             let ended = engine.view().trial(trial).unwrap();
-            assert_eq!((ended.state, ended.last().map(|(step, _)| step)), (expected, Some(step)), "{mode}, {late:?}: {:?}", ended.reason);
+            assert_eq!(
+                (ended.state, ended.last().map(|(step, _)| step)),
+                (expected, Some(step)),
+                "{mode}, {late:?}: {:?}",
+                ended.reason
+            );
         }
     }
 }

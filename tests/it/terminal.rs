@@ -2,21 +2,30 @@
 
 use std::io::{Read, Write};
 
-use hpsearch::event::Event;
-use hpsearch::params::{Params, Value};
-use hpsearch::trial::{Origin, TrialNumber};
+use hpsearch::study::event::Event;
+use hpsearch::study::params::{Params, Value};
+use hpsearch::study::trial::{Origin, TrialNumber};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 
 use crate::verbs::Scene;
 
 /// Runs a verb to its end on a terminal of 24 rows and 80 columns, typing `keys`; what it printed, and its exit code.
-pub fn on_terminal(directory: &std::path::Path, arguments: &[&str], variables: &[(&str, &str)], keys: &str) -> (String, u32) {
+pub fn on_terminal(
+    directory: &std::path::Path,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+    keys: &str,
+) -> (String, u32) {
     let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
     let pair = native_pty_system().openpty(size).unwrap();
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));
     command.args(arguments);
     command.cwd(directory);
-    for (name, value) in [("LC_ALL", "C.UTF-8"), ("TERM", "xterm-256color"), ("TZ", "UTC"), ("PAGER", "cat")].iter().chain(variables) {
+    for (name, value) in
+        [("LC_ALL", "C.UTF-8"), ("TERM", "xterm-256color"), ("TZ", "UTC"), ("PAGER", "cat")]
+            .iter()
+            .chain(variables)
+    {
         command.env(name, value);
     }
     for name in ["HPSEARCH_STORE", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
@@ -50,7 +59,11 @@ fn of(scene: &Scene, arguments: &[&str], variables: &[(&str, &str)]) -> String {
 fn long() -> Scene {
     let mut scene = Scene::digits();
     let params: Params = [("optim".to_owned(), Value::from("adamw"))].into_iter().collect();
-    let created = |number| Event::TrialCreated { trial: TrialNumber(number), params: params.clone(), origin: Origin::Sampled("random".into()) };
+    let created = |number| Event::TrialCreated {
+        trial: TrialNumber(number),
+        params: params.clone(),
+        origin: Origin::Sampled("random".into()),
+    };
     scene.append(&(4..64).map(created).collect::<Vec<_>>());
     scene
 }
@@ -60,9 +73,15 @@ fn a_table_fits_the_terminal_and_wide_shows_all_of_it() {
     let scene = Scene::digits();
     let fitting = of(&scene, &["trials"], &[("COLUMNS", "60")]);
     assert!(fitting.lines().all(|line| line.chars().count() <= 60), "{fitting}");
-    assert!(fitting.contains(" left out: --wide shows all\n") && !fitting.contains("momentum"), "{fitting}");
+    assert!(
+        fitting.contains(" left out: --wide shows all\n") && !fitting.contains("momentum"),
+        "{fitting}"
+    );
     let wide = of(&scene, &["trials", "--wide"], &[("COLUMNS", "60")]);
-    assert!(wide.contains("momentum") && wide.contains("rank 2 of 2 at step 1; 1 goes on"), "{wide}");
+    assert!(
+        wide.contains("momentum") && wide.contains("rank 2 of 2 at step 1; 1 goes on"),
+        "{wide}"
+    );
 }
 
 #[test]
@@ -95,7 +114,10 @@ fn what_is_longer_than_the_screen_goes_through_the_pager() {
     let scene = long();
     let pager = [("PAGER", "sed 's/^/paged: /'")];
     let paged = of(&scene, &["trials"], &pager);
-    assert!(paged.lines().count() > 60 && paged.lines().all(|line| line.starts_with("paged: ")), "{paged}");
+    assert!(
+        paged.lines().count() > 60 && paged.lines().all(|line| line.starts_with("paged: ")),
+        "{paged}"
+    );
     assert!(!of(&scene, &["trials", "--no-pager"], &pager).contains("paged: "));
     assert!(!of(&scene, &["ls"], &pager).contains("paged: "), "what fits the screen is printed");
     let without = of(&scene, &["trials"], &[("PAGER", "no-such-pager")]);
@@ -119,15 +141,44 @@ fn a_terminal_gets_colours_unless_they_are_refused() {
 #[test]
 fn init_asks_on_a_terminal_and_enter_takes_the_guess() {
     let directory = tempfile::tempdir().unwrap();
-    let row = |index: usize| format!("text number {index},{},{}\n", ["good", "bad"][index % 2], ["a", "b", "c"][index % 3]);
+    let row = |index: usize| {
+        format!(
+            "text number {index},{},{}\n",
+            ["good", "bad"][index % 2],
+            ["a", "b", "c"][index % 3]
+        )
+    };
     let rows: String = (0..60).map(row).collect();
-    std::fs::write(directory.path().join("data.csv"), format!("text,verdict,source\n{rows}")).unwrap();
-    let (printed, code) = on_terminal(directory.path(), &["init", "data.csv"], &[], "\nsource\n7\n");
+    std::fs::write(directory.path().join("data.csv"), format!("text,verdict,source\n{rows}"))
+        .unwrap();
+    let (printed, code) =
+        on_terminal(directory.path(), &["init", "data.csv"], &[], "\nsource\n7\n");
     assert_eq!(code, 0, "{printed}");
-    assert!(printed.contains("Which column holds the texts? (of `text`, `verdict`, `source`) [text]"), "{printed}");
+    assert!(
+        printed.contains("Which column holds the texts? (of `text`, `verdict`, `source`) [text]"),
+        "{printed}"
+    );
     assert!(printed.contains("Which column holds the labels? [verdict]"), "{printed}");
     let text = std::fs::read_to_string(directory.path().join("study.toml")).unwrap();
     assert!(text.contains("label = \"source\"") && text.contains("trials = 7\n"), "{text}");
+}
+
+#[test]
+fn init_asks_whether_a_doubtful_first_line_is_a_header() {
+    let directory = tempfile::tempdir().unwrap();
+    let rows: String = (0..60)
+        .map(|index| format!("{}\tmessage number {index}\n", ["ham", "spam"][index % 2]))
+        .collect();
+    std::fs::write(directory.path().join("sms.tsv"), rows).unwrap();
+    for (answer, label) in [("", "column1"), ("n", "column1"), ("yes", "ham")] {
+        let (printed, code) =
+            on_terminal(directory.path(), &["init", "sms.tsv"], &[], &format!("{answer}\n\n\n\n"));
+        assert_eq!(code, 0, "{printed}");
+        assert!(printed.contains("Does line 1 of sms.tsv name the columns? `ham` in column 1 is also a value of 29 other rows [no]"), "{printed}");
+        let text = std::fs::read_to_string(directory.path().join("study.toml")).unwrap();
+        assert!(text.contains(&format!("label = \"{label}\"")), "{text}");
+        std::fs::remove_file(directory.path().join("study.toml")).unwrap();
+    }
 }
 
 #[cfg(feature = "train")]
@@ -137,24 +188,47 @@ fn preparing_data_shows_how_far_it_is_with_the_time_left_and_leaves_no_trace() {
         [space]\nlearning_rate = [1e-3, 1e-4]\n[trainer]\ntask = \"text-classification\"\n[data]\ntrain = \"reviews.csv\"\n";
     let directory = tempfile::tempdir().unwrap();
     let row = |index: u64| {
-        let words: Vec<String> = (0..12).map(|word| format!("word{}", (index * 7_919 + word * 104_729) % 5_003)).collect();
-        format!("{} {index},{}\n", words.join(" "), ["good", "bad"][usize::from(index.is_multiple_of(2))])
+        let words: Vec<String> = (0..12)
+            .map(|word| format!("word{}", (index * 7_919 + word * 104_729) % 5_003))
+            .collect();
+        format!(
+            "{} {index},{}\n",
+            words.join(" "),
+            ["good", "bad"][usize::from(index.is_multiple_of(2))]
+        )
     };
-    std::fs::write(directory.path().join("reviews.csv"), format!("text,label\n{}", (0..30_000).map(row).collect::<String>())).unwrap();
+    std::fs::write(
+        directory.path().join("reviews.csv"),
+        format!("text,label\n{}", (0..30_000).map(row).collect::<String>()),
+    )
+    .unwrap();
     std::fs::write(directory.path().join("study.toml"), STUDY).unwrap();
     let check = |arguments: &[&str]| {
-        let (printed, code) = on_terminal(directory.path(), &[&["check", "study.toml"], arguments].concat(), &[], "");
+        let (printed, code) =
+            on_terminal(directory.path(), &[&["check", "study.toml"], arguments].concat(), &[], "");
         assert_eq!(code, 0, "{printed}");
         printed
     };
     let printed = check(&[]);
-    let frames: Vec<&str> = printed.split('\r').filter(|frame| frame.contains('━') || frame.contains('─')).collect();
-    assert!(frames.iter().any(|frame| frame.contains(" %, ") && frame.contains(", about ") && frame.contains(" left\x1b[K")), "{printed:?}");
-    assert!(frames.iter().all(|frame| frame.trim_end_matches("\x1b[K").chars().count() < 80), "{frames:?}");
+    let frames: Vec<&str> =
+        printed.split('\r').filter(|frame| frame.contains('━') || frame.contains('─')).collect();
+    assert!(
+        frames.iter().any(|frame| frame.contains(" %, ")
+            && frame.contains(", about ")
+            && frame.contains(" left\x1b[K")),
+        "{printed:?}"
+    );
+    assert!(
+        frames.iter().all(|frame| frame.trim_end_matches("\x1b[K").chars().count() < 80),
+        "{frames:?}"
+    );
     let mut screen = vt100::Parser::new(24, 80, 0);
     screen.process(printed.replace('\n', "\r\n").as_bytes());
     let contents = screen.screen().contents();
-    assert!(contents.contains("\ndata      ") && !contents.contains('━') && !contents.contains("left"), "{contents}");
+    assert!(
+        contents.contains("\ndata      ") && !contents.contains('━') && !contents.contains("left"),
+        "{contents}"
+    );
     let quiet = check(&["-q", "--set", "data.seed=1"]);
     assert!(quiet.contains("\ndata      ") && !quiet.contains('\r'), "{quiet:?}");
 }

@@ -1,4 +1,4 @@
-//! The built-in trainer through the command line: searching, going on after an interruption, exporting, training again.
+//! The built-in trainer through the command line: search, resumption, export, retraining.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,11 @@ use serde_json::Value;
 
 pub fn hpsearch(directory: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
-    command.args(arguments).current_dir(directory).env_remove("HPSEARCH_STORE").stdin(Stdio::null());
+    command
+        .args(arguments)
+        .current_dir(directory)
+        .env_remove("HPSEARCH_STORE")
+        .stdin(Stdio::null());
     command.output().unwrap()
 }
 
@@ -18,7 +22,13 @@ pub fn text(bytes: &[u8]) -> String {
 }
 
 pub fn assert_done(output: &Output) {
-    assert!(output.status.success(), "{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}\n{}\n{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
 }
 
 /// The quickstart's data with a small study over it, in `directory`.
@@ -59,7 +69,7 @@ pub fn small_study(directory: &Path, extra: &str) -> PathBuf {
     path
 }
 
-/// What a study found, without times and attempts.
+/// The trials of a study, without times and attempts.
 pub fn trials(directory: &Path) -> Vec<Value> {
     let output = hpsearch(directory, &["trials", "--sort", "number", "--json"]);
     assert_done(&output);
@@ -82,16 +92,25 @@ fn the_best_trial_is_exported_predicts_and_can_be_trained_again_to_the_same_valu
     let exported = hpsearch(directory, &["export", "small", "-o", "model"]);
     assert_done(&exported);
     assert!(text(&exported.stderr).contains("test_accuracy"), "{}", text(&exported.stderr));
-    for file in ["model.safetensors", "config.json", "tokenizer.json", "best.toml", "metrics.json", "README.md"] {
+    for file in [
+        "model.safetensors",
+        "config.json",
+        "tokenizer.json",
+        "best.toml",
+        "metrics.json",
+        "README.md",
+    ] {
         assert!(directory.join("model").join(file).is_file(), "{file}");
     }
     // What transformers needs to load an architecture that is not one of its own.
-    let config: serde_json::Value = serde_json::from_slice(&fs::read(directory.join("model/config.json")).unwrap()).unwrap();
+    let config: serde_json::Value =
+        serde_json::from_slice(&fs::read(directory.join("model/config.json")).unwrap()).unwrap();
     let class = config["auto_map"]["AutoModelForSequenceClassification"].as_str().unwrap();
     let (module, class) = class.split_once('.').unwrap();
     let code = fs::read_to_string(directory.join("model").join(format!("{module}.py"))).unwrap();
     assert!(code.contains(&format!("class {class}(")), "{class}");
-    let predicted = hpsearch(directory, &["predict", "model", "the bus never came and the tram was full"]);
+    let predicted =
+        hpsearch(directory, &["predict", "model", "the bus never came and the tram was full"]);
     assert_done(&predicted);
     assert!(text(&predicted.stdout).contains("transit") || !predicted.stdout.is_empty());
     let again = hpsearch(directory, &["train", "model/best.toml", "-o", "again"]);
@@ -102,10 +121,14 @@ fn the_best_trial_is_exported_predicts_and_can_be_trained_again_to_the_same_valu
 }
 
 #[test]
-fn a_language_model_is_searched_exported_and_writes() {
+fn a_language_model_is_searched_exported_and_generates_text() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    fs::write(directory.join("song.txt"), "row, row, row your boat gently down the stream\n".repeat(60)).unwrap();
+    fs::write(
+        directory.join("song.txt"),
+        "row, row, row your boat gently down the stream\n".repeat(60),
+    )
+    .unwrap();
     let study = r#"
         [study]
         name = "song"
@@ -137,12 +160,24 @@ fn a_language_model_is_searched_exported_and_writes() {
     let exported = hpsearch(directory, &["export", "song", "-o", "model"]);
     assert_done(&exported);
     let said = text(&exported.stderr);
-    assert!(said.contains("test_bits_per_byte") && said.contains("`hpsearch generate model"), "{said}");
-    let generate = |options: &[&str]| hpsearch(directory, &[&["generate", "model", "row, row", "--max-new-tokens", "20"], options].concat());
+    assert!(
+        said.contains("test_bits_per_byte") && said.contains("`hpsearch generate model"),
+        "{said}"
+    );
+    let generate = |options: &[&str]| {
+        hpsearch(
+            directory,
+            &[&["generate", "model", "row, row", "--max-new-tokens", "20"], options].concat(),
+        )
+    };
     let (one, again) = (generate(&["--seed", "3"]), generate(&["--seed", "3"]));
     assert_done(&one);
     assert_eq!(text(&one.stdout), text(&again.stdout));
-    assert!(text(&one.stdout).starts_with("row, row") && one.stdout.ends_with(b"\n") && one.stdout.len() > "row, row\n".len());
+    assert!(
+        text(&one.stdout).starts_with("row, row")
+            && one.stdout.ends_with(b"\n")
+            && one.stdout.len() > "row, row\n".len()
+    );
     let wrong = generate(&["--temperature", "-1"]);
     assert_eq!(wrong.status.code(), Some(2));
     let again = hpsearch(directory, &["train", "model/best.toml", "-o", "again"]);
@@ -153,7 +188,7 @@ fn a_language_model_is_searched_exported_and_writes() {
 }
 
 #[test]
-fn an_interrupted_study_ends_like_an_undisturbed_one() {
+fn an_interrupted_study_ends_like_an_uninterrupted_one() {
     let (calm, stormy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let asha = "[pruner]\ntype = \"asha\"\n";
     small_study(calm.path(), asha);
@@ -168,7 +203,11 @@ fn an_interrupted_study_ends_like_an_undisturbed_one() {
             .spawn()
             .unwrap();
         wait_for_reports(stormy.path(), wanted);
-        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+        rustix::process::kill_process(
+            rustix::process::Pid::from_child(&child),
+            rustix::process::Signal::INT,
+        )
+        .unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(130));
     }
     assert_done(&hpsearch(stormy.path(), &["run", "small.toml", "--plain"]));
@@ -179,7 +218,9 @@ pub fn wait_for_reports(directory: &Path, wanted: i64) {
     let until = Instant::now() + Duration::from_secs(120);
     let count = || -> Option<i64> {
         let path = directory.join("runs/hpsearch.db");
-        let store = rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
+        let store =
+            rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
+                .ok()?;
         store.query_row("SELECT count(*) FROM trial_intermediate_values", [], |row| row.get(0)).ok()
     };
     while count().unwrap_or(0) < wanted {
@@ -205,51 +246,103 @@ fn bad_data_is_refused_before_any_trial() {
         let output = hpsearch(directory.path(), &["run", "--plain"]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("train.csv") && said.to_lowercase().contains(expected), "{content:?}: {said}");
+        assert!(
+            said.contains("train.csv") && said.to_lowercase().contains(expected),
+            "{content:?}: {said}"
+        );
         let stored = hpsearch(directory.path(), &["ls", "--json"]);
-        assert!(!text(&stored.stdout).contains("\"name\""), "no study is stored for data that cannot be used");
+        assert!(
+            !text(&stored.stdout).contains("\"name\""),
+            "no study is stored for data that cannot be used"
+        );
     }
 }
 
 #[test]
-fn a_training_can_be_tried_out_before_it_is_made() {
+fn training_can_be_diagnosed_before_it_runs() {
     let directory = tempfile::tempdir().unwrap();
     small_study(directory.path(), "");
-    let batch = hpsearch(directory.path(), &["train", "small.toml", "--overfit-one-batch", "--steps", "60"]);
+    let batch = hpsearch(
+        directory.path(),
+        &["train", "small.toml", "--overfit-one-batch", "--steps", "60"],
+    );
     assert_done(&batch);
-    assert!(text(&batch.stderr).contains("learnt by heart: the loss went from"), "{}", text(&batch.stderr));
+    assert!(
+        text(&batch.stderr).contains("learnt by heart: the loss went from"),
+        "{}",
+        text(&batch.stderr)
+    );
     assert!(text(&batch.stdout).contains("loss of one batch by step"), "{}", text(&batch.stdout));
-    let stuck =
-        hpsearch(directory.path(), &["train", "small.toml", "--set", "space.learning_rate=[1e-9, 2e-9]", "--overfit-one-batch", "--steps", "10"]);
+    let stuck = hpsearch(
+        directory.path(),
+        &[
+            "train",
+            "small.toml",
+            "--set",
+            "space.learning_rate=[1e-9, 2e-9]",
+            "--overfit-one-batch",
+            "--steps",
+            "10",
+        ],
+    );
     assert_done(&stuck);
     assert!(text(&stuck.stderr).contains("not learnt by heart"), "{}", text(&stuck.stderr));
 
     let rates = hpsearch(directory.path(), &["train", "small.toml", "--find-lr", "--steps", "80"]);
     assert_done(&rates);
-    assert!(text(&rates.stderr).contains("the loss falls fastest at a learning rate of"), "{}", text(&rates.stderr));
+    assert!(
+        text(&rates.stderr).contains("the loss falls fastest at a learning rate of"),
+        "{}",
+        text(&rates.stderr)
+    );
 
-    let profile = hpsearch(directory.path(), &["train", "small.toml", "--profile", "3", "--trace", "spans.json"]);
+    let profile = hpsearch(
+        directory.path(),
+        &["train", "small.toml", "--profile", "3", "--trace", "spans.json"],
+    );
     assert_done(&profile);
     let shown = text(&profile.stdout);
-    for name in
-        ["data", "forward", "backward", "gradient norm", "optimiser", "a step", "one evaluation", "one checkpoint", "layer 0", "head and loss"]
-    {
+    for name in [
+        "data",
+        "forward",
+        "backward",
+        "gradient norm",
+        "optimiser",
+        "a step",
+        "one evaluation",
+        "one checkpoint",
+        "layer 0",
+        "head and loss",
+    ] {
         assert!(shown.lines().any(|line| line.starts_with(name)), "{name}: {shown}");
     }
-    let trace: Value = serde_json::from_slice(&fs::read(directory.path().join("spans.json")).unwrap()).unwrap();
-    let events: Vec<&Value> = trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X").collect();
+    let trace: Value =
+        serde_json::from_slice(&fs::read(directory.path().join("spans.json")).unwrap()).unwrap();
+    let events: Vec<&Value> = trace["traceEvents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| event["ph"] == "X")
+        .collect();
     let ends = |event: &Value| event["ts"].as_f64().unwrap() + event["dur"].as_f64().unwrap();
     let steps: Vec<_> = events.iter().filter(|event| event["cat"] == "step").collect();
     assert_eq!(steps.len(), 3);
     for step in &steps {
-        let within = |event: &&&Value| event["ts"].as_f64() >= step["ts"].as_f64() && ends(event) <= ends(step) + 1e-3;
-        let backward = events.iter().filter(within).filter(|event| event["name"] == "layer 0" && event["cat"] == "backward");
+        let within = |event: &&&Value| {
+            event["ts"].as_f64() >= step["ts"].as_f64() && ends(event) <= ends(step) + 1e-3
+        };
+        let backward = events
+            .iter()
+            .filter(within)
+            .filter(|event| event["name"] == "layer 0" && event["cat"] == "backward");
         assert!(backward.count() > 0, "a layer's way back lies within its step");
     }
     fs::remove_file(directory.path().join("spans.json")).unwrap();
-    let both = hpsearch(directory.path(), &["train", "small.toml", "--find-lr", "--overfit-one-batch"]);
+    let both =
+        hpsearch(directory.path(), &["train", "small.toml", "--find-lr", "--overfit-one-batch"]);
     assert_eq!(both.status.code(), Some(2));
-    let left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["small.toml"], "a trial training leaves nothing behind");
 }
 
@@ -257,16 +350,29 @@ fn a_training_can_be_tried_out_before_it_is_made() {
 fn one_configuration_of_a_study_file_can_be_trained_alone() {
     let directory = tempfile::tempdir().unwrap();
     small_study(directory.path(), "");
-    // Burn's variable for a default device is nobody's here: every tensor is told where it is.
+    // Burn's variable for a default device is ignored: every tensor has an explicit device.
     let mut told_otherwise = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
-    told_otherwise.args(["train", "small.toml", "-o", "other"]).current_dir(directory.path()).env("BURN_DEVICE", "cuda");
+    told_otherwise
+        .args(["train", "small.toml", "-o", "other"])
+        .current_dir(directory.path())
+        .env("BURN_DEVICE", "cuda");
     assert_done(&told_otherwise.output().unwrap());
-    // The device is the study's, too.
+    // The device is that of the study, too.
     if !cfg!(feature = "wgpu") {
-        let elsewhere = hpsearch(directory.path(), &["train", "small.toml", "-o", "model", "--set", "devices.use=[\"wgpu:0\"]"]);
-        assert!(!elsewhere.status.success() && String::from_utf8_lossy(&elsewhere.stderr).contains("`--features wgpu`"), "{elsewhere:?}");
+        let elsewhere = hpsearch(
+            directory.path(),
+            &["train", "small.toml", "-o", "model", "--set", "devices.use=[\"wgpu:0\"]"],
+        );
+        assert!(
+            !elsewhere.status.success()
+                && String::from_utf8_lossy(&elsewhere.stderr).contains("`--features wgpu`"),
+            "{elsewhere:?}"
+        );
     }
-    let trained = hpsearch(directory.path(), &["train", "small.toml", "-o", "model", "--set", "trainer.num_train_epochs=1"]);
+    let trained = hpsearch(
+        directory.path(),
+        &["train", "small.toml", "-o", "model", "--set", "trainer.num_train_epochs=1"],
+    );
     assert_done(&trained);
     let recipe = fs::read_to_string(directory.path().join("model/best.toml")).unwrap();
     // The middle of a logarithmic range is its geometric mean.

@@ -4,18 +4,18 @@ use std::io::{Read, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use hpsearch::device::Device;
-use hpsearch::event::{Answer, Event, Request};
 use hpsearch::storage::sqlite::SqliteStore;
 use hpsearch::storage::{Storage, StorageReader};
-use hpsearch::study::Extension;
-use hpsearch::trial::{TrialNumber, TrialState};
+use hpsearch::study::device::Device;
+use hpsearch::study::event::{Answer, Event, Request};
+use hpsearch::study::spec::Extension;
+use hpsearch::study::trial::{TrialNumber, TrialState};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
 use crate::verbs::{PATIENCE, Scene};
 
 /// A program on a terminal of its own.
-struct OnTerminal {
+pub struct OnTerminal {
     child: Box<dyn Child + Send + Sync>,
     master: Box<dyn MasterPty + Send>,
     keys: Box<dyn Write + Send>,
@@ -24,11 +24,11 @@ struct OnTerminal {
 }
 
 impl OnTerminal {
-    fn watch(scene: &Scene) -> Self {
+    pub fn watch(scene: &Scene) -> Self {
         Self::start(scene, &["watch", "digits"])
     }
 
-    fn start(scene: &Scene, arguments: &[&str]) -> Self {
+    pub fn start(scene: &Scene, arguments: &[&str]) -> Self {
         Self::start_with(scene, arguments, &[])
     }
 
@@ -38,7 +38,10 @@ impl OnTerminal {
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));
         command.args(arguments);
         command.cwd(scene.directory.path());
-        for (name, value) in [("LC_ALL", "C.UTF-8"), ("TERM", "xterm-256color"), ("TZ", "UTC")].iter().chain(environment) {
+        for (name, value) in [("LC_ALL", "C.UTF-8"), ("TERM", "xterm-256color"), ("TZ", "UTC")]
+            .iter()
+            .chain(environment)
+        {
             command.env(name, value);
         }
         command.env("XDG_STATE_HOME", scene.directory.path().join("state"));
@@ -56,25 +59,33 @@ impl OnTerminal {
             }
         });
         let keys = pair.master.take_writer().unwrap();
-        OnTerminal { child, master: pair.master, keys, printed, screen: vt100::Parser::new(24, 80, 0) }
+        OnTerminal {
+            child,
+            master: pair.master,
+            keys,
+            printed,
+            screen: vt100::Parser::new(24, 80, 0),
+        }
     }
 
-    fn press(&mut self, keys: &str) {
+    pub fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();
     }
 
     /// Reads what is printed until the screen is as wanted.
-    fn wait_for(&mut self, wanted: impl Fn(&vt100::Screen) -> bool) {
+    pub fn wait_for(&mut self, wanted: impl Fn(&vt100::Screen) -> bool) {
         let patience = Instant::now() + PATIENCE;
         while !wanted(self.screen.screen()) {
             let left = patience.saturating_duration_since(Instant::now());
-            let bytes = self.printed.recv_timeout(left).unwrap_or_else(|_| panic!("the screen stays at\n{}", self.screen.screen().contents()));
+            let bytes = self.printed.recv_timeout(left).unwrap_or_else(|_| {
+                panic!("the screen stays at\n{}", self.screen.screen().contents())
+            });
             self.screen.process(&bytes);
         }
     }
 
-    fn wait_for_text(&mut self, text: &str) {
+    pub fn wait_for_text(&mut self, text: &str) {
         self.wait_for(|screen| screen.contents().contains(text));
     }
 
@@ -83,11 +94,16 @@ impl OnTerminal {
         self.screen.screen_mut().set_size(rows, cols);
     }
 
-    fn pid(&self) -> u32 {
+    /// The device that the program is on.
+    pub fn device(&self) -> std::fs::File {
+        std::fs::File::open(self.master.tty_name().unwrap()).unwrap()
+    }
+
+    pub fn pid(&self) -> u32 {
         self.child.process_id().unwrap()
     }
 
-    fn leave(mut self) -> u32 {
+    pub fn leave(mut self) -> u32 {
         self.wait_for(|screen| !screen.alternate_screen() && !screen.hide_cursor());
         self.child.wait().unwrap().exit_code()
     }
@@ -100,7 +116,12 @@ fn watch_shows_the_study_follows_it_and_restores_the_terminal() {
     terminal.wait_for_text("digits");
     terminal.wait_for_text("best 0.18421");
     terminal.wait_for(vt100::Screen::alternate_screen);
-    scene.append(&[Event::TrialFinished { trial: TrialNumber(3), state: TrialState::Complete, value: Some(0.125), reason: None }]);
+    scene.append(&[Event::TrialFinished {
+        trial: TrialNumber(3),
+        state: TrialState::Complete,
+        value: Some(0.125),
+        reason: None,
+    }]);
     terminal.wait_for_text("best 0.125");
     terminal.press("q");
     assert_eq!(terminal.leave(), 0);
@@ -112,7 +133,9 @@ fn watch_follows_the_size_of_the_terminal_and_stays_after_the_end() {
     let mut terminal = OnTerminal::watch(&scene);
     terminal.wait_for_text("best 0.18421");
     terminal.resize(12, 40);
-    terminal.wait_for(|screen| screen.contents().lines().count() <= 12 && screen.contents().contains("Enter open"));
+    terminal.wait_for(|screen| {
+        screen.contents().lines().count() <= 12 && screen.contents().contains("Enter open")
+    });
     scene.append(&[Event::StudyFinished { reason: "enough".into() }]);
     terminal.wait_for_text("study finished: enough");
     terminal.press("q");
@@ -125,7 +148,7 @@ fn a_terminated_watch_restores_the_terminal() {
     let mut terminal = OnTerminal::watch(&scene);
     terminal.wait_for_text("best 0.18421");
     let pid = terminal.child.process_id().unwrap();
-    hpsearch::processes::signal(pid, rustix::process::Signal::TERM);
+    hpsearch::runner::processes::signal(pid, rustix::process::Signal::TERM);
     assert_eq!(terminal.leave(), 0);
 }
 
@@ -134,7 +157,7 @@ fn an_interrupted_watch_restores_the_terminal() {
     let scene = Scene::digits();
     let mut terminal = OnTerminal::watch(&scene);
     terminal.wait_for_text("best 0.18421");
-    hpsearch::processes::signal(terminal.pid(), rustix::process::Signal::INT);
+    hpsearch::runner::processes::signal(terminal.pid(), rustix::process::Signal::INT);
     assert_eq!(terminal.leave(), 0);
 }
 
@@ -142,12 +165,17 @@ fn an_interrupted_watch_restores_the_terminal() {
 #[cfg_attr(not(debug_assertions), ignore = "release builds cannot be told to panic")]
 fn a_panic_gives_the_terminal_back_before_it_says_what_happened() {
     let scene = Scene::digits();
-    let mut terminal = OnTerminal::start_with(&scene, &["watch", "digits"], &[("HPSEARCH_PANIC_AT_KEY", "!")]);
+    let mut terminal =
+        OnTerminal::start_with(&scene, &["watch", "digits"], &[("HPSEARCH_PANIC_AT_KEY", "!")]);
     terminal.wait_for_text("best 0.18421");
     terminal.press("!");
-    terminal.wait_for(|screen| !screen.alternate_screen() && screen.contents().contains("told to panic at `!`"));
+    terminal.wait_for(|screen| {
+        !screen.alternate_screen() && screen.contents().contains("told to panic at `!`")
+    });
     // Lines of the message begin at the left: the terminal ends lines by itself again.
-    assert!(terminal.screen.screen().contents().lines().any(|line| line.starts_with("told to panic")));
+    assert!(
+        terminal.screen.screen().contents().lines().any(|line| line.starts_with("told to panic"))
+    );
     assert_eq!(terminal.leave(), 101);
 }
 
@@ -155,14 +183,20 @@ fn a_panic_gives_the_terminal_back_before_it_says_what_happened() {
 #[cfg_attr(not(debug_assertions), ignore = "release builds cannot be told to panic")]
 fn a_panic_of_the_thread_that_reads_the_store_ends_the_screens_with_a_message() {
     let scene = Scene::digits();
-    let mut terminal = OnTerminal::start_with(&scene, &["watch", "digits"], &[("HPSEARCH_PANIC_WHEN_LOADING", "1")]);
+    let mut terminal = OnTerminal::start_with(
+        &scene,
+        &["watch", "digits"],
+        &[("HPSEARCH_PANIC_WHEN_LOADING", "1")],
+    );
     terminal.wait_for_text("told to panic while loading");
     terminal.wait_for_text("error: reading the store failed");
     terminal.wait_for_text("help: `hpsearch trials` prints the same table");
     let screen = terminal.screen.screen();
     assert!(!screen.alternate_screen(), "{}", screen.contents());
     // Lines begin at the left: the terminal ends lines by itself again.
-    assert!(screen.contents().lines().any(|line| line.starts_with("error: reading the store failed")));
+    assert!(
+        screen.contents().lines().any(|line| line.starts_with("error: reading the store failed"))
+    );
     assert_eq!(terminal.leave(), 1);
 }
 
@@ -175,7 +209,7 @@ fn watch_leaves_when_its_terminal_is_closed() {
     drop((master, keys));
     // The reading thread of this test holds the terminal open until the program leaves or is hung up on.
     let pid = child.process_id().unwrap();
-    hpsearch::processes::signal(pid, rustix::process::Signal::HUP);
+    hpsearch::runner::processes::signal(pid, rustix::process::Signal::HUP);
     let patience = Instant::now() + PATIENCE;
     while child.try_wait().unwrap().is_none() {
         assert!(Instant::now() < patience, "it stays without a terminal");
@@ -209,7 +243,13 @@ fn a_session_goes_through_screens_filters_orders_and_requests() {
     terminal.press("y");
     terminal.wait_for_text("asked for trial 3 to be killed");
     let study = scene.store.study("digits").unwrap().unwrap().id;
-    let pending: Vec<Request> = scene.store.pending_requests(study).unwrap().into_iter().map(|pending| pending.request).collect();
+    let pending: Vec<Request> = scene
+        .store
+        .pending_requests(study)
+        .unwrap()
+        .into_iter()
+        .map(|pending| pending.request)
+        .collect();
     assert_eq!(pending, [Request::Kill { trial: TrialNumber(3) }]);
     // A note is written at once, and comes back from the store.
     terminal.press("alooks good\r");
@@ -220,7 +260,12 @@ fn a_session_goes_through_screens_filters_orders_and_requests() {
     terminal.wait_for_text("log of attempt 0");
     terminal.wait_for_text("looks good");
     // All screens, and back.
-    for (key, text) in [("6", "note: looks good"), ("?", "keys: events"), ("\u{1b}", "note: looks good"), ("1", "1 of 4 trials")] {
+    for (key, text) in [
+        ("6", "note: looks good"),
+        ("?", "keys: events"),
+        ("\u{1b}", "note: looks good"),
+        ("1", "1 of 4 trials"),
+    ] {
         terminal.press(key);
         terminal.wait_for_text(text);
     }
@@ -229,7 +274,12 @@ fn a_session_goes_through_screens_filters_orders_and_requests() {
     }
     terminal.press("\u{1b}");
     terminal.wait_for_text("4 trials");
-    scene.append(&[Event::TrialFinished { trial: TrialNumber(3), state: TrialState::Complete, value: Some(0.0625), reason: None }]);
+    scene.append(&[Event::TrialFinished {
+        trial: TrialNumber(3),
+        state: TrialState::Complete,
+        value: Some(0.0625),
+        reason: None,
+    }]);
     terminal.wait_for_text("best 0.0625");
     terminal.press("q");
     assert_eq!(terminal.leave(), 0);
@@ -253,17 +303,30 @@ fn a_device_is_paused_and_used_again_and_the_budget_raised_from_the_screens() {
     terminal.wait_for_text("asked for cpu to be paused");
     let pending = |scene: &Scene| scene.store.pending_requests(study).unwrap();
     let asked = pending(&scene);
-    assert!(matches!(&asked[..], [only] if only.request == Request::PauseDevice { device: Device::Cpu }), "{asked:?}");
+    assert!(
+        matches!(&asked[..], [only] if only.request == Request::PauseDevice { device: Device::Cpu }),
+        "{asked:?}"
+    );
     let answer = Answer::Done("the trial on cpu saves, leaves and waits".to_owned());
-    scene.append(&[Event::DevicePaused { device: Device::Cpu }, Event::RequestServed { id: asked[0].id, answer }]);
+    scene.append(&[
+        Event::DevicePaused { device: Device::Cpu },
+        Event::RequestServed { id: asked[0].id, answer },
+    ]);
     terminal.wait_for_text("pausing, 1 trial to leave");
     terminal.press("p");
     terminal.wait_for_text("asked for cpu to be used again");
     terminal.press("E+50 +2h\r");
     terminal.wait_for_text("asked for the budget to be raised by 50 trials and 2 h");
     let asked: Vec<Request> = pending(&scene).into_iter().map(|pending| pending.request).collect();
-    let by = Extension { trials: 50, time: std::time::Duration::from_secs(7200), ..Extension::default() };
-    assert_eq!(asked, [Request::ResumeDevice { device: Device::Cpu, slots: None }, Request::Extend { by }]);
+    let by = Extension {
+        trials: 50,
+        time: std::time::Duration::from_secs(7200),
+        ..Extension::default()
+    };
+    assert_eq!(
+        asked,
+        [Request::ResumeDevice { device: Device::Cpu, slots: None }, Request::Extend { by }]
+    );
     terminal.press("?");
     terminal.wait_for_text("keys: devices");
     terminal.press("\u{1b}");
@@ -285,9 +348,14 @@ fn suspending_gives_the_terminal_back_and_going_on_takes_it_again() {
         assert!(Instant::now() < patience, "it does not stop");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    scene.append(&[Event::TrialFinished { trial: TrialNumber(3), state: TrialState::Complete, value: Some(0.125), reason: None }]);
+    scene.append(&[Event::TrialFinished {
+        trial: TrialNumber(3),
+        state: TrialState::Complete,
+        value: Some(0.125),
+        reason: None,
+    }]);
     terminal.resize(30, 100);
-    hpsearch::processes::signal(pid, rustix::process::Signal::CONT);
+    hpsearch::runner::processes::signal(pid, rustix::process::Signal::CONT);
     terminal.wait_for(vt100::Screen::alternate_screen);
     terminal.wait_for_text("best 0.125");
     terminal.press("q");
@@ -315,7 +383,12 @@ fn nothing_is_sent_while_nothing_changes_and_little_when_little_does() {
     let mut scene = Scene::digits();
     scene.append(&[
         Event::StudyFinished { reason: "enough".into() },
-        Event::RunnerStopped { reason: "finished".into(), ran_micros: 1, heard: None, device_micros: 0 },
+        Event::RunnerStopped {
+            reason: "finished".into(),
+            ran_micros: 1,
+            heard: None,
+            device_micros: 0,
+        },
     ]);
     scene.leave();
     let mut terminal = OnTerminal::watch(&scene);
@@ -323,7 +396,11 @@ fn nothing_is_sent_while_nothing_changes_and_little_when_little_does() {
     // What came with the first frame is taken in; then there is silence, for no clock runs.
     while terminal.printed.recv_timeout(std::time::Duration::from_millis(700)).is_ok() {}
     let quiet = terminal.printed.recv_timeout(std::time::Duration::from_millis(1_500));
-    assert!(quiet.is_err(), "{:?}", quiet.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
+    assert!(
+        quiet.is_err(),
+        "{:?}",
+        quiet.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    );
     terminal.press("\u{1b}[B");
     let mut sent = 0;
     while let Ok(bytes) = terminal.printed.recv_timeout(std::time::Duration::from_millis(700)) {
@@ -345,13 +422,17 @@ fn a_run_whose_terminal_is_closed_ends_in_order() {
     terminal.wait_for_text("running");
     let pid = terminal.pid();
     // Twice, as when a terminal goes: the second shall not kill what leaves because of the first.
-    hpsearch::processes::signal(pid, rustix::process::Signal::HUP);
+    hpsearch::runner::processes::signal(pid, rustix::process::Signal::HUP);
     std::thread::sleep(std::time::Duration::from_millis(300));
-    hpsearch::processes::signal(pid, rustix::process::Signal::HUP);
+    hpsearch::runner::processes::signal(pid, rustix::process::Signal::HUP);
     terminal.leave();
     let study = scene.store.study("slow").unwrap().unwrap().id;
-    let events = scene.store.events_after(study, hpsearch::event::Seq(0), 1_000).unwrap();
-    assert!(matches!(events.last(), Some((_, _, Event::RunnerStopped { .. }))), "{:?}", events.last());
+    let events = scene.store.events_after(study, hpsearch::study::event::Seq(0), 1_000).unwrap();
+    assert!(
+        matches!(events.last(), Some((_, _, Event::RunnerStopped { .. }))),
+        "{:?}",
+        events.last()
+    );
 }
 
 #[test]
@@ -388,5 +469,8 @@ fn a_log_that_is_removed_under_a_screen_is_saved_when_the_screen_has_closed() {
     let store = rusqlite::Connection::open(path("runs/hpsearch.db")).unwrap();
     let stored: i64 = store.query_row("SELECT count(*) FROM report", [], |row| row.get(0)).unwrap();
     assert!(stored >= answered, "{stored} of {answered}");
-    assert_eq!(store.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0)).unwrap(), "ok");
+    assert_eq!(
+        store.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0)).unwrap(),
+        "ok"
+    );
 }

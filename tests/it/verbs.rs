@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use hpsearch::device::{Device, Slot};
-use hpsearch::event::{AttemptEnd, Event, Request};
-use hpsearch::metric::Direction;
-use hpsearch::params::{Params, Value};
-use hpsearch::space::{Condition, Dimension, Distribution, Scale, Space};
 use hpsearch::storage::sqlite::SqliteStore;
 use hpsearch::storage::{Holder, Lease, Storage, StorageReader, Takeover};
-use hpsearch::study::{Program, StudySpec};
-use hpsearch::time::Timestamp;
-use hpsearch::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+use hpsearch::study::device::{Device, Slot};
+use hpsearch::study::event::{AttemptEnd, Event, Request};
+use hpsearch::study::metric::Direction;
+use hpsearch::study::params::{Params, Value};
+use hpsearch::study::space::{Condition, Dimension, Distribution, Scale, Space};
+use hpsearch::study::spec::{Program, StudySpec};
+use hpsearch::study::time::Timestamp;
+use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 use serde_json::{Value as Json, json};
 
 /// A directory with a store and the files of its trials.
@@ -34,8 +34,14 @@ fn slot() -> Slot {
 }
 
 fn spec(name: &str) -> StudySpec {
-    let dimension = |name: &str, distribution| Dimension { name: name.into(), distribution, prior: None, when: None };
-    let mut momentum = dimension("momentum", Distribution::float(0.0, 0.99, Scale::Linear, None).unwrap());
+    let dimension = |name: &str, distribution| Dimension {
+        name: name.into(),
+        distribution,
+        prior: None,
+        when: None,
+    };
+    let mut momentum =
+        dimension("momentum", Distribution::float(0.0, 0.99, Scale::Linear, None).unwrap());
     momentum.when = Some(Condition(vec![("optim".into(), vec!["sgd".into()])]));
     let space = Space::new(vec![
         dimension("learning_rate", Distribution::float(1e-5, 1e-1, Scale::Log, None).unwrap()),
@@ -63,11 +69,23 @@ impl Scene {
         scene.begin("digits");
         scene.start(0, 3.162_277e-4, 2, "adamw");
         scene.report(0, &[0.9, 0.184_213, 0.2]);
-        scene.append(&[Event::CheckpointSaved { trial: TrialNumber(0), step: 2, path: PathBuf::from("/data/trial-0/step-2"), bytes: None }]);
+        scene.append(&[Event::CheckpointSaved {
+            trial: TrialNumber(0),
+            step: 2,
+            path: PathBuf::from("/data/trial-0/step-2"),
+            bytes: None,
+            system: None,
+        }]);
         scene.end(0, AttemptEnd::Completed, TrialState::Complete, Some(0.184_213), None);
         scene.start(1, 0.1, 8, "sgd");
         scene.report(1, &[1.5]);
-        scene.end(1, AttemptEnd::Stopped, TrialState::Pruned, None, Some("rank 2 of 2 at step 1; 1 goes on"));
+        scene.end(
+            1,
+            AttemptEnd::Stopped,
+            TrialState::Pruned,
+            None,
+            Some("rank 2 of 2 at step 1; 1 goes on"),
+        );
         scene.start(2, 0.05, 1, "sgd");
         scene.report(2, &[f64::NAN]);
         scene.end(2, AttemptEnd::Diverged, TrialState::Complete, Some(f64::NAN), None);
@@ -91,36 +109,75 @@ impl Scene {
     }
 
     pub fn leave(&mut self) {
-        self.append(&[Event::RunnerStopped { reason: "stopped".into(), ran_micros: 31_000_000, heard: None, device_micros: 0 }]);
+        self.append(&[Event::RunnerStopped {
+            reason: "stopped".into(),
+            ran_micros: 31_000_000,
+            heard: None,
+            device_micros: 0,
+        }]);
         self.store.release(&self.lease.take().unwrap()).unwrap();
     }
 
     pub fn start(&mut self, number: u64, rate: f64, layers: i64, optim: &str) {
         let trial = TrialNumber(number);
-        let mut params: Params = [("learning_rate", Value::from(rate)), ("model.num_layers", layers.into()), ("optim", optim.into())]
-            .map(|(name, value)| (name.to_owned(), value))
-            .into_iter()
-            .collect();
+        let mut params: Params = [
+            ("learning_rate", Value::from(rate)),
+            ("model.num_layers", layers.into()),
+            ("optim", optim.into()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into_iter()
+        .collect();
         if optim == "sgd" {
             params.insert("momentum", 0.9);
         }
         self.append(&[
             Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
-            Event::AttemptStarted { trial, attempt: AttemptNumber(0), slot: slot(), resume: None, until: None, rows_at_once: None, device_micros: 0 },
+            Event::AttemptStarted {
+                trial,
+                attempt: AttemptNumber(0),
+                slot: slot(),
+                resume: None,
+                until: None,
+                rows_at_once: None,
+                device_micros: 0,
+            },
         ]);
     }
 
     pub fn report(&mut self, number: u64, values: &[f64]) {
         for (step, value) in (1..).zip(values) {
-            let metrics = [("eval_loss".to_owned(), *value), ("eval_accuracy".to_owned(), 1.0 - *value)].into_iter().collect();
-            self.append(&[Event::Reported { trial: TrialNumber(number), attempt: AttemptNumber(0), step, metrics }]);
+            let metrics =
+                [("eval_loss".to_owned(), *value), ("eval_accuracy".to_owned(), 1.0 - *value)]
+                    .into_iter()
+                    .collect();
+            self.append(&[Event::Reported {
+                trial: TrialNumber(number),
+                attempt: AttemptNumber(0),
+                step,
+                metrics,
+            }]);
         }
     }
 
-    pub fn end(&mut self, number: u64, end: AttemptEnd, state: TrialState, value: Option<f64>, reason: Option<&str>) {
+    pub fn end(
+        &mut self,
+        number: u64,
+        end: AttemptEnd,
+        state: TrialState,
+        value: Option<f64>,
+        reason: Option<&str>,
+    ) {
         let (trial, reason) = (TrialNumber(number), reason.map(str::to_owned));
         self.append(&[
-            Event::AttemptEnded { trial, attempt: AttemptNumber(0), end, reason: reason.clone(), device_micros: None, memory: None },
+            Event::AttemptEnded {
+                trial,
+                attempt: AttemptNumber(0),
+                end,
+                reason: reason.clone(),
+                device_micros: None,
+                memory: None,
+            },
             Event::TrialFinished { trial, state, value, reason },
         ]);
     }
@@ -142,7 +199,13 @@ impl Scene {
 
 pub fn command(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
-    command.args(arguments).current_dir(directory).env_remove("HPSEARCH_STORE").env_remove("COLUMNS").env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
+    command
+        .args(arguments)
+        .current_dir(directory)
+        .env_remove("HPSEARCH_STORE")
+        .env_remove("COLUMNS")
+        .env("LC_ALL", "C.UTF-8")
+        .env("TZ", "UTC");
     command
 }
 
@@ -154,7 +217,11 @@ pub struct Ran {
 
 impl Ran {
     pub fn of(output: Output) -> Self {
-        Ran { out: String::from_utf8(output.stdout).unwrap(), err: String::from_utf8(output.stderr).unwrap(), code: output.status.code().unwrap() }
+        Ran {
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+            code: output.status.code().unwrap(),
+        }
     }
 }
 
@@ -203,7 +270,10 @@ fn trials_as_json_have_the_contracts_shape_and_tell_nan_from_nothing() {
             "device": "cpu", "seconds": 0.0, "attempts": 1, "reason": null, "tags": [], "notes": []}),
     ];
     assert_eq!(answer["trials"], json!(expected));
-    assert_eq!(scene.json(&["trials", "--limit", "2", "--json"])["trials"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        scene.json(&["trials", "--limit", "2", "--json"])["trials"].as_array().unwrap().len(),
+        2
+    );
 }
 
 #[test]
@@ -231,7 +301,13 @@ fn without_a_complete_trial_there_is_no_best_and_the_exit_code_says_so() {
     let mut scene = Scene::new();
     scene.begin("fresh");
     let ran = scene.run(&["best"]);
-    assert_eq!((ran.code, ran.err.as_str()), (3, "error: no trial of `fresh` is complete yet\nhelp: `hpsearch trials` shows where they stand\n"));
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (
+            3,
+            "error: no trial of `fresh` is complete yet\nhelp: `hpsearch trials fresh` shows where they stand\n"
+        )
+    );
 }
 
 #[test]
@@ -252,8 +328,14 @@ fn logs_print_the_last_attempt() {
     assert_eq!(scene.run(&["logs", "0", "--attempt", "0", "-f"]).out, "epoch 1\nepoch 2\n");
     let missing = scene.run(&["logs", "1"]);
     assert_eq!(missing.code, 2);
-    assert!(missing.err.starts_with("error: trial 1 has no log of attempt 0: `"), "{}", missing.err);
-    assert!(scene.run(&["logs", "9"]).err.starts_with("error: there is no trial 9 in `digits`\nhelp: it has 4 trials, the last is 3\n"));
+    assert!(
+        missing.err.starts_with("error: trial 1 has no log of attempt 0: `"),
+        "{}",
+        missing.err
+    );
+    assert!(scene.run(&["logs", "9"]).err.starts_with(
+        "error: there is no trial 9 in `digits`\nhelp: it has 4 trials, the last is 3\n"
+    ));
 }
 
 #[test]
@@ -262,9 +344,18 @@ fn stop_and_kill_are_requests_to_the_runner() {
     assert_eq!(scene.run(&["kill", "3"]).code, 0);
     assert_eq!(scene.run(&["stop", "digits", "-q"]).err, "");
     let study = scene.store.study("digits").unwrap().unwrap().id;
-    let asked: Vec<Request> = scene.store.pending_requests(study).unwrap().into_iter().map(|stored| stored.request).collect();
+    let asked: Vec<Request> = scene
+        .store
+        .pending_requests(study)
+        .unwrap()
+        .into_iter()
+        .map(|stored| stored.request)
+        .collect();
     assert_eq!(asked, [Request::Kill { trial: TrialNumber(3) }, Request::Stop]);
-    assert_eq!(scene.run(&["kill", "0"]).err, "error: trial 0 is complete already\nhelp: `hpsearch explain 0` says how it ended\n");
+    assert_eq!(
+        scene.run(&["kill", "0"]).err,
+        "error: trial 0 is complete already\nhelp: `hpsearch explain digits 0` says how it ended\n"
+    );
 }
 
 #[test]
@@ -272,7 +363,13 @@ fn a_study_that_does_not_run_cannot_be_stopped() {
     let mut scene = Scene::digits();
     scene.leave();
     let ran = scene.run(&["stop"]);
-    assert_eq!((ran.code, ran.err.as_str()), (2, "error: `digits` is not running (it is stopped)\nhelp: `hpsearch ls` shows which studies run\n"));
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (
+            2,
+            "error: `digits` is not running (it is stopped)\nhelp: `hpsearch ls` shows which studies run\n"
+        )
+    );
 }
 
 #[test]
@@ -280,11 +377,20 @@ fn an_unknown_study_is_answered_with_the_names_there_are() {
     let mut scene = Scene::digits();
     scene.begin("letters");
     let ran = scene.run(&["trials", "digit"]);
-    assert_eq!((ran.code, ran.err.as_str()), (2, "error: there is no study `digit`\nhelp: did you mean `digits`? There are `digits`, `letters`\n"));
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (
+            2,
+            "error: there is no study `digit`\nhelp: did you mean `digits`? There are `digits`, `letters`\n"
+        )
+    );
     let unnamed = scene.run(&["trials"]);
     assert_eq!(
         (unnamed.code, unnamed.err.as_str()),
-        (2, "error: the store holds several studies: say which\nhelp: there are `digits`, `letters`: name one behind the verb\n")
+        (
+            2,
+            "error: the store holds several studies: say which\nhelp: there are `digits`, `letters`: name one behind the verb\n"
+        )
     );
 }
 
@@ -310,8 +416,10 @@ fn the_store_is_named_by_option_or_environment() {
     let scene = Scene::digits();
     let store = scene.directory.path().join("runs/hpsearch.db");
     let elsewhere = tempfile::tempdir().unwrap();
-    let by_option = command(elsewhere.path(), &["ls", "--store", store.to_str().unwrap()]).output().unwrap();
-    let by_environment = command(elsewhere.path(), &["ls"]).env("HPSEARCH_STORE", &store).output().unwrap();
+    let by_option =
+        command(elsewhere.path(), &["ls", "--store", store.to_str().unwrap()]).output().unwrap();
+    let by_environment =
+        command(elsewhere.path(), &["ls"]).env("HPSEARCH_STORE", &store).output().unwrap();
     assert!(by_option.status.success());
     assert_eq!(by_option.stdout, by_environment.stdout);
 }
@@ -319,8 +427,12 @@ fn the_store_is_named_by_option_or_environment() {
 #[test]
 fn verbs_of_later_steps_are_refused_by_name_and_unknown_ones_with_a_suggestion() {
     let directory = tempfile::tempdir().unwrap();
-    let later = Ran::of(command(directory.path(), &["report", "digits", "--html"]).output().unwrap());
-    assert_eq!((later.code, later.err.as_str()), (2, "error: `hpsearch report` is not built yet\nhelp: `hpsearch --help` lists what is\n"));
+    let later =
+        Ran::of(command(directory.path(), &["report", "digits", "--html"]).output().unwrap());
+    assert_eq!(
+        (later.code, later.err.as_str()),
+        (2, "error: `hpsearch report` is not built yet\nhelp: `hpsearch --help` lists what is\n")
+    );
     let unknown = Ran::of(command(directory.path(), &["watsh"]).output().unwrap());
     assert_eq!(unknown.code, 2);
     assert!(unknown.err.contains("tip: a similar subcommand exists: 'watch'"), "{}", unknown.err);
@@ -331,12 +443,24 @@ fn a_closed_pipe_is_success() {
     let mut scene = Scene::new();
     scene.begin("large");
     let params: Params = [("optim".to_owned(), Value::from("adamw"))].into_iter().collect();
-    let created = |number| Event::TrialCreated { trial: TrialNumber(number), params: params.clone(), origin: Origin::Sampled("random".into()) };
+    let created = |number| Event::TrialCreated {
+        trial: TrialNumber(number),
+        params: params.clone(),
+        origin: Origin::Sampled("random".into()),
+    };
     scene.append(&(0..3_000).map(created).collect::<Vec<_>>());
-    let mut child = scene.command(&["trials", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = scene
+        .command(&["trials", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
+    assert_eq!(
+        (output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()),
+        (Some(0), "")
+    );
 }
 
 #[test]
@@ -362,7 +486,9 @@ fn devices_and_lists_are_read_from_the_machine_and_the_tables() {
     let run = |arguments: &[&str]| Ran::of(command(directory.path(), arguments).output().unwrap());
     let devices: Json = serde_json::from_str(&run(&["devices", "--json"]).out).unwrap();
     assert_eq!((&devices["version"], &devices["devices"][0]["name"]), (&json!(1), &json!("cpu")));
-    for (what, entry) in [("samplers", "random\n"), ("pruners", "asha"), ("tasks", "text-classification\n")] {
+    for (what, entry) in
+        [("samplers", "random\n"), ("pruners", "asha"), ("tasks", "text-classification\n")]
+    {
         let listed = run(&["list", what]);
         assert!(listed.code == 0 && listed.out.contains(entry), "{}", listed.out);
         assert!(serde_json::from_str::<Json>(&run(&["list", what, "--json"]).out).is_ok());
@@ -374,7 +500,13 @@ fn devices_and_lists_are_read_from_the_machine_and_the_tables() {
 #[test]
 fn watching_without_a_terminal_is_refused_with_the_verb_to_use() {
     let ran = Scene::digits().run(&["watch"]);
-    assert_eq!((ran.code, ran.err.as_str()), (2, "error: `hpsearch watch` needs a terminal\nhelp: `hpsearch trials` prints the same table\n"));
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (
+            2,
+            "error: `hpsearch watch` needs a terminal\nhelp: `hpsearch trials digits` prints the same table\n"
+        )
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-"""Prints the table `GOLDEN` of src/trainer/schedule.rs: what transformers' and PyTorch's own schedulers do in a run of ten steps, two of them warm-up.
+"""Prints the table `GOLDEN` of src/trainer/learning_rate_schedule.rs: what transformers' and PyTorch's own schedulers do in a run of ten steps, two of them warm-up.
 
 Needs torch and transformers (checked with 2.15 and 5.x):  python3 tests/peers/schedules_golden.py
 """

@@ -1,37 +1,37 @@
-//! Milliseconds of each operation of a transformer's layer, forward and backward, beside what its products take at the processor's peak:
+//! Milliseconds of each operation of a transformer's layer, forward and backward, beside what its products take at the CPU's peak:
 //! `cargo run --release --manifest-path benches/operations/Cargo.toml --target-dir target/operations -- [SHAPE [ROUNDS [DROPOUT]]]`.
 //!
 //! The operations are the files of `src/trainer/fused`, compiled without Burn, so that a change is built and measured in half a minute; the
-//! least time of all rounds is told, by the processor's clock. To compare two states of the files, keep a copy of each program and run them in
+//! least time of all rounds is printed, in CPU time. To compare two states of the files, keep a copy of each program and run them in
 //! turn. Threads are one with `RAYON_NUM_THREADS=1`. What `cargo bench --bench step` measures counts in the end.
 
-/// The crate that computes products on processors without AVX2: here there are none.
+/// Stands in for the crate that computes products on CPUs without AVX2.
 extern crate self as gemm;
 
 mod trainer;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// As hpsearch's `AlignedHeap`.
-struct Heap;
+/// As hpsearch's `AlignedAllocator`.
+struct Aligned;
 
 #[global_allocator]
-static HEAP: Heap = Heap;
+static ALLOCATOR: Aligned = Aligned;
 
 fn aligned(layout: Layout) -> Layout {
     if layout.size() < 1024 { layout } else { layout.align_to(64).unwrap_or(layout) }
 }
 
-// SAFETY: all is handed on to the system's heap, and what is asked of it for a layout is always the same.
-unsafe impl GlobalAlloc for Heap {
+// SAFETY: every call is forwarded to the system allocator, with the same layout for the same request.
+unsafe impl GlobalAlloc for Aligned {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise, as below.
         unsafe { System.alloc(aligned(layout)) }
     }
 
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: as above.
-        unsafe { System.dealloc(place, aligned(layout)) }
+        unsafe { System.dealloc(pointer, aligned(layout)) }
     }
 }
 
@@ -67,7 +67,7 @@ pub unsafe fn gemm<T>(
     _: bool,
     _: Parallelism,
 ) {
-    panic!("this bench needs a processor with AVX2, and optimisation: cargo run --release");
+    panic!("this bench needs a CPU with AVX2, and optimisation: cargo run --release");
 }
 
 fn main() {

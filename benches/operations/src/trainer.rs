@@ -4,13 +4,13 @@ pub mod fused;
 
 use std::time::Duration;
 
-use fused::attention::{Attention, Sight};
-use fused::curve::Curve;
-use fused::dropout::Mask;
+use fused::attention::{Attention, AttentionMask};
+use fused::activation::ActivationFn;
+use fused::dropout::DropoutMask;
 use fused::feed_forward::FeedForward;
 use fused::layer_norm::LayerNorm;
-use fused::linear::{ResidualLinear, SideBySide};
-use fused::{Operation, Purpose};
+use fused::linear::{ResidualLinear, QkvLinear};
+use fused::{Operation, GradMode};
 
 /// GFLOP/s of one core of the machine whose figures are in benches/README.md.
 const PEAK: f64 = 118.0;
@@ -20,15 +20,15 @@ unsafe extern "C" {
     fn mallopt(option: i32, value: i32) -> i32;
 }
 
-/// Processor time of this process.
+/// CPU time of this process.
 fn now() -> Duration {
     let mut time = [0; 2];
-    // SAFETY: clock 2 is the process's, and two whole numbers are written.
+    // SAFETY: clock 2 is the process's, and two integers are written.
     unsafe { clock_gettime(2, &mut time) };
     Duration::new(time[0] as u64, time[1] as u32)
 }
 
-/// Numbers in [-size, size).
+/// Values in [-size, size).
 fn numbers(count: usize, seed: u32, size: f32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(747_796_405).wrapping_add(1);
     let mut next = || {
@@ -70,7 +70,7 @@ pub fn measure() {
         _ => panic!("shapes are tiny, small and mini"),
     };
     let tokens = length * texts;
-    let dropout = |key: u64| (rate > 0.0).then(|| Mask::new(key, rate));
+    let dropout = |key: u64| (rate > 0.0).then(|| DropoutMask::new(key, rate));
     let (x, gradient, gradients) = (numbers(tokens * d, 1, 1.0), numbers(tokens * d, 2, 1.0), numbers(tokens * 3 * d, 3, 1.0));
     let weight = |count: usize, seed: u32| numbers(count, seed, 0.06);
     let [wq, wk, wv, wo] = [4, 5, 6, 7].map(|seed| weight(d * d, seed));
@@ -80,22 +80,22 @@ pub fn measure() {
         lengths: vec![length; texts].into(),
         longest: length,
         heads,
-        groups: heads,
-        size: d / heads,
-        sight: Sight::Whole,
+        kv_heads: heads,
+        head_dim: d / heads,
+        attention_mask: AttentionMask::Full,
         dropout: dropout(1),
     };
-    let (inputs, output) = (SideBySide { widths: [d; 3] }, ResidualLinear { width: d, dropout: dropout(2) });
-    let (feed, norm) = (FeedForward { inner, width: d, curve: Curve::Gelu, dropout: dropout(3) }, LayerNorm { epsilon: 1e-5 });
+    let (inputs, output) = (QkvLinear { widths: [d; 3] }, ResidualLinear { width: d, dropout: dropout(2) });
+    let (feed, norm) = (FeedForward { inner, width: d, activation: ActivationFn::Gelu, dropout: dropout(3) }, LayerNorm { epsilon: 1e-5 });
     let [square, wide, mixing] = [tokens * d * d, tokens * d * inner, tokens * d * length];
-    let (mut rows, purpose) = (Vec::new(), Purpose::Gradient);
+    let (mut rows, grad_mode) = (Vec::new(), GradMode::Enabled);
     for _ in 0..rounds {
         let rows = &mut rows;
-        let (read, statistics) = timed(rows, "norm", 0, || norm.forward([&x, &scale, &shift], purpose));
-        let (all, ()) = timed(rows, "query, key, value", 3 * square, || inputs.forward([&read, &wq, &wk, &wv, &bq, &bk, &bv], purpose));
-        let (mixed, shares) = timed(rows, "attention", 2 * mixing, || attention.forward([&all], purpose));
-        let (sum, ()) = timed(rows, "output", square, || output.forward([&x, &mixed, &wo, &bo], purpose));
-        let (_, kept) = timed(rows, "feed-forward", 2 * wide, || feed.forward([&sum, &read, &w1, &b1, &w2, &b2], purpose));
+        let (read, statistics) = timed(rows, "norm", 0, || norm.forward([&x, &scale, &shift], grad_mode));
+        let (all, ()) = timed(rows, "query, key, value", 3 * square, || inputs.forward([&read, &wq, &wk, &wv, &bq, &bk, &bv], grad_mode));
+        let (mixed, shares) = timed(rows, "attention", 2 * mixing, || attention.forward([&all], grad_mode));
+        let (sum, ()) = timed(rows, "output", square, || output.forward([&x, &mixed, &wo, &bo], grad_mode));
+        let (_, kept) = timed(rows, "feed-forward", 2 * wide, || feed.forward([&sum, &read, &w1, &b1, &w2, &b2], grad_mode));
         timed(rows, "feed-forward, back", 4 * wide, || feed.backward([&[], &read, &w1, &[], &w2, &[]], kept, &gradient, [true; 6]));
         timed(rows, "output, back", 2 * square, || output.backward([&[], &mixed, &wo, &[]], (), &gradient, [true; 4]));
         timed(rows, "attention, back", 4 * mixing, || attention.backward([&all], shares, &gradient, [true]));

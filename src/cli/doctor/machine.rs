@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::Finding;
 use crate::cli::console::{Console, shown};
 use crate::cli::devices;
-use crate::reporters::sparkline::Charset;
-use crate::reporters::wording::count;
+use crate::report::sparkline::Charset;
+use crate::report::wording::count;
 use crate::storage::sqlite::sqlite_version;
 
 /// Below this a disk is nearly full: a checkpoint may need as much.
@@ -20,10 +20,12 @@ const NOTHING: u64 = 16 << 20;
 pub(super) fn findings(console: &Console) -> Vec<Finding> {
     let mut found = vec![program(), devices(), terminal(console), completions()];
     let store = std::path::absolute(&console.store).unwrap_or_else(|_| console.store.clone());
-    let places = [("directory", store.parent().map(Path::to_owned)), ("temporary", Some(env::temp_dir()))];
+    let places =
+        [("directory", store.parent().map(Path::to_owned)), ("temporary", Some(env::temp_dir()))];
     for (check, directory) in places {
         let Some(directory) = directory else { continue };
-        let existing = directory.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/")).to_owned();
+        let existing =
+            directory.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/")).to_owned();
         found.push(writable(check, &directory, &existing));
         found.push(room(&existing));
     }
@@ -41,30 +43,61 @@ fn program() -> Finding {
     .into_iter()
     .filter_map(|(feature, is_there)| is_there.then_some(feature))
     .collect();
-    let built = if built.is_empty() { "without the built-in trainer".to_owned() } else { format!("with {}", built.join(", ")) };
+    let built = if built.is_empty() {
+        "without the built-in trainer".to_owned()
+    } else {
+        format!("with {}", built.join(", "))
+    };
     let version = env!("CARGO_PKG_VERSION");
     let (system, processor) = (env::consts::OS, env::consts::ARCH);
-    Finding::ok("program", format!("hpsearch {version}, built {built}, on {system} {processor}; SQLite {}", sqlite_version()))
+    Finding::ok(
+        "program",
+        format!(
+            "hpsearch {version}, built {built}, on {system} {processor}; SQLite {}",
+            sqlite_version()
+        ),
+    )
 }
 
 fn devices() -> Finding {
     let (found, _) = devices::found();
-    let named = |usable: bool| found.iter().filter(|device| device.usable == usable).filter_map(|device| device.name.clone()).collect::<Vec<_>>();
+    let named = |usable: bool| {
+        found
+            .iter()
+            .filter(|device| device.usable == usable)
+            .filter_map(|device| device.name.clone())
+            .collect::<Vec<_>>()
+    };
     let (usable, others) = (named(true), named(false));
-    let gpus: Vec<String> = others.iter().filter(|name| name.starts_with("cuda")).cloned().collect();
+    let gpus: Vec<String> =
+        others.iter().filter(|name| name.starts_with("cuda")).cloned().collect();
     if cfg!(feature = "train") && !gpus.is_empty() {
         let next = "build with `cargo install --path . --features cuda` to train on them; commands run on them as it is";
-        return Finding::warning("devices", format!("the built-in trainer of this binary cannot use {}", gpus.join(", ")), next);
+        return Finding::warning(
+            "devices",
+            format!("the built-in trainer of this binary cannot use {}", gpus.join(", ")),
+            next,
+        );
     }
     if usable.is_empty() {
-        return Finding::ok("devices", format!("{}: for commands; this binary was built without the trainer", others.join(", ")));
+        return Finding::ok(
+            "devices",
+            format!(
+                "{}: for commands; this binary was built without the trainer",
+                others.join(", ")
+            ),
+        );
     }
     Finding::ok("devices", format!("the built-in trainer can use {}", usable.join(", ")))
 }
 
 fn terminal(console: &Console) -> Finding {
     if console.look.charset == Charset::Ascii {
-        return Finding::warning("terminal", "the locale is not UTF-8: charts are drawn in ASCII", "set for example LANG=C.UTF-8");
+        return Finding::warning(
+            "terminal",
+            "the locale is not UTF-8: charts are drawn in ASCII",
+            "set for example LANG=C.UTF-8",
+        );
     }
     Finding::ok("terminal", "the locale is UTF-8")
 }
@@ -76,7 +109,8 @@ fn completions() -> Finding {
         let set = env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
         set.unwrap_or_else(|| home.join(otherwise))
     };
-    let (data, config) = (place("XDG_DATA_HOME", ".local/share"), place("XDG_CONFIG_HOME", ".config"));
+    let (data, config) =
+        (place("XDG_DATA_HOME", ".local/share"), place("XDG_CONFIG_HOME", ".config"));
     let shell = env::var("SHELL").unwrap_or_default();
     let (shell, file) = match shell.rsplit('/').next() {
         Some("zsh") => ("zsh", home.join(".zfunc/_hpsearch")),
@@ -84,7 +118,10 @@ fn completions() -> Finding {
         _ => ("bash", data.join("bash-completion/completions/hpsearch")),
     };
     if file.exists() {
-        return Finding::ok("shell", format!("{shell} completes command lines ({})", file.display()));
+        return Finding::ok(
+            "shell",
+            format!("{shell} completes command lines ({})", file.display()),
+        );
     }
     let next = format!("they are optional: hpsearch completions {shell} > {}", file.display());
     Finding { next: Some(next), ..Finding::ok("shell", format!("no completions for {shell}")) }
@@ -101,7 +138,10 @@ fn writable(check: &'static str, directory: &Path, existing: &Path) -> Finding {
         Ok(()) if directory == existing => Finding::ok(check, format!("`{place}` can be written")),
         Ok(()) => Finding::ok(check, format!("`{place}` is not there yet and can be made")),
         Err(error) => {
-            let next = format!("make `{}` writable, or choose another place (--store PATH, TMPDIR)", existing.display());
+            let next = format!(
+                "make `{}` writable, or choose another place (--store PATH, TMPDIR)",
+                existing.display()
+            );
             Finding::broken(check, format!("`{place}` cannot be written: {error}"), next)
         }
     }
@@ -110,7 +150,11 @@ fn writable(check: &'static str, directory: &Path, existing: &Path) -> Finding {
 /// The space left on the disk of a directory.
 pub(super) fn room(directory: &Path) -> Finding {
     let Ok(disk) = rustix::fs::statvfs(directory) else {
-        return Finding::warning("disk", format!("the system does not say how full the disk of `{}` is", directory.display()), "look with `df -h`");
+        return Finding::warning(
+            "disk",
+            format!("the system does not say how full the disk of `{}` is", directory.display()),
+            "look with `df -h`",
+        );
     };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     judged(directory, free, disk.f_favail)
@@ -121,7 +165,14 @@ fn judged(directory: &Path, free: u64, files: u64) -> Finding {
     let next = "free some space, for example checkpoints and logs of old studies";
     match (free, files) {
         (..NOTHING, _) => Finding::broken("disk", said, next),
-        (_, 0) => Finding::broken("disk", format!("no new file fits the disk of `{}`: its inodes are used up", directory.display()), next),
+        (_, 0) => Finding::broken(
+            "disk",
+            format!(
+                "no new file fits the disk of `{}`: its inodes are used up",
+                directory.display()
+            ),
+            next,
+        ),
         (..LITTLE, _) => Finding::warning("disk", said, next),
         _ => Finding::ok("disk", said),
     }
@@ -166,6 +217,9 @@ mod tests {
 
     #[test]
     fn sizes_are_said_in_the_unit_that_fits() {
-        assert_eq!((size(1), size(1536), size(3 << 30)), ("1 byte".to_owned(), "1.5 KiB".to_owned(), "3.0 GiB".to_owned()));
+        assert_eq!(
+            (size(1), size(1536), size(3 << 30)),
+            ("1 byte".to_owned(), "1.5 KiB".to_owned(), "3.0 GiB".to_owned())
+        );
     }
 }

@@ -8,10 +8,10 @@ use super::machine::{room, size};
 use crate::cli::console::{Console, life, shown};
 use crate::cli::exit::Failure;
 use crate::cli::waiting::Waiting;
-use crate::paths::files_directory;
-use crate::processes;
-use crate::reporters::wording::{HolderLife, one_line};
+use crate::report::wording::{HolderLife, one_line};
+use crate::runner::processes;
 use crate::runner::{Liveness, liveness};
+use crate::storage::paths::files_directory;
 use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 
@@ -20,12 +20,17 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
     let reader = match SqliteReader::open(&console.store) {
         Ok(reader) => reader,
         Err(StorageError::Missing { .. }) => {
-            return Ok(vec![Finding::ok("store", format!("there is none at `{path}` yet: `hpsearch run` makes one"))]);
+            return Ok(vec![Finding::ok(
+                "store",
+                format!("there is none at `{path}` yet: `hpsearch run` makes one"),
+            )]);
         }
         Err(error) => return Ok(vec![unusable(&error)]),
     };
     let mut found = Vec::new();
-    let bytes = |suffix: &str| fs::metadata(format!("{}{suffix}", console.store.display())).map_or(0, |file| file.len());
+    let bytes = |suffix: &str| {
+        fs::metadata(format!("{}{suffix}", console.store.display())).map_or(0, |file| file.len())
+    };
     let log = bytes("-wal");
     let log = if log > 0 { format!(" and {} in its log", size(log)) } else { String::new() };
     match (reader.schema_version(), reader.studies()) {
@@ -34,7 +39,10 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
                 1 => "1 study".to_owned(),
                 many => format!("{many} studies"),
             };
-            found.push(Finding::ok("store", format!("`{path}`: {held}, {}{log}, schema {version}", size(bytes("")))));
+            found.push(Finding::ok(
+                "store",
+                format!("`{path}`: {held}, {}{log}, schema {version}", size(bytes(""))),
+            ));
             found.push(soundness(&reader, console));
             for study in &studies {
                 found.extend(of_study(&reader, study, console)?);
@@ -51,7 +59,8 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
 /// An error of the store, as a finding: its sentence says what to do.
 fn unusable(error: &StorageError) -> Finding {
     let said = error.to_string();
-    let (what, next) = said.split_once(": ").unwrap_or((&said, "choose another place with `--store PATH`"));
+    let (what, next) =
+        said.split_once(": ").unwrap_or((&said, "choose another place with `--store PATH`"));
     Finding::broken("store", what, next)
 }
 
@@ -62,28 +71,59 @@ fn soundness(reader: &SqliteReader, console: &Console) -> Finding {
     let waiting = Waiting::start(CHECKING, console);
     let checked = reader.soundness(&mut |done, of| waiting.at(CHECKING, done, of));
     drop(waiting);
-    let next = || format!("keep a copy, then save what can be read with `sqlite3 '{}' .recover`", console.store.display());
+    let next = || {
+        format!(
+            "keep a copy, then save what can be read with `sqlite3 '{}' .recover`",
+            console.store.display()
+        )
+    };
     match checked {
-        Ok(problems) if problems.is_empty() => Finding::ok("soundness", "every table, index and reference is in order"),
+        Ok(problems) if problems.is_empty() => {
+            Finding::ok("soundness", "every table, index and reference is in order")
+        }
         Ok(problems) => {
-            let more = if problems.len() > 3 { format!("; and {} more", problems.len() - 3) } else { String::new() };
-            Finding::broken("soundness", format!("{}{more}", problems[..problems.len().min(3)].join("; ")), next())
+            let more = if problems.len() > 3 {
+                format!("; and {} more", problems.len() - 3)
+            } else {
+                String::new()
+            };
+            Finding::broken(
+                "soundness",
+                format!("{}{more}", problems[..problems.len().min(3)].join("; ")),
+                next(),
+            )
         }
         Err(error) => unusable(&error),
     }
 }
 
-fn of_study(reader: &SqliteReader, study: &StudySummary, console: &Console) -> Result<Vec<Finding>, Failure> {
+fn of_study(
+    reader: &SqliteReader,
+    study: &StudySummary,
+    console: &Console,
+) -> Result<Vec<Finding>, Failure> {
     let mut found = Vec::new();
     let name = one_line(&study.spec.name);
     let is_run = study.held.as_ref().is_some_and(|held| life(held) == HolderLife::Alive);
     if let (Some(held), false) = (&study.held, is_run) {
         let what = format!("`{name}` was left by process {}, which is gone", held.holder.pid);
-        found.push(Finding::warning("runner", what, "nothing is lost: `hpsearch run` with its study file goes on"));
+        found.push(Finding::warning(
+            "runner",
+            what,
+            format!("nothing is lost: {} goes on", console.next("run STUDY.toml")),
+        ));
     }
     if let Some(held) = study.held.as_ref().filter(|held| liveness(held) == Liveness::Unknown) {
-        let what = format!("`{name}` is run on `{}`, where nobody can look from here", one_line(&held.holder.host));
-        found.push(Finding::warning("runner", what, "if that machine or container is gone, `hpsearch run` with `--take-over` goes on"));
+        let what = format!(
+            "`{name}` is run on `{}`, where nobody can look from here",
+            one_line(&held.holder.host)
+        );
+        let run = console.next("run STUDY.toml --take-over");
+        found.push(Finding::warning(
+            "runner",
+            what,
+            format!("if that machine or container is gone, {run} goes on"),
+        ));
     }
     if !is_run {
         let left = leftovers(reader, study, console)?;
@@ -94,7 +134,11 @@ fn of_study(reader: &SqliteReader, study: &StudySummary, console: &Console) -> R
                 if left.len() == 1 { "a process" } else { "processes" },
                 pids.join(", ")
             );
-            found.push(Finding::warning("processes", what, format!("`kill {}` ends them; so does running the study again", pids.join(" "))));
+            found.push(Finding::warning(
+                "processes",
+                what,
+                format!("`kill {}` ends them; so does running the study again", pids.join(" ")),
+            ));
         }
     }
     let files = files_directory(&study.spec, &console.store);
@@ -105,11 +149,21 @@ fn of_study(reader: &SqliteReader, study: &StudySummary, console: &Console) -> R
 }
 
 /// Processes of the study's attempts that live on: by their ids and start times, and by the name in their environment.
-fn leftovers(reader: &SqliteReader, study: &StudySummary, console: &Console) -> Result<BTreeSet<u32>, Failure> {
+fn leftovers(
+    reader: &SqliteReader,
+    study: &StudySummary,
+    console: &Console,
+) -> Result<BTreeSet<u32>, Failure> {
     let attempts = reader.attempts(study.id, None)?;
-    let known =
-        attempts.iter().filter_map(|attempt| attempt.process).filter(|(pid, started)| processes::is_alive(*pid, *started)).map(|(pid, _)| pid);
+    let known = attempts
+        .iter()
+        .filter_map(|attempt| attempt.process)
+        .filter(|(pid, started)| processes::is_alive(*pid, *started))
+        .map(|(pid, _)| pid);
     let store = std::path::absolute(&console.store)?;
-    let marks = [format!("HPSEARCH_STORE={}", store.display()), format!("HPSEARCH_STUDY={}", study.spec.name)];
+    let marks = [
+        format!("HPSEARCH_STORE={}", store.display()),
+        format!("HPSEARCH_STUDY={}", study.spec.name),
+    ];
     Ok(known.chain(processes::with_environment(&marks)).collect())
 }

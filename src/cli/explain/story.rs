@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::device::Device;
-use crate::event::{AttemptEnd, Event};
-use crate::metric::Score;
-use crate::params::Params;
-use crate::reporters::wording::passed_over;
-use crate::space::Space;
-use crate::study::StudySpec;
-use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, TrialNumber};
-use crate::verdict::{CutOff, Reason, Verdict};
-use crate::view::{Counts, StudyView};
+use crate::report::wording::{passed_over, remarked};
+use crate::study::decision::{CutOff, Reason, Verdict};
+use crate::study::device::Device;
+use crate::study::event::{AttemptEnd, Event};
+use crate::study::metric::{Score, median};
+use crate::study::params::Params;
+use crate::study::space::Space;
+use crate::study::spec::StudySpec;
+use crate::study::state::{Counts, StudyView};
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// What the journal says about one trial.
 #[derive(Clone, Debug, Default)]
@@ -99,7 +99,7 @@ pub struct AttemptStory {
 pub struct Turn {
     /// When.
     pub at: Timestamp,
-    /// `paused`, `queued again`, `continued`, `shares`, `drawn again` or `noted`.
+    /// `paused`, `queued again`, `continued`, `shares`, `drawn again`, `remarked` or `noted`.
     pub what: &'static str,
     /// Why.
     pub reason: String,
@@ -118,7 +118,13 @@ pub struct Teller<'a> {
 impl<'a> Teller<'a> {
     /// Nothing has happened yet.
     pub fn new(spec: &'a StudySpec, number: TrialNumber) -> Self {
-        Teller { spec, number, view: StudyView::new(spec), story: Story::default(), packed: BTreeMap::new() }
+        Teller {
+            spec,
+            number,
+            view: StudyView::new(spec),
+            story: Story::default(),
+            packed: BTreeMap::new(),
+        }
     }
 
     /// Takes one event in.
@@ -139,11 +145,19 @@ impl<'a> Teller<'a> {
 
     fn tell(&mut self, at: Timestamp, event: &Event) {
         match event {
-            Event::TrialCreated { params, .. } => self.story.proposal = Some(self.proposal(at, params)),
+            Event::TrialCreated { params, .. } => {
+                self.story.proposal = Some(self.proposal(at, params))
+            }
             Event::Decided { step, verdict, .. } => {
-                let value = self.view.trial(self.number).and_then(|trial| at_step(&trial.curve, *step));
+                let value =
+                    self.view.trial(self.number).and_then(|trial| at_step(&trial.curve, *step));
                 let field = value.map(|value| self.field(*step, value, verdict));
-                self.story.judgements.push(Judgement { step: *step, verdict: verdict.clone(), value, field });
+                self.story.judgements.push(Judgement {
+                    step: *step,
+                    verdict: verdict.clone(),
+                    value,
+                    field,
+                });
             }
             Event::AttemptStarted { attempt, slot, resume, .. } => {
                 if let Some(shared) = self.packed.get(&slot.device) {
@@ -158,20 +172,39 @@ impl<'a> Teller<'a> {
                 });
             }
             Event::AttemptEnded { attempt, end, reason, .. } => {
-                if let Some(story) = self.story.attempts.iter_mut().rfind(|story| story.attempt == *attempt) {
+                if let Some(story) =
+                    self.story.attempts.iter_mut().rfind(|story| story.attempt == *attempt)
+                {
                     story.end = Some((at, end.clone(), reason.clone()));
                 }
             }
-            Event::TrialPaused { reason, .. } => self.story.turns.push(Turn { at, what: "paused", reason: reason.clone() }),
-            Event::TrialQueued { reason, .. } => self.story.turns.push(Turn { at, what: "queued again", reason: reason.clone() }),
+            Event::TrialPaused { reason, .. } => {
+                self.story.turns.push(Turn { at, what: "paused", reason: reason.clone() })
+            }
+            Event::TrialQueued { reason, .. } => {
+                self.story.turns.push(Turn { at, what: "queued again", reason: reason.clone() })
+            }
             Event::TrialContinued { until, from, .. } => {
-                let reason = format!("it had ended as {}; runs up to {} {until}", from.as_str(), self.spec.step.as_str());
+                let reason = format!(
+                    "it had ended as {}; runs up to {} {until}",
+                    from.as_str(),
+                    self.spec.step.as_str()
+                );
                 self.story.turns.push(Turn { at, what: "continued", reason });
             }
             Event::PassedOver { points, reason, .. } => {
-                self.story.turns.push(Turn { at, what: "drawn again", reason: passed_over(*points, reason) });
+                self.story.turns.push(Turn {
+                    at,
+                    what: "drawn again",
+                    reason: passed_over(*points, reason),
+                });
             }
-            Event::Noted { text, .. } => self.story.turns.push(Turn { at, what: "noted", reason: text.clone() }),
+            Event::Remarked { text, count, .. } => {
+                self.story.turns.push(Turn { at, what: "remarked", reason: remarked(text, *count) })
+            }
+            Event::Noted { text, .. } => {
+                self.story.turns.push(Turn { at, what: "noted", reason: text.clone() })
+            }
             _ => {}
         }
     }
@@ -182,31 +215,48 @@ impl<'a> Teller<'a> {
     }
 
     fn nearest(&self, params: &Params) -> Option<Neighbour> {
-        let near = self.view.trials.iter().filter_map(|trial| Some((distance(&self.spec.space, params, &trial.params)?, trial)));
+        let near =
+            self.view.trials.iter().filter_map(|trial| {
+                Some((distance(&self.spec.space, params, &trial.params)?, trial))
+            });
         // Of equally near ones the latest is shown.
-        let (distance, trial) = near.min_by(|(mine, one), (theirs, other)| mine.total_cmp(theirs).then(other.number.cmp(&one.number)))?;
-        Some(Neighbour { trial: trial.number, distance, value: trial.value.or_else(|| trial.last().map(|(_, value)| value)) })
+        let (distance, trial) = near.min_by(|(mine, one), (theirs, other)| {
+            mine.total_cmp(theirs).then(other.number.cmp(&one.number))
+        })?;
+        Some(Neighbour {
+            trial: trial.number,
+            distance,
+            value: trial.value.or_else(|| trial.last().map(|(_, value)| value)),
+        })
     }
 
     /// Where `value` stands among all reports at `step`.
     fn field(&self, step: u64, value: f64, verdict: &Verdict) -> Field {
-        let mut values: Vec<f64> = self.view.trials.iter().filter_map(|trial| at_step(&trial.curve, step)).collect();
+        let mut values: Vec<f64> =
+            self.view.trials.iter().filter_map(|trial| at_step(&trial.curve, step)).collect();
         let score = |value: f64| Score::new(self.view.direction(), value);
         values.sort_by_key(|value| score(*value));
         let rank = 1 + values.iter().filter(|other| score(**other) < score(value)).count();
         let cut_off = match verdict.reason().and_then(Reason::cut_off) {
             Some(CutOff::Value(value)) => Some(value),
             // Brackets compare some of the trials that reported there only.
-            Some(CutOff::Rank { first, of }) if of == values.len() => first.checked_sub(1).and_then(|last| values.get(last).copied()),
+            Some(CutOff::Rank { first, of }) if of == values.len() => {
+                first.checked_sub(1).and_then(|last| values.get(last).copied())
+            }
             Some(CutOff::Rank { .. }) | None => None,
         };
-        let (best, median) = (values.first().copied().unwrap_or(value), values.get((values.len().max(1) - 1) / 2).copied().unwrap_or(value));
+        let (best, median) =
+            (values.first().copied().unwrap_or(value), median(&values).unwrap_or(value));
         Field { rank, of: values.len(), best, median, cut_off }
     }
 }
 
 fn at_step(curve: &[(u64, f64)], step: u64) -> Option<f64> {
-    curve.binary_search_by_key(&step, |(at, _)| *at).ok().and_then(|index| curve.get(index)).map(|(_, value)| *value)
+    curve
+        .binary_search_by_key(&step, |(at, _)| *at)
+        .ok()
+        .and_then(|index| curve.get(index))
+        .map(|(_, value)| *value)
 }
 
 /// The mean distance of two points over all parameters that either has; one that only one has is a whole range away.
@@ -217,10 +267,20 @@ fn distance(space: &Space, one: &Params, other: &Params) -> Option<f64> {
         sum += match (one.get(&dimension.name), other.get(&dimension.name)) {
             (None, None) => continue,
             (Some(mine), Some(theirs)) if mine.same(theirs) => 0.0,
-            (Some(mine), Some(theirs)) => match (dimension.distribution.to_unit(mine), dimension.distribution.to_unit(theirs)) {
-                (Some(mine), Some(theirs)) if !matches!(dimension.distribution, crate::space::Distribution::Choice { .. }) => (mine - theirs).abs(),
-                _ => 1.0,
-            },
+            (Some(mine), Some(theirs)) => {
+                match (dimension.distribution.to_unit(mine), dimension.distribution.to_unit(theirs))
+                {
+                    (Some(mine), Some(theirs))
+                        if !matches!(
+                            dimension.distribution,
+                            crate::study::space::Distribution::Choice { .. }
+                        ) =>
+                    {
+                        (mine - theirs).abs()
+                    }
+                    _ => 1.0,
+                }
+            }
             _ => 1.0,
         };
         dimensions += 1;
@@ -231,15 +291,21 @@ fn distance(space: &Space, one: &Params, other: &Params) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Device, Slot};
-    use crate::metric::Direction;
-    use crate::space::{Dimension, Distribution, Scale};
-    use crate::study::Program;
-    use crate::trial::{Origin, TrialState};
+    use crate::study::device::{Device, Slot};
+    use crate::study::metric::Direction;
+    use crate::study::space::{Dimension, Distribution, Scale};
+    use crate::study::spec::Program;
+    use crate::study::trial::{Origin, TrialState};
 
     fn spec() -> StudySpec {
         let rate = Distribution::float(1e-4, 1.0, Scale::Log, None).unwrap();
-        let space = Space::new(vec![Dimension { name: "rate".into(), distribution: rate, prior: None, when: None }]).unwrap();
+        let space = Space::new(vec![Dimension {
+            name: "rate".into(),
+            distribution: rate,
+            prior: None,
+            when: None,
+        }])
+        .unwrap();
         StudySpec::new("digits", "loss", Direction::Minimize, space, Program::Inline)
     }
 
@@ -266,19 +332,35 @@ mod tests {
     fn told(number: u64, journal: &[Event]) -> Story {
         let spec = spec();
         let mut teller = Teller::new(&spec, TrialNumber(number));
-        journal.iter().zip(0..).for_each(|(event, second)| teller.hear(Timestamp(second * 1_000_000), event));
+        journal
+            .iter()
+            .zip(0..)
+            .for_each(|(event, second)| teller.hear(Timestamp(second * 1_000_000), event));
         teller.finish()
     }
 
     #[test]
     fn what_was_known_is_what_came_before_and_nothing_later() {
         let mut journal = events(0, 0.01, 0.5);
-        journal.push(Event::TrialFinished { trial: TrialNumber(0), state: TrialState::Complete, value: Some(0.5), reason: None });
+        journal.push(Event::TrialFinished {
+            trial: TrialNumber(0),
+            state: TrialState::Complete,
+            value: Some(0.5),
+            reason: None,
+        });
         journal.extend(events(1, 1.0, 0.9));
         journal.extend(events(2, 0.02, 0.4));
-        journal.push(Event::TrialFinished { trial: TrialNumber(1), state: TrialState::Complete, value: Some(0.1), reason: None });
+        journal.push(Event::TrialFinished {
+            trial: TrialNumber(1),
+            state: TrialState::Complete,
+            value: Some(0.1),
+            reason: None,
+        });
         let proposal = told(2, &journal).proposal.unwrap();
-        assert_eq!((proposal.others.complete, proposal.others.running, proposal.best), (1, 1, Some((TrialNumber(0), 0.5))));
+        assert_eq!(
+            (proposal.others.complete, proposal.others.running, proposal.best),
+            (1, 1, Some((TrialNumber(0), 0.5)))
+        );
         let nearest = proposal.nearest.unwrap();
         assert_eq!((nearest.trial, nearest.value), (TrialNumber(0), Some(0.5)));
         assert!((nearest.distance - 2_f64.log10() / 4.0).abs() < 1e-9, "{}", nearest.distance);
@@ -286,20 +368,35 @@ mod tests {
 
     #[test]
     fn a_decision_is_told_with_the_field_at_that_moment_and_its_cut_off() {
-        let mut journal: Vec<Event> = [0.5, 0.2, f64::NAN, 0.3].iter().zip(0..).flat_map(|(value, number)| events(number, 0.1, *value)).collect();
+        let mut journal: Vec<Event> = [0.5, 0.2, f64::NAN, 0.3]
+            .iter()
+            .zip(0..)
+            .flat_map(|(value, number)| events(number, 0.1, *value))
+            .collect();
         let verdict = Verdict::Stop(Reason("rank 2 of 4 at step 3; 1 goes on".into()));
         journal.push(Event::Decided { trial: TrialNumber(3), step: 3, verdict });
         journal.extend(events(4, 0.1, 0.1));
         let judgement = told(3, &journal).judgements.remove(0);
         let field = judgement.field.unwrap();
-        assert_eq!((judgement.value, field.rank, field.of, field.best, field.median, field.cut_off), (Some(0.3), 2, 4, 0.2, 0.3, Some(0.2)));
+        assert_eq!(
+            (judgement.value, field.rank, field.of, field.best, field.median, field.cut_off),
+            (Some(0.3), 2, 4, 0.2, 0.4, Some(0.2))
+        );
     }
 
     #[test]
     fn a_cut_off_among_others_than_the_field_is_not_told_and_one_that_is_a_value_is() {
         let cut_off = |reason: &str| {
-            let mut journal: Vec<Event> = [0.5, 0.2, 0.3].iter().zip(0..).flat_map(|(value, number)| events(number, 0.1, *value)).collect();
-            journal.push(Event::Decided { trial: TrialNumber(2), step: 3, verdict: Verdict::Stop(Reason(reason.into())) });
+            let mut journal: Vec<Event> = [0.5, 0.2, 0.3]
+                .iter()
+                .zip(0..)
+                .flat_map(|(value, number)| events(number, 0.1, *value))
+                .collect();
+            journal.push(Event::Decided {
+                trial: TrialNumber(2),
+                step: 3,
+                verdict: Verdict::Stop(Reason(reason.into())),
+            });
             told(2, &journal).judgements.remove(0).field.unwrap().cut_off
         };
         assert_eq!(cut_off("rank 2 of 2 at step 3; 1 goes on"), None);
@@ -318,7 +415,11 @@ mod tests {
             device_micros: None,
             memory: None,
         });
-        journal.push(Event::TrialQueued { trial: TrialNumber(0), until: None, reason: "lost".into() });
+        journal.push(Event::TrialQueued {
+            trial: TrialNumber(0),
+            until: None,
+            reason: "lost".into(),
+        });
         let story = told(0, &journal);
         assert_eq!(story.attempts[0].resumed_from, Some(2));
         assert_eq!(story.attempts[0].end, Some((Timestamp(3_000_000), AttemptEnd::Lost, reason)));

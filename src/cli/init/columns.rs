@@ -1,9 +1,10 @@
 //! A look at a data file: its columns, and which of them are texts and labels.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use crate::arguments::data_file::{self, DataProblem, numbered};
 use crate::cli::exit::Failure;
 use crate::config;
 
@@ -12,6 +13,9 @@ const LOOKED_AT: usize = 100_000;
 
 /// Bytes of a file that are looked at.
 const BYTES: u64 = 256 << 20;
+
+/// Bytes at the beginning in which the separator is looked for.
+const BEGIN: usize = 1 << 16;
 
 /// Different values of a column that are kept; one with more is no label.
 const MOST_VALUES: usize = 1_000;
@@ -26,16 +30,23 @@ pub struct Column {
     /// Words of each text, ascending.
     words: Vec<u32>,
     characters: u64,
-    empty: u64,
+    /// How many values are numbers.
+    numbers: usize,
 }
 
 impl Column {
     fn new(name: &str) -> Self {
-        Column { name: name.trim().to_owned(), values: Some(BTreeMap::new()), words: Vec::new(), characters: 0, empty: 0 }
+        Column {
+            name: name.trim().to_owned(),
+            values: Some(BTreeMap::new()),
+            words: Vec::new(),
+            characters: 0,
+            numbers: 0,
+        }
     }
 
     fn add(&mut self, text: &str) {
-        self.empty += u64::from(text.trim().is_empty());
+        self.numbers += usize::from(text.trim().parse::<f64>().is_ok());
         self.characters += text.chars().count() as u64;
         self.words.push(u32::try_from(text.split_whitespace().count()).unwrap_or(u32::MAX));
         if let Some(values) = &mut self.values {
@@ -48,7 +59,12 @@ impl Column {
 
     /// Words of the text that is longer than this share of all.
     pub fn words_at(&self, share: f64) -> u32 {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "an index of at most 100,000 rows")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "an index of at most 100,000 rows"
+        )]
         let index = (share * self.words.len().saturating_sub(1) as f64) as usize;
         self.words.get(index).copied().unwrap_or(0)
     }
@@ -61,7 +77,8 @@ impl Column {
     /// The share of the most frequent value.
     #[expect(clippy::cast_precision_loss, reason = "a share for a guess")]
     pub fn largest_share(&self) -> f64 {
-        let largest = self.values.as_ref().and_then(|values| values.values().max()).copied().unwrap_or(0);
+        let largest =
+            self.values.as_ref().and_then(|values| values.values().max()).copied().unwrap_or(0);
         largest as f64 / self.words.len().max(1) as f64
     }
 }
@@ -75,57 +92,199 @@ pub struct Table {
     pub rows: usize,
     /// Whether there are more.
     pub is_cut: bool,
+    /// What separates its cells, where it is a csv or tsv file.
+    pub separator: Option<u8>,
+    /// The cells of its first line, where they were taken for names.
+    header: Vec<String>,
+}
+
+/// A sign that the first line of a file is a row, not a header.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Doubt {
+    /// The cell of the first line.
+    pub cell: String,
+    /// Its column, counted from 1.
+    pub column: usize,
+    /// Rows of that column that hold the same; none where the cell is a number as all of them are.
+    pub same: u64,
 }
 
 impl Table {
+    fn new(columns: Vec<Column>) -> Self {
+        Table { columns, rows: 0, is_cut: false, separator: None, header: Vec::new() }
+    }
+
     /// The column called `name`.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)
     }
+
+    /// Whether a column has so few values that each may be a label.
+    fn is_label(&self, column: &Column) -> bool {
+        column
+            .values
+            .as_ref()
+            .is_some_and(|values| values.len() >= 2 && values.len() * 4 <= self.rows.max(8))
+    }
+
+    /// A sign that the first line is a row: half or more of the columns of few values are called like one of their values, or a column of
+    /// numbers is called like a number.
+    pub fn doubt(&self) -> Option<Doubt> {
+        let cells = || self.header.iter().zip(&self.columns).zip(1..);
+        let few: Vec<_> = cells().filter(|((_, column), _)| self.is_label(column)).collect();
+        let same = |cell: &String, column: &Column| {
+            column.values.as_ref().and_then(|values| values.get(cell)).copied()
+        };
+        let named: Vec<Doubt> = few
+            .iter()
+            .filter_map(|((cell, column), index)| {
+                Some(Doubt { cell: (*cell).clone(), column: *index, same: same(cell, column)? })
+            })
+            .collect();
+        if named.len() * 2 >= few.len() && !named.is_empty() {
+            return named.into_iter().next();
+        }
+        let is_number = |cell: &str| cell.trim().parse::<f64>().is_ok();
+        let (((cell, _), index), _) =
+            cells().zip(&self.columns).find(|(((cell, _), _), column)| {
+                is_number(cell) && column.numbers == column.words.len()
+            })?;
+        Some(Doubt { cell: cell.clone(), column: index, same: 0 })
+    }
+
+    /// Takes the first line for a row; columns are then called by their numbers.
+    pub fn without_header(&mut self) {
+        for ((column, cell), number) in
+            self.columns.iter_mut().zip(std::mem::take(&mut self.header)).zip(1..)
+        {
+            column.name = numbered(number);
+            column.add(&cell);
+            column.words.sort_unstable();
+        }
+        self.rows += 1;
+    }
 }
 
 /// Names that columns of texts and labels often have, the likeliest first.
-const TEXTS: &[&str] =
-    &["text", "sentence", "content", "message", "review", "body", "comment", "document", "utterance", "question", "tweet", "title"];
-const LABELS: &[&str] = &["label", "labels", "class", "category", "target", "sentiment", "intent", "topic", "department", "rating", "stars", "y"];
+const TEXTS: &[&str] = &[
+    "text",
+    "sentence",
+    "content",
+    "message",
+    "review",
+    "body",
+    "comment",
+    "document",
+    "utterance",
+    "question",
+    "tweet",
+    "title",
+];
+const LABELS: &[&str] = &[
+    "label",
+    "labels",
+    "class",
+    "category",
+    "target",
+    "sentiment",
+    "intent",
+    "topic",
+    "department",
+    "rating",
+    "stars",
+    "y",
+];
+
+/// A column that may be the one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Guess<'a> {
+    /// The column.
+    pub column: &'a Column,
+    /// Why this one.
+    pub why: Why,
+}
+
+/// What a guess is made by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Its name is usual for it.
+    Name,
+    /// It has the longest values.
+    Longest,
+    /// It has the fewest different values.
+    Fewest,
+}
+
+impl Why {
+    /// As the end of a sentence about the column.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Why::Name => "guessed by its name",
+            Why::Longest => "guessed: it has the longest values",
+            Why::Fewest => "guessed: it has the fewest different values",
+        }
+    }
+}
 
 /// The columns of texts and labels, by their names and by what is in them; each `None` where nothing fits.
-pub fn guess(table: &Table) -> (Option<&Column>, Option<&Column>) {
-    let named = |names: &[&str]| names.iter().find_map(|name| table.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name)));
-    let is_label = |column: &&Column| column.values.as_ref().is_some_and(|values| values.len() >= 2 && values.len() * 4 <= table.rows.max(8));
-    let label = named(LABELS).filter(is_label).or_else(|| {
-        let likely = table.columns.iter().filter(is_label);
-        likely.min_by_key(|column| column.values.as_ref().map_or(usize::MAX, BTreeMap::len))
-    });
-    let others = || table.columns.iter().filter(|column| label.is_none_or(|label| label.name != column.name));
-    let longest = others().max_by(|one, other| one.mean_characters().total_cmp(&other.mean_characters()));
-    let text = named(TEXTS).filter(|text| label.is_none_or(|label| label.name != text.name)).or(longest);
+pub fn guess(table: &Table) -> (Option<Guess<'_>>, Option<Guess<'_>>) {
+    let named = |names: &[&str]| {
+        names.iter().find_map(|name| {
+            table.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name))
+        })
+    };
+    let of = |why: Why| move |column| Guess { column, why };
+    let label =
+        named(LABELS).filter(|column| table.is_label(column)).map(of(Why::Name)).or_else(|| {
+            let likely = table.columns.iter().filter(|column| table.is_label(column));
+            likely
+                .min_by_key(|column| column.values.as_ref().map_or(usize::MAX, BTreeMap::len))
+                .map(of(Why::Fewest))
+        });
+    let is_free = |column: &&Column| label.is_none_or(|label| label.column.name != column.name);
+    let longest = table
+        .columns
+        .iter()
+        .filter(is_free)
+        .max_by(|one, other| one.mean_characters().total_cmp(&other.mean_characters()));
+    let text = named(TEXTS).filter(is_free).map(of(Why::Name)).or(longest.map(of(Why::Longest)));
     (text, label)
 }
 
 /// Reads a csv, tsv or jsonl file.
 pub fn read(path: &Path) -> Result<Table, Failure> {
-    let broken = |why: String| Failure::usage(format!("`{}` cannot be read as data: {why}", path.display()));
-    let file = config::file::open(path).map_err(|error| broken(error.to_string()).help("give the path of a csv, tsv, jsonl or txt file"))?;
+    let broken = |error: io::Error| {
+        let failure =
+            Failure::usage(format!("`{}` cannot be read as data: {error}", path.display()));
+        failure.help("give the path of a csv, tsv, jsonl or txt file that you may read")
+    };
+    let file = config::file::open(path).map_err(broken)?;
     let size = file.metadata().map_or(0, |metadata| metadata.len());
-    let input = BufReader::new(file.take(BYTES));
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    let mut input = input;
-    if extension == "csv"
-        && let Some(mark) = other_delimiter(input.fill_buf().map_err(|error| broken(error.to_string()).help("see that it may be read"))?)
-    {
-        return Err(broken(format!("its fields are separated by {}, not by commas", named(mark))).help(conversion(path, mark)));
+    let mut input = BufReader::with_capacity(BEGIN, file.take(BYTES));
+    let begin = input.fill_buf().map_err(broken)?;
+    if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] = begin {
+        return Err(DataProblem::new(path, None, "not UTF-8")
+            .with_help(data_file::encoding_help(begin))
+            .into());
     }
-    let mut table = match extension {
-        "csv" => delimited(input, b','),
-        "tsv" => delimited(input, b'\t'),
-        "jsonl" => json_lines(input),
-        _ => return Err(broken(format!("`.{extension}` is not known")).help("csv, tsv, jsonl and txt files are known, by their endings")),
-    }
-    .map_err(|why| broken(why).help("the first line of a csv or tsv names the columns; each line of a jsonl is one object"))?;
+    let mark = "\u{feff}".as_bytes();
+    let marked = if begin.starts_with(mark) { mark.len() } else { 0 };
+    input.consume(marked);
+    let begin = input.buffer();
+    let found = data_file::find_separator(begin, begin.len() + marked >= BEGIN);
+    let mut table =
+        match path.extension().and_then(|extension| extension.to_str()).unwrap_or_default() {
+            "csv" => delimited(path, input, found.unwrap_or(b','))?,
+            "tsv" => delimited(path, input, b'\t')?,
+            "jsonl" => json_lines(path, input)?,
+            other => return Err(unknown(path, other, found)),
+        };
     table.is_cut |= size > BYTES;
     if table.rows == 0 {
-        return Err(broken("there are no rows".to_owned()).help("the first line names the columns, the others are rows"));
+        let problem = DataProblem::new(path, None, "there are no rows");
+        return Err(problem
+            .with_help("the first line of a csv or tsv names the columns, the others are rows")
+            .into());
     }
     for column in &mut table.columns {
         column.words.sort_unstable();
@@ -133,78 +292,104 @@ pub fn read(path: &Path) -> Result<Table, Failure> {
     Ok(table)
 }
 
-/// What separates the fields of a file whose first line has no comma, if anything does.
-fn other_delimiter(begin: &[u8]) -> Option<u8> {
-    let line = begin.split(|byte| *byte == b'\n').next()?;
-    if line.contains(&b',') {
-        return None;
-    }
-    let count = |mark: u8| line.iter().filter(|byte| **byte == mark).count();
-    [b';', b'\t', b'|'].into_iter().filter(|mark| count(*mark) > 0).max_by_key(|mark| count(*mark))
-}
-
-fn named(mark: u8) -> String {
-    if mark == b'\t' { "tabs".to_owned() } else { format!("`{}`", char::from(mark)) }
-}
-
-/// How such a file becomes one that can be read.
-fn conversion(path: &Path, mark: u8) -> String {
+/// That a file's ending is not known, with the way to one that is.
+fn unknown(path: &Path, ending: &str, separator: Option<u8>) -> Failure {
     let file = path.display();
-    if mark == b'\t' {
-        return format!("rename it: `mv {file} {}`", path.with_extension("tsv").display());
-    }
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let mark = char::from(mark);
-    format!(
-        "this writes one with commas:\n  python3 -c 'import csv, sys\n  csv.writer(sys.stdout).writerows(csv.reader(sys.stdin, delimiter=\"{mark}\"))' \\\n    < {file} > {}",
-        path.with_file_name(format!("{stem}-commas.csv")).display()
-    )
-}
-
-fn delimited(input: impl Read, delimiter: u8) -> Result<Table, String> {
-    // As the trainer reads them: a tsv has no quotes.
-    let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).quoting(delimiter == b',').from_reader(input);
-    let header = reader.headers().map_err(|error| error.to_string())?.clone();
-    let mut columns: Vec<Column> = header.iter().map(|name| Column::new(name.trim_start_matches('\u{feff}'))).collect();
-    let mut rows = 0;
-    for record in reader.records() {
-        if rows == LOOKED_AT {
-            return Ok(Table { columns, rows, is_cut: true });
+    let help = match (ending, separator) {
+        ("json", _) => format!(
+            "one JSON object on each line makes a .jsonl: `jq -c '.[]' {file} > {}`",
+            path.with_extension("jsonl").display()
+        ),
+        ("parquet" | "xlsx" | "xls", _) => {
+            let read = if ending == "parquet" { "read_parquet" } else { "read_excel" };
+            format!(
+                "pandas writes a csv of it: `pandas.{read}(\"{file}\").to_csv(\"{}\", index=False)`",
+                path.with_extension("csv").display()
+            )
         }
-        let record = record.map_err(|error| error.to_string())?;
-        columns.iter_mut().zip(record.iter()).for_each(|(column, text)| column.add(text));
-        rows += 1;
-    }
-    Ok(Table { columns, rows, is_cut: false })
+        ("gz" | "zst" | "xz" | "bz2" | "zip", _) => "unpack it first".to_owned(),
+        (_, Some(b'\t')) => format!(
+            "its rows look separated by tabs: call it {}",
+            path.with_extension("tsv").display()
+        ),
+        (_, Some(separator)) => {
+            format!(
+                "its rows look separated by {}: call it {}",
+                data_file::shown_separator(separator),
+                path.with_extension("csv").display()
+            )
+        }
+        (_, None) => "csv, tsv, jsonl and txt files are known, by their endings".to_owned(),
+    };
+    let what = if ending.is_empty() {
+        "its name has no ending".to_owned()
+    } else {
+        format!("`.{ending}` files are not known")
+    };
+    Failure::usage(format!("`{file}` cannot be read as data: {what}")).help(help)
 }
 
-fn json_lines(input: impl BufRead) -> Result<Table, String> {
-    let mut columns: Vec<Column> = Vec::new();
-    let mut rows = 0;
+fn delimited(path: &Path, input: impl Read, separator: u8) -> Result<Table, DataProblem> {
+    let broken = |error: csv::Error| data_file::unreadable(path, &error);
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(separator)
+        .quoting(data_file::is_quoted(path))
+        .from_reader(input);
+    let header: Vec<String> = reader.headers().map_err(broken)?.iter().map(str::to_owned).collect();
+    let mut table = Table {
+        separator: Some(separator),
+        ..Table::new(header.iter().map(|name| Column::new(name)).collect())
+    };
+    table.header = header;
+    for record in reader.records() {
+        if table.rows == LOOKED_AT {
+            table.is_cut = true;
+            break;
+        }
+        let record = record.map_err(broken)?;
+        table.columns.iter_mut().zip(record.iter()).for_each(|(column, text)| column.add(text));
+        table.rows += 1;
+    }
+    Ok(table)
+}
+
+fn json_lines(path: &Path, input: impl BufRead) -> Result<Table, DataProblem> {
+    let mut table = Table::new(Vec::new());
     for (line, text) in (1..).zip(input.lines()) {
-        let text = text.map_err(|error| error.to_string())?;
+        let problem = |what: String| DataProblem::new(path, Some(line), what);
+        let text = text.map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => {
+                problem("not UTF-8".to_owned()).with_help(data_file::encoding_help(&[]))
+            }
+            _ => problem(format!("cannot be read: {error}"))
+                .with_help("see that the file may be read"),
+        })?;
         if text.trim().is_empty() {
             continue;
         }
-        if rows == LOOKED_AT {
-            return Ok(Table { columns, rows, is_cut: true });
+        if table.rows == LOOKED_AT {
+            table.is_cut = true;
+            break;
         }
         let row: BTreeMap<String, serde_json::Value> =
-            serde_json::from_str(&text).map_err(|error| format!("line {line} is no JSON object: {error}"))?;
+            serde_json::from_str(&text).map_err(|error| {
+                problem(format!("no JSON object: {error}"))
+                    .with_help("a .jsonl file has one JSON object on each line")
+            })?;
         for (name, value) in row {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            match columns.iter_mut().find(|column| column.name == name) {
+            match table.columns.iter_mut().find(|column| column.name == name) {
                 Some(column) => column.add(&text),
                 None => {
                     let mut column = Column::new(&name);
                     column.add(&text);
-                    columns.push(column);
+                    table.columns.push(column);
                 }
             }
         }
-        rows += 1;
+        table.rows += 1;
     }
-    Ok(Table { columns, rows, is_cut: false })
+    Ok(table)
 }
 
 #[cfg(test)]
@@ -217,7 +402,7 @@ mod tests {
         std::fs::write(&path, content).unwrap();
         let table = read(&path).unwrap();
         let (text, label) = guess(&table);
-        (text.map(|column| column.name.clone()), label.map(|column| column.name.clone()))
+        (text.map(|guess| guess.column.name.clone()), label.map(|guess| guess.column.name.clone()))
     }
 
     fn rows(row: impl Fn(usize) -> String) -> String {
@@ -226,21 +411,34 @@ mod tests {
 
     #[test]
     fn columns_are_known_by_their_names() {
-        let content =
-            format!("id,Text,Label,source\n{}", rows(|index| format!("{index},\"a text, number {index}\",{},web", ["good", "bad"][index % 2])));
+        let content = format!(
+            "id,Text,Label,source\n{}",
+            rows(|index| format!(
+                "{index},\"a text, number {index}\",{},web",
+                ["good", "bad"][index % 2]
+            ))
+        );
         assert_eq!(guessed("reviews.csv", &content), (Some("Text".into()), Some("Label".into())));
     }
 
     #[test]
     fn columns_without_telling_names_are_known_by_their_contents() {
-        let content = format!("a\tb\tc\n{}", rows(|index| format!("{index}\tthis is \"message\" number {index}\t{}", index % 3)));
+        let content = format!(
+            "a\tb\tc\n{}",
+            rows(|index| format!("{index}\tthis is \"message\" number {index}\t{}", index % 3))
+        );
         assert_eq!(guessed("messages.tsv", &content), (Some("b".into()), Some("c".into())));
     }
 
     #[test]
     fn json_lines_have_columns_too_and_numbers_may_be_labels() {
-        let content = rows(|index| format!("{{\"review\": \"number {index} of them\", \"stars\": {}}}", index % 5));
-        assert_eq!(guessed("reviews.jsonl", &content), (Some("review".into()), Some("stars".into())));
+        let content = rows(|index| {
+            format!("{{\"review\": \"number {index} of them\", \"stars\": {}}}", index % 5)
+        });
+        assert_eq!(
+            guessed("reviews.jsonl", &content),
+            (Some("review".into()), Some("stars".into()))
+        );
     }
 
     #[test]
@@ -249,26 +447,113 @@ mod tests {
         assert_eq!(guessed("plain.csv", &content), (Some("text".into()), None));
     }
 
-    #[test]
-    fn a_csv_without_commas_is_said_to_have_another_delimiter_and_how_it_is_converted() {
+    fn table(name: &str, content: &[u8]) -> Result<Table, String> {
         let directory = tempfile::tempdir().unwrap();
-        let said = |content: &str| {
-            let path = directory.path().join("reviews.csv");
-            std::fs::write(&path, content).unwrap();
-            read(&path).map(|table| table.columns.len()).map_err(|failure| failure.to_string())
-        };
-        let semicolons = said("text;label\na film, and a good one;pos\n").unwrap_err();
-        assert!(semicolons.contains("separated by `;`, not by commas") && semicolons.contains("reviews-commas.csv"), "{semicolons}");
-        let tabs = said("text\tlabel\na film\tpos\n").unwrap_err();
-        assert!(tabs.contains("separated by tabs") && tabs.contains("reviews.tsv"), "{tabs}");
-        assert_eq!(said("text;more,label\na,pos\n"), Ok(2));
-        assert_eq!(said("text\nonly one column; of texts\n"), Ok(1));
+        let path = directory.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        read(&path).map_err(|failure| {
+            failure.to_string().replace(&format!("{}/", directory.path().display()), "")
+        })
+    }
+
+    fn names(table: &Table) -> Vec<&str> {
+        table.columns.iter().map(|column| column.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_csv_may_be_separated_by_anything_that_gives_all_rows_the_same_cells() {
+        for (mark, content) in [
+            (';', "text;label\na film, and a good one;pos\n"),
+            ('\t', "text\tlabel\na film; so, so\tpos\n"),
+            (',', "text,label\na,b\n"),
+        ] {
+            let table = table("reviews.csv", content.as_bytes()).unwrap();
+            assert_eq!(
+                (names(&table), table.separator.map(char::from)),
+                (vec!["text", "label"], Some(mark)),
+                "{content}"
+            );
+        }
+        assert_eq!(
+            names(&table("reviews.csv", "text\nonly one column; of texts\n".as_bytes()).unwrap()),
+            ["text"]
+        );
+        assert_eq!(
+            names(&table("reviews.csv", "\u{feff}\"text\",label\r\na,b\r\n".as_bytes()).unwrap()),
+            ["text", "label"]
+        );
+    }
+
+    #[test]
+    fn a_first_line_that_holds_a_label_is_taken_for_a_row() {
+        let content =
+            rows(|index| format!("{}\tmessage number {index}", ["ham", "spam"][index % 2]));
+        let mut found = table("sms.tsv", content.as_bytes()).unwrap();
+        assert_eq!(found.doubt(), Some(Doubt { cell: "ham".into(), column: 1, same: 19 }));
+        found.without_header();
+        assert_eq!(
+            (names(&found), found.rows, found.doubt()),
+            (vec!["column1", "column2"], 40, None)
+        );
+        assert_eq!(found.columns[0].values.as_ref().unwrap()["ham"], 20);
+        let (text, label) = guess(&found);
+        assert_eq!(
+            (text.unwrap().column.name.as_str(), label.unwrap().column.name.as_str()),
+            ("column2", "column1")
+        );
+        let numbers = rows(|index| format!("{index},message number {index}"));
+        assert_eq!(
+            table("a.csv", numbers.as_bytes()).unwrap().doubt(),
+            Some(Doubt { cell: "0".into(), column: 1, same: 0 })
+        );
+        for good in [
+            "id,text,label\n1,a,pos\n2,b,neg\n",
+            "text,urgent,topic,state\nx,urgent,a,open\ny,no,b,closed\nz,no,a,open\n",
+        ] {
+            assert_eq!(table("a.csv", good.as_bytes()).unwrap().doubt(), None, "{good}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_utf_8_is_told_with_its_line_and_the_way_out() {
+        for (name, content) in [
+            ("a.csv", &b"text,label\nx,1\ncaf\xe9,2\n"[..]),
+            ("a.jsonl", b"{\"a\": 1}\n\n{\"a\": \"caf\xe9\"}\n"),
+        ] {
+            let said = table(name, content).unwrap_err();
+            assert!(
+                said.starts_with(&format!(
+                    "error: {name}:3: not UTF-8\nhelp: convert it, for example with `iconv"
+                )),
+                "{said}"
+            );
+        }
+        assert!(table("a.csv", b"\xff\xfet\0e\0").unwrap_err().contains("it is UTF-16"));
+        assert!(
+            table("a.csv", b"text,label\nx,1\ny,2,3\n")
+                .unwrap_err()
+                .starts_with("error: a.csv:3: 3 fields where the first line has 2\nhelp: a text")
+        );
+    }
+
+    #[test]
+    fn a_file_of_another_format_is_told_how_it_becomes_one() {
+        let said = |name: &str, content: &str| table(name, content.as_bytes()).unwrap_err();
+        assert!(
+            said("SMSSpamCollection", "ham\tGo on\nspam\tWin\n")
+                .contains("its rows look separated by tabs: call it SMSSpamCollection.tsv")
+        );
+        assert!(said("a.data", "x;1\ny;2\n").contains("separated by `;`: call it a.csv"));
+        assert!(said("a.json", "[{}]").contains("jq -c '.[]' a.json > a.jsonl"));
+        assert!(said("a.parquet", "PAR1").contains("read_parquet"));
     }
 
     #[test]
     fn what_cannot_be_read_is_said_with_what_can() {
         let failure = read(Path::new("/nowhere/data.csv")).unwrap_err().to_string();
-        assert!(failure.contains("/nowhere/data.csv") && failure.contains("help: give the path"), "{failure}");
-        assert!(read(Path::new("/etc/hostname")).unwrap_err().to_string().contains("csv, tsv, jsonl and txt"), "unknown ending");
+        assert!(
+            failure.contains("/nowhere/data.csv") && failure.contains("help: give the path"),
+            "{failure}"
+        );
     }
 }

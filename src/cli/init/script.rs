@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use super::ranges;
 use crate::config::{self, placeholder};
-use crate::metric::Direction;
+use crate::study::metric::Direction;
 
 /// One option that may be searched.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +58,11 @@ pub fn words(command: &str) -> Result<Vec<String>, &'static str> {
 
 /// The same command with nothing to search in it.
 pub fn plain(words: &[String], script: &Script) -> Script {
-    Script { run: words.iter().map(|word| as_it_is(word)).collect(), space: Vec::new(), ..script.clone() }
+    Script {
+        run: words.iter().map(|word| as_it_is(word)).collect(),
+        space: Vec::new(),
+        ..script.clone()
+    }
 }
 
 /// A word that the program gets as it stands, whatever braces it has.
@@ -65,53 +70,106 @@ fn as_it_is(word: &str) -> String {
     placeholder::escaped(word, |_| false)
 }
 
-/// Looks at a command: options with numbers become parameters; else those that its Python script declares.
+/// Looks at a command: its own options with numbers become parameters, and those that its Python script declares beside them.
 pub fn look(words: &[String], directory: &Path) -> Script {
-    let file = words.iter().find(|word| [".py", ".sh", ".R", ".jl"].iter().any(|ending| word.ends_with(ending))).cloned();
-    let source = file.as_ref().and_then(|file| config::file::read_to_string(&directory.join(file)).ok()).unwrap_or_default();
+    let file = words
+        .iter()
+        .find(|word| [".py", ".sh", ".R", ".jl"].iter().any(|ending| word.ends_with(ending)))
+        .cloned();
+    let source = file
+        .as_ref()
+        .and_then(|file| config::file::read_to_string(&directory.join(file)).ok())
+        .unwrap_or_default();
     let metric = metric(&source);
-    let (mut run, mut space) = given(words);
-    if space.is_empty() {
-        for (flag, searched) in declared(&source) {
-            if space.iter().any(|earlier: &Searched| earlier.name == searched.name) {
-                continue;
-            }
-            run.extend([flag, format!("{{{}}}", searched.name)]);
-            space.push(searched);
+    let declared = declared(&source);
+    let (mut run, mut space) = given(words, &declared);
+    let option =
+        |word: &String| word.split_once('=').map_or(word.as_str(), |(option, _)| option).to_owned();
+    let mentioned: Vec<String> = words.iter().map(option).collect();
+    for Declared { flags, searched, .. } in declared {
+        let (Some(searched), Some(flag)) =
+            (searched, flags.iter().find(|flag| flag.starts_with("--")))
+        else {
+            continue;
+        };
+        if flags.iter().any(|flag| mentioned.contains(flag))
+            || space.iter().any(|earlier| earlier.name == searched.name)
+        {
+            continue;
         }
+        run.extend([as_it_is(flag), format!("{{{}}}", searched.name)]);
+        space.push(searched);
     }
     Script { run, space, metric, file }
 }
 
 /// Which way a metric of this name gets better; most losses have a telling name.
 pub fn direction(metric: &str) -> Direction {
-    const UP: &[&str] =
-        &["acc", "f1", "auc", "score", "reward", "bleu", "rouge", "precision", "recall", "r2", "map", "ndcg", "return", "psnr", "iou"];
+    const UP: &[&str] = &[
+        "acc",
+        "f1",
+        "auc",
+        "score",
+        "reward",
+        "bleu",
+        "rouge",
+        "precision",
+        "recall",
+        "r2",
+        "map",
+        "ndcg",
+        "return",
+        "psnr",
+        "iou",
+    ];
     let metric = metric.to_ascii_lowercase();
-    if UP.iter().any(|word| metric.contains(word)) { Direction::Maximize } else { Direction::Minimize }
+    if UP.iter().any(|word| metric.contains(word)) {
+        Direction::Maximize
+    } else {
+        Direction::Minimize
+    }
 }
 
-/// Options of the command line itself that have numbers: `--lr 0.01`, `--layers=2`.
-fn given(words: &[String]) -> (Vec<String>, Vec<Searched>) {
+/// Options of the command line itself that have numbers, or values of which the script declares choices: `--lr 0.01`, `--layers=2`.
+fn given(words: &[String], declared: &[Declared]) -> (Vec<String>, Vec<Searched>) {
+    let declaration = |option: &str| {
+        declared.iter().find(|declared| declared.flags.iter().any(|flag| flag == option))
+    };
+    let range = |option: &str, value: &str| match declaration(option) {
+        Some(Declared { choices: Some((list, values)), .. }) => {
+            values.iter().any(|choice| choice == value).then(|| list.clone())
+        }
+        Some(Declared { kind, .. }) => ranges::around(option, value, kind.as_deref()),
+        None => ranges::around(option, value, None),
+    };
+    let is_searched = |option: &str| {
+        let is_option = option.starts_with("--") || declaration(option).is_some();
+        is_option && ranges::is_hyperparameter(option) && placeholder::is_name(&name_of(option))
+    };
     let (mut run, mut space) = (Vec::new(), Vec::new());
-    let mut flag: Option<String> = None;
+    let mut before: Option<&str> = None;
     for word in words {
-        let is_flag = word.starts_with("--");
-        if let (Some(name), Some(range)) = (flag.take(), range(word)) {
-            let name = another(name, &space);
+        if let Some((option, range)) =
+            before.take().and_then(|option| Some((option, range(option, word)?)))
+        {
+            let name = another(name_of(option), &space);
             run.push(format!("{{{name}}}"));
             space.push(Searched { name, range, default: Some(word.clone()) });
             continue;
         }
-        match word.split_once('=').map(|(option, value)| (option, value, range(value))) {
-            Some((option, value, Some(range))) if is_flag && placeholder::is_name(&name_of(option)) => {
+        match word
+            .split_once('=')
+            .filter(|(option, _)| is_searched(option))
+            .map(|(option, value)| (option, value, range(option, value)))
+        {
+            Some((option, value, Some(range))) => {
                 let name = another(name_of(option), &space);
                 run.push(format!("{option}={{{name}}}"));
                 space.push(Searched { name, range, default: Some(value.to_owned()) });
             }
             _ => {
                 run.push(as_it_is(word));
-                flag = (is_flag && !fixed(word)).then(|| name_of(word)).filter(|name| placeholder::is_name(name));
+                before = Some(word.as_str()).filter(|word| is_searched(word));
             }
         }
     }
@@ -127,89 +185,63 @@ fn another(name: String, space: &[Searched]) -> String {
     (2..).map(|number: u64| format!("{name}_{number}")).find(is_free).unwrap_or(name)
 }
 
-/// Options that say how much is done, not how well.
-fn fixed(option: &str) -> bool {
-    const FIXED: &[&str] = &["epoch", "steps", "iter", "seed", "worker", "thread", "device", "gpu", "port", "log", "eval", "save", "print"];
-    let option = option.to_ascii_lowercase();
-    FIXED.iter().any(|word| option.contains(word))
-}
-
 fn name_of(option: &str) -> String {
     option.trim_start_matches('-').replace('-', "_")
 }
 
-/// A range around a number; `None` for what is no number.
-fn range(value: &str) -> Option<String> {
-    if let Ok(int) = value.parse::<i64>() {
-        return match int {
-            1.. => Some(format!("{{ int = [{}, {}] }}", (int / 4).max(1), int.checked_mul(4)?)),
-            0 => Some("{ int = [0, 4] }".to_owned()),
-            _ => None,
-        };
-    }
-    let float = value.parse::<f64>().ok().filter(|float| float.is_finite() && *float >= 0.0)?;
-    Some(match float {
-        0.0 => "{ float = [0.0, 0.5] }".to_owned(),
-        // Ten times as much, or as little, would be no number any more.
-        _ if !(1e-300..1e300).contains(&float) => return None,
-        // Near one, a share: momentum, a decay.
-        0.5..1.0 => "{ float = [0.5, 0.999] }".to_owned(),
-        _ => format!("{{ float = [{}, {}], log = true }}", short(float / 10.0), short(float * 10.0)),
-    })
-}
-
-/// With three digits: a range around a guess has no more.
-fn short(float: f64) -> String {
-    let text = format!("{float:.2e}");
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    format!("{}e{exponent}", digits.trim_end_matches('0').trim_end_matches('.'))
-}
-
-/// The choices of a Python list, if TOML can say them too.
-fn choices(list: &str) -> Option<String> {
+/// The choices of a Python list, if TOML can say them too: as a list, and one by one as they are typed.
+fn choices(list: &str) -> Option<(String, Vec<String>)> {
     let list = list.replace('\'', "\"");
     let values: Vec<serde_json::Value> = serde_json::from_str(&list).ok()?;
-    values.iter().all(|value| value.is_string() || value.is_number()).then_some(list)
+    let typed = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => Some(text.clone()),
+        serde_json::Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    let typed: Option<Vec<String>> = values.iter().map(typed).collect();
+    Some((list, typed?))
 }
 
-/// The options that a Python script declares with `add_argument` and that have numbers or choices.
-fn declared(source: &str) -> Vec<(String, Searched)> {
-    let calls = source.split("add_argument(").skip(1).map(arguments_of);
-    calls
-        .filter_map(|call| {
-            let flag = strings(call).into_iter().find(|word| word.starts_with("--"))?;
-            let default = keyword(call, "default");
-            let range = match keyword(call, "choices") {
-                Some(list) => choices(list)?,
-                None => match default {
-                    Some(default) => range(default)?,
-                    None => required(&flag, keyword(call, "type")?)?,
-                },
-            };
-            // A whole number as the default of a real option is real all the same.
-            let range = match (keyword(call, "type"), default) {
-                (Some("float"), Some(default)) if range.contains("int") => {
-                    self::range(&format!("{default}.0")).filter(|range| range.contains("float"))?
-                }
-                _ => range,
-            };
-            (!fixed(&flag) && placeholder::is_name(&name_of(&flag)))
-                .then(|| (flag.clone(), Searched { name: name_of(&flag), range, default: default.map(str::to_owned) }))
-        })
+/// An option that a Python script declares with `add_argument`.
+struct Declared {
+    /// Its names: `--learning-rate`, `-r`.
+    flags: Vec<String>,
+    /// What it takes: a list for the study file, and each as it is typed.
+    choices: Option<(String, Vec<String>)>,
+    /// `int`, `float` and the like.
+    kind: Option<String>,
+    /// How it may be searched; `None`: it is no hyperparameter, or nothing tells a range.
+    searched: Option<Searched>,
+}
+
+/// The options that a Python script declares.
+fn declared(source: &str) -> Vec<Declared> {
+    source
+        .split("add_argument(")
+        .skip(1)
+        .map(arguments_of)
+        .map(declaration)
+        .filter(|declared| !declared.flags.is_empty())
         .collect()
 }
 
-/// A range for a number that must be given, by its name.
-fn required(flag: &str, kind: &str) -> Option<String> {
-    let name = name_of(flag).to_ascii_lowercase();
-    let is = |words: &[&str]| words.iter().any(|word| name.contains(word));
-    match kind {
-        "float" if is(&["momentum", "dropout", "beta"]) => Some("{ float = [0.0, 0.99] }".to_owned()),
-        "float" => Some("{ float = [1e-4, 1.0], log = true }".to_owned()),
-        "int" if is(&["batch", "hidden", "dim", "size", "unit"]) => Some("{ int = [16, 256], log = true }".to_owned()),
-        "int" => Some("{ int = [1, 8] }".to_owned()),
-        _ => None,
-    }
+fn declaration(call: &str) -> Declared {
+    let flags: Vec<String> =
+        strings(call).into_iter().take_while(|word| word.starts_with('-')).collect();
+    let (default, kind) = (keyword(call, "default"), keyword(call, "type"));
+    let listed = keyword(call, "choices");
+    let choices = listed.and_then(choices);
+    let searched = flags.iter().find(|flag| flag.starts_with("--")).and_then(|flag| {
+        let range = match (listed, default) {
+            (Some(_), _) => choices.as_ref().map(|(list, _)| list.clone())?,
+            (None, Some(default)) => ranges::around(flag, default, kind)?,
+            (None, None) => ranges::of_kind(flag, kind?)?,
+        };
+        let name = name_of(flag);
+        let is_searched = ranges::is_hyperparameter(flag) && placeholder::is_name(&name);
+        is_searched.then(|| Searched { name, range, default: default.map(str::to_owned) })
+    });
+    Declared { flags, choices, kind: kind.map(str::to_owned), searched }
 }
 
 /// What stands between the parentheses of a call.
@@ -249,7 +281,8 @@ fn strings(call: &str) -> Vec<String> {
 fn keyword<'a>(call: &'a str, name: &str) -> Option<&'a str> {
     let at = call.match_indices(name).map(|(at, _)| at).find(|at| {
         let before = call[..*at].chars().next_back();
-        !before.is_some_and(|char| char.is_alphanumeric() || char == '_') && call[at + name.len()..].trim_start().starts_with('=')
+        !before.is_some_and(|char| char.is_alphanumeric() || char == '_')
+            && call[at + name.len()..].trim_start().starts_with('=')
     })?;
     let value = call[at + name.len()..].trim_start().strip_prefix('=')?.trim_start();
     let mut depth = 0;
@@ -266,9 +299,17 @@ fn keyword<'a>(call: &'a str, name: &str) -> Option<&'a str> {
 
 /// The first metric after an `@hpsearch` in a script: a quoted key before a colon.
 fn metric(source: &str) -> Option<String> {
-    let mut names = source.split("@hpsearch").skip(1).flat_map(|rest| keys(&rest.lines().take(3).collect::<Vec<_>>().join(" ")));
-    let is_name = |name: &String| !name.is_empty() && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_' || char == '/');
-    names.find(|name| is_name(name) && !["step", "epoch", "checkpoint", "path"].contains(&name.as_str()))
+    let mut names = source
+        .split("@hpsearch")
+        .skip(1)
+        .flat_map(|rest| keys(&rest.lines().take(3).collect::<Vec<_>>().join(" ")));
+    let is_name = |name: &String| {
+        !name.is_empty()
+            && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_' || char == '/')
+    };
+    names.find(|name| {
+        is_name(name) && !["step", "epoch", "checkpoint", "path"].contains(&name.as_str())
+    })
 }
 
 /// The words that stand in quotes before a colon.
@@ -293,23 +334,49 @@ mod tests {
     }
 
     fn ranges(script: &Script) -> Vec<(&str, &str)> {
-        script.space.iter().map(|searched| (searched.name.as_str(), searched.range.as_str())).collect()
+        script
+            .space
+            .iter()
+            .map(|searched| (searched.name.as_str(), searched.range.as_str()))
+            .collect()
     }
 
     #[test]
     fn words_are_split_as_a_shell_does() {
-        assert_eq!(words("python 'my train.py' --name \"a b\"\\ c").unwrap(), ["python", "my train.py", "--name", "a b c"]);
+        assert_eq!(
+            words("python 'my train.py' --name \"a b\"\\ c").unwrap(),
+            ["python", "my train.py", "--name", "a b c"]
+        );
         assert!(words("echo 'open").is_err() && words("  ").is_err());
     }
 
     #[test]
     fn numbers_on_the_command_line_become_parameters() {
-        let script = looked("python train.py --lr 0.01 --num-layers=2 --epochs 9 --name x --dropout 0.0", "");
+        let script = looked(
+            "python train.py --lr 0.01 --num-layers=2 --epochs 9 --name x --dropout 0.0",
+            "",
+        );
         assert_eq!(
             script.run,
-            ["python", "train.py", "--lr", "{lr}", "--num-layers={num_layers}", "--epochs", "9", "--name", "x", "--dropout", "{dropout}"]
+            [
+                "python",
+                "train.py",
+                "--lr",
+                "{lr}",
+                "--num-layers={num_layers}",
+                "--epochs",
+                "9",
+                "--name",
+                "x",
+                "--dropout",
+                "{dropout}"
+            ]
         );
-        let expected = [("lr", "{ float = [1e-3, 1e-1], log = true }"), ("num_layers", "{ int = [1, 8] }"), ("dropout", "{ float = [0.0, 0.5] }")];
+        let expected = [
+            ("lr", "{ float = [1e-3, 1e-1], log = true }"),
+            ("num_layers", "{ int = [1, 8] }"),
+            ("dropout", "{ float = [0.0, 0.5] }"),
+        ];
         assert_eq!(ranges(&script), expected);
     }
 
@@ -337,21 +404,82 @@ print(f'@hpsearch {{"step": {step}, "val_acc": {acc}}}')
             ]
         );
         assert_eq!(script.run[2..4], ["--learning-rate", "{learning_rate}"]);
-        assert_eq!((script.metric.as_deref(), direction("val_acc")), (Some("val_acc"), Direction::Maximize));
+        assert_eq!(
+            (script.metric.as_deref(), direction("val_acc")),
+            (Some("val_acc"), Direction::Maximize)
+        );
+    }
+
+    #[test]
+    fn options_of_the_command_line_keep_those_that_its_script_declares() {
+        let source = r#"
+parser.add_argument("--lr", "-l", type=float, default=0.1)
+parser.add_argument("--optimizer", choices=["sgd", "adamw"], default="sgd")
+parser.add_argument("--dropout", type=float, default=0.1)
+parser.add_argument("--momentum", type=float, default=0.9)
+parser.add_argument("--batch-size", type=int, choices=[16, 32])
+parser.add_argument("--epochs", type=int, default=3)
+parser.add_argument("--data-dir", default="data")
+"#;
+        let script = looked(
+            "python3 train.py -l 0.01 --optimizer sgd --momentum 0.8 --batch-size=32 --epochs 5 --data-dir d",
+            source,
+        );
+        assert_eq!(
+            script.run[2..],
+            [
+                "-l",
+                "{l}",
+                "--optimizer",
+                "{optimizer}",
+                "--momentum",
+                "{momentum}",
+                "--batch-size={batch_size}",
+                "--epochs",
+                "5",
+                "--data-dir",
+                "d"
+            ]
+            .into_iter()
+            .chain(["--dropout", "{dropout}"])
+            .collect::<Vec<_>>()
+        );
+        let expected = [
+            ("l", "{ float = [1e-3, 1e-1], log = true }"),
+            ("optimizer", "[\"sgd\", \"adamw\"]"),
+            ("momentum", "{ float = [0.5, 0.999] }"),
+            ("batch_size", "[16, 32]"),
+            ("dropout", "{ float = [0.0, 0.5] }"),
+        ];
+        assert_eq!(ranges(&script), expected);
+        // A value that is none of the choices is the program's own affair.
+        assert_eq!(
+            looked("python3 train.py --optimizer lion", source).run[2..4],
+            ["--optimizer", "lion"]
+        );
     }
 
     #[test]
     fn the_metric_is_the_first_key_that_is_no_step() {
         let metric = |line: &str| metric(line);
-        assert_eq!(metric("print('@hpsearch', json.dumps({'step': n, 'loss': loss}))").as_deref(), Some("loss"));
-        assert_eq!(metric("echo \"@hpsearch {\\\"step\\\": 1, \\\"score\\\": $s}\"").as_deref(), Some("score"));
+        assert_eq!(
+            metric("print('@hpsearch', json.dumps({'step': n, 'loss': loss}))").as_deref(),
+            Some("loss")
+        );
+        assert_eq!(
+            metric("echo \"@hpsearch {\\\"step\\\": 1, \\\"score\\\": $s}\"").as_deref(),
+            Some("score")
+        );
         assert_eq!(metric("print('step:', 1)"), None);
     }
 
     #[test]
     fn a_script_that_says_nothing_leaves_everything_open() {
         let script = looked("python3 train.py", "print('hello')");
-        assert_eq!((script.space.len(), script.metric, script.run), (0, None, vec!["python3".to_owned(), "train.py".to_owned()]));
+        assert_eq!(
+            (script.space.len(), script.metric, script.run),
+            (0, None, vec!["python3".to_owned(), "train.py".to_owned()])
+        );
         assert_eq!(direction("eval_loss"), Direction::Minimize);
     }
 }

@@ -1,8 +1,8 @@
 //! The text of a first study file: what was guessed, with comments that say what else could stand there.
 
 use super::script::Script;
-use crate::metric::Direction;
-use crate::reporters::wording::{one_line, toml_key, toml_text, width};
+use crate::report::wording::{one_line, toml_key, toml_text, width};
+use crate::study::metric::Direction;
 
 /// A study of the built-in trainer.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,12 +11,18 @@ pub struct TrainerStudy {
     pub name: String,
     /// The word in `[trainer] task`.
     pub task: Task,
+    /// The pretrained model to fine-tune, as the study file names it.
+    pub model: Option<String>,
     /// Training rows, as the study file names them.
     pub train: String,
     /// Validation rows.
     pub validation: Option<String>,
     /// Test rows.
     pub test: Option<String>,
+    /// What separates cells, where the file's name does not say it.
+    pub separator: Option<u8>,
+    /// The columns of a file without a header.
+    pub column_names: Option<Vec<String>>,
     /// The column of texts; none in a text file.
     pub text: Option<String>,
     /// Rows that were seen.
@@ -51,12 +57,24 @@ const LONG: usize = 64;
 /// Comments behind the lines of a paragraph stand below each other.
 fn aligned(text: &str) -> String {
     let paragraph = |paragraph: &str| {
-        let lines: Vec<(&str, Option<&str>)> =
-            paragraph.lines().map(|line| line.split_once('\u{1}').map_or((line, None), |(code, comment)| (code, Some(comment)))).collect();
-        let commented = lines.iter().filter(|(_, comment)| comment.is_some()).map(|(code, _)| width(code));
-        let column = commented.filter(|width| *width < LONG).map(|width| width + 1).fold(COMMENTS, usize::max);
+        let lines: Vec<(&str, Option<&str>)> = paragraph
+            .lines()
+            .map(|line| {
+                line.split_once('\u{1}')
+                    .map_or((line, None), |(code, comment)| (code, Some(comment)))
+            })
+            .collect();
+        let commented =
+            lines.iter().filter(|(_, comment)| comment.is_some()).map(|(code, _)| width(code));
+        let column = commented
+            .filter(|width| *width < LONG)
+            .map(|width| width + 1)
+            .fold(COMMENTS, usize::max);
         let line = |(code, comment): &(&str, Option<&str>)| match comment {
-            Some(comment) => format!("{code}{}# {comment}\n", " ".repeat(column.saturating_sub(width(code)).max(1))),
+            Some(comment) => format!(
+                "{code}{}# {comment}\n",
+                " ".repeat(column.saturating_sub(width(code)).max(1))
+            ),
             None => format!("{code}\n"),
         };
         lines.iter().map(line).collect::<String>()
@@ -72,11 +90,16 @@ impl TrainerStudy {
     /// The study file.
     pub fn text(&self) -> String {
         let (metric, direction, why) = match &self.task {
-            Task::Classification { unbalanced: true, .. } => ("eval_macro_f1", "maximize", "\u{1}one label is frequent; else eval_accuracy"),
-            Task::Classification { .. } => ("eval_accuracy", "maximize", "\u{1}or eval_macro_f1, or eval_loss (minimize)"),
+            Task::Classification { unbalanced: true, .. } => {
+                ("eval_macro_f1", "maximize", "\u{1}one label is frequent; else eval_accuracy")
+            }
+            Task::Classification { .. } => {
+                ("eval_accuracy", "maximize", "\u{1}or eval_macro_f1, or eval_loss (minimize)")
+            }
             Task::LanguageModeling => ("eval_loss", "minimize", "\u{1}or eval_perplexity"),
         };
-        let findings: String = self.findings.iter().map(|finding| format!("# {}\n", one_line(finding))).collect();
+        let findings: String =
+            self.findings.iter().map(|finding| format!("# {}\n", one_line(finding))).collect();
         aligned(&format!(
             "# Made by `hpsearch init`; every line may be changed. `hpsearch check` tells what is wrong.\n{findings}\n\
              [study]\nname = {}\nmetric = \"{metric}\"{why}\ndirection = \"{direction}\"\n{}\n\
@@ -89,7 +112,11 @@ impl TrainerStudy {
              # [devices]\n# use = [\"cpu\"]\u{1}default: the GPUs if there are any, else the CPU\n\n\
              # [export]\u{1}the best model, written when the study ends\n# dir = \"model\"\n# on_finish = true\n",
             quoted(&self.name),
-            if self.task == Task::LanguageModeling { "step = \"step\"\u{1}reports are counted in optimiser steps\n" } else { "" },
+            if self.task == Task::LanguageModeling {
+                "step = \"step\"\u{1}reports are counted in optimiser steps\n"
+            } else {
+                ""
+            },
             self.trials,
             self.data(),
             self.trainer(),
@@ -109,6 +136,16 @@ impl TrainerStudy {
                 text += &format!("{key} = {}\n", quoted(file));
             }
         }
+        if let Some(separator) = self.separator {
+            text += &format!(
+                "separator = {}\u{1}of the cells of a row\n",
+                quoted(&char::from(separator).to_string())
+            );
+        }
+        if let Some(names) = &self.column_names {
+            let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+            text += &format!("column_names = [{}]\u{1}the file has no header\n", names.join(", "));
+        }
         if let Some(column) = &self.text {
             text += &format!("text = {}\n", quoted(column));
         }
@@ -116,17 +153,37 @@ impl TrainerStudy {
             text += &format!("label = {}\n", quoted(label));
         }
         if self.validation.is_none() {
-            text += &format!("validation_split = {}\u{1}held out of train, to compare trials\n", if self.rows < 300 { "0.2" } else { "0.1" });
+            text += &format!(
+                "validation_split = {}\u{1}held out of train, to compare trials\n",
+                if self.rows < 300 { "0.2" } else { "0.1" }
+            );
         }
         if self.test.is_none() {
             // Few rows are better spent on training.
             let mark = if self.rows < 1_000 { "# " } else { "" };
-            text += &format!("{mark}test_split = 0.1\u{1}held out too, looked at by `hpsearch export` only\n");
+            text += &format!(
+                "{mark}test_split = 0.1\u{1}held out too, looked at by `hpsearch export` only\n"
+            );
         }
         text + &format!("max_length = {}\u{1}tokens; longer texts are cut\n", self.max_length)
     }
 
     fn trainer(&self) -> String {
+        const TITLE: &str = "[trainer]\u{1}fixed arguments, by Hugging Face's names\n";
+        if let Some(model) = &self.model {
+            let model =
+                format!("model = {}\u{1}the pretrained model to start from\n", quoted(model));
+            return match self.task {
+                Task::Classification { .. } => format!(
+                    "{TITLE}task = \"text-classification\"\n{model}num_train_epochs = {}\nlr_scheduler_type = \"linear\"\n",
+                    if self.rows > 20_000 { 3 } else { 5 }
+                ),
+                Task::LanguageModeling => format!(
+                    "{TITLE}task = \"language-modeling\"\n{model}max_steps = 1000\neval_strategy = \"steps\"\neval_steps = 100\nlogging_steps = 100\n\
+                     per_device_train_batch_size = 8\n"
+                ),
+            };
+        }
         match self.task {
             Task::Classification { .. } => format!(
                 "[trainer]\u{1}fixed arguments, by Hugging Face's names\ntask = \"text-classification\"\nnum_train_epochs = {}\nlr_scheduler_type = \"linear\"\n",
@@ -140,18 +197,39 @@ impl TrainerStudy {
     }
 
     fn space(&self) -> String {
-        let common = "[space]\u{1}what is searched\nlearning_rate = { float = [1e-4, 1e-2], log = true }\n";
+        if self.model.is_some() {
+            let batch = if self.task == Task::LanguageModeling {
+                ""
+            } else {
+                "per_device_train_batch_size = [16, 32]\n"
+            };
+            // From what is usual for the large ones (Devlin et al. 2019: 2e-5 to 5e-5) to what small ones learn well with.
+            return format!(
+                "[space]\u{1}what is searched\nlearning_rate = {{ float = [1e-5, 5e-4], log = true }}\u{1}small models take the larger ones\n{batch}\
+                 warmup_steps = {{ float = [0.0, 0.2] }}\u{1}as a share of all steps\nweight_decay = {{ float = [1e-3, 0.1], log = true }}\n"
+            );
+        }
+        let common =
+            "[space]\u{1}what is searched\nlearning_rate = { float = [1e-4, 1e-2], log = true }\n";
         match self.task {
             Task::Classification { .. } => format!(
                 "{common}per_device_train_batch_size = [16, 32]\nweight_decay = {{ float = [1e-4, 0.3], log = true }}\nmodel.hidden_size = [32, 64, 128]\nmodel.num_layers = {{ int = [1, 3] }}\nmodel.dropout = {{ float = [0.0, 0.5] }}\n"
             ),
-            Task::LanguageModeling => format!("{common}model.num_layers = {{ int = [2, 6] }}\nmodel.dropout = {{ float = [0.0, 0.3] }}\n"),
+            Task::LanguageModeling => format!(
+                "{common}model.num_layers = {{ int = [2, 6] }}\nmodel.dropout = {{ float = [0.0, 0.3] }}\n"
+            ),
         }
     }
 }
 
 /// The study file of a command.
-pub fn of_command(name: &str, script: &Script, metric: &str, direction: Direction, trials: u64) -> String {
+pub fn of_command(
+    name: &str,
+    script: &Script,
+    metric: &str,
+    direction: Direction,
+    trials: u64,
+) -> String {
     let run: Vec<String> = script.run.iter().map(|word| quoted(word)).collect();
     let space = if script.space.is_empty() {
         "# Nothing to search was found in the command: this is an example. The program reads it from HPSEARCH_PARAM_LEARNING_RATE\n\
@@ -160,7 +238,11 @@ pub fn of_command(name: &str, script: &Script, metric: &str, direction: Directio
             .to_owned()
     } else {
         let line = |searched: &super::script::Searched| {
-            let default = searched.default.as_ref().map(|default| format!("\u{1}it was {}", one_line(default))).unwrap_or_default();
+            let default = searched
+                .default
+                .as_ref()
+                .map(|default| format!("\u{1}it was {}", one_line(default)))
+                .unwrap_or_default();
             format!("{} = {}{default}\n", toml_key(&searched.name), searched.range)
         };
         script.space.iter().map(line).collect()
@@ -193,7 +275,9 @@ mod tests {
     fn comments_stand_apart_from_long_lines_and_below_each_other() {
         let long = "lr = { float = [1.25e-5, 1.25e-1], log = true }";
         let endless = format!("kind = [{}]", "1, ".repeat(40));
-        let text = aligned(&format!("[space]\u{1}searched\n{long}\u{1}it was 0.1\n{endless}\u{1}it was 1\n\n[budget]\u{1}it ends\ntrials = 3\n"));
+        let text = aligned(&format!(
+            "[space]\u{1}searched\n{long}\u{1}it was 0.1\n{endless}\u{1}it was 1\n\n[budget]\u{1}it ends\ntrials = 3\n"
+        ));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], format!("{long} # it was 0.1"));
         assert_eq!(lines[0].find('#'), lines[1].find('#'));

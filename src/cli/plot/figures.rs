@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use crate::metric::Score;
-use crate::params::Value;
-use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{one_line, param};
-use crate::space::{Dimension, Distribution, Scale};
+use crate::report::table::{Align, Column};
+use crate::report::wording::{one_line, param};
 use crate::storage::{Curve, Outcome};
-use crate::study::StudySpec;
-use crate::trial::{TrialNumber, TrialState};
+use crate::study::metric::Score;
+use crate::study::params::Value;
+use crate::study::space::{Dimension, Distribution, Scale};
+use crate::study::spec::StudySpec;
+use crate::study::trial::{TrialNumber, TrialState};
 use crate::tui::chart::axis::Cut;
 use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
 
@@ -31,7 +31,10 @@ fn whole(number: u64) -> f64 {
 }
 
 fn complete(outcomes: &[Outcome]) -> impl Iterator<Item = (&Outcome, f64)> {
-    outcomes.iter().filter(|outcome| outcome.state == TrialState::Complete).filter_map(|outcome| Some((outcome, outcome.value?)))
+    outcomes
+        .iter()
+        .filter(|outcome| outcome.state == TrialState::Complete)
+        .filter_map(|outcome| Some((outcome, outcome.value?)))
 }
 
 /// An axis of values: outliers may be outside, the best never is.
@@ -41,19 +44,28 @@ fn values(best: Option<f64>) -> Axis {
 
 /// Values by trial, and the best so far.
 pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Chart<'static> {
-    let points: Vec<(f64, f64)> = complete(outcomes).map(|(outcome, value)| (whole(outcome.number.0), value)).collect();
+    let points: Vec<(f64, f64)> =
+        complete(outcomes).map(|(outcome, value)| (whole(outcome.number.0), value)).collect();
     let pruned = outcomes.iter().filter(|outcome| outcome.state == TrialState::Pruned);
-    let pruned: Vec<(f64, f64)> = pruned.filter_map(|outcome| Some((whole(outcome.number.0), outcome.last_value?))).collect();
+    let pruned: Vec<(f64, f64)> =
+        pruned.filter_map(|outcome| Some((whole(outcome.number.0), outcome.last_value?))).collect();
     let mut best: Vec<(f64, f64)> = Vec::new();
     for (number, value) in points.iter().filter(|(_, value)| !value.is_nan()) {
         let score = |value: f64| Score::new(spec.direction(), value);
         let better = best.last().is_none_or(|(_, before)| score(*value) < score(*before));
-        best.push((*number, if better { *value } else { best.last().map_or(*value, |(_, before)| *before) }));
+        best.push((
+            *number,
+            if better { *value } else { best.last().map_or(*value, |(_, before)| *before) },
+        ));
     }
     let lowest = best.last().map(|(_, value)| *value);
     let metric = &spec.objective().metric;
     Chart {
-        title: one_line(&format!("{}: {metric} by trial, {}d", spec.name, spec.direction().as_str())),
+        title: one_line(&format!(
+            "{}: {metric} by trial, {}d",
+            spec.name,
+            spec.direction().as_str()
+        )),
         x: Axis::whole(),
         y: values(lowest),
         series: present(vec![
@@ -66,36 +78,67 @@ pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Chart<'static> {
 }
 
 /// The curves of trials, the best in front.
-pub fn curves(spec: &StudySpec, curves: Vec<Curve>, best: Option<(TrialNumber, f64)>) -> Chart<'static> {
+pub fn curves(
+    spec: &StudySpec,
+    curves: Vec<Curve>,
+    best: Option<(TrialNumber, f64)>,
+) -> Chart<'static> {
     let of_best = |number: TrialNumber| best.is_some_and(|(best, _)| best == number);
-    let (front, behind): (Vec<Curve>, Vec<Curve>) = curves.into_iter().partition(|(number, _)| of_best(*number));
+    let (front, behind): (Vec<Curve>, Vec<Curve>) =
+        curves.into_iter().partition(|(number, _)| of_best(*number));
     let line = |(number, points): Curve, tone: Tone| {
         let points = points.into_iter().map(|(step, value)| (whole(step), value)).collect();
-        series(&if tone == Tone::Best { format!("trial {number}, the best") } else { String::new() }, points, Mark::Line, tone)
+        series(
+            &if tone == Tone::Best { format!("trial {number}, the best") } else { String::new() },
+            points,
+            Mark::Line,
+            tone,
+        )
     };
     let all = behind.into_iter().map(|curve| line(curve, Tone::Behind)).collect::<Vec<_>>();
     Chart {
-        title: one_line(&format!("{}: {} by {}", spec.name, spec.objective().metric, spec.step.as_str())),
+        title: one_line(&format!(
+            "{}: {} by {}",
+            spec.name,
+            spec.objective().metric,
+            spec.step.as_str()
+        )),
         x: Axis::whole(),
         y: values(best.map(|(_, value)| value)),
-        series: present(all.into_iter().chain(front.into_iter().map(|curve| line(curve, Tone::Best))).collect()),
+        series: present(
+            all.into_iter().chain(front.into_iter().map(|curve| line(curve, Tone::Best))).collect(),
+        ),
         empty: "no reports yet",
     }
 }
 
 /// Values by one parameter.
-pub fn slice(spec: &StudySpec, dimension: &Dimension, outcomes: &[Outcome], best: Option<(TrialNumber, f64)>) -> Chart<'static> {
-    let point = |outcome: &Outcome, value: f64| Some((place(&dimension.distribution, outcome.params.get(&dimension.name)?)?, value));
+pub fn slice(
+    spec: &StudySpec,
+    dimension: &Dimension,
+    outcomes: &[Outcome],
+    best: Option<(TrialNumber, f64)>,
+) -> Chart<'static> {
+    let point = |outcome: &Outcome, value: f64| {
+        Some((place(&dimension.distribution, outcome.params.get(&dimension.name)?)?, value))
+    };
     let (mut points, mut front) = (Vec::new(), Vec::new());
     for (outcome, value) in complete(outcomes) {
-        let group = if best.is_some_and(|(best, _)| best == outcome.number) { &mut front } else { &mut points };
+        let group = if best.is_some_and(|(best, _)| best == outcome.number) {
+            &mut front
+        } else {
+            &mut points
+        };
         group.extend(point(outcome, value));
     }
     Chart {
         title: one_line(&format!("{} by {}", spec.objective().metric, dimension.name)),
         x: axis(&dimension.distribution),
         y: values(best.map(|(_, value)| value)),
-        series: present(vec![series("complete", points, Mark::Dots, Tone::Compared(0)), series("the best", front, Mark::Star, Tone::Best)]),
+        series: present(vec![
+            series("complete", points, Mark::Dots, Tone::Compared(0)),
+            series("the best", front, Mark::Star, Tone::Best),
+        ]),
         empty: EMPTY,
     }
 }
@@ -103,20 +146,29 @@ pub fn slice(spec: &StudySpec, dimension: &Dimension, outcomes: &[Outcome], best
 /// Where a parameter's value stands on its axis: choices by their places in the list.
 fn place(distribution: &Distribution, value: &Value) -> Option<f64> {
     match distribution {
-        Distribution::Choice { choices } => choices.iter().zip(0_u32..).find(|(choice, _)| choice.same(value)).map(|(_, index)| f64::from(index)),
+        Distribution::Choice { choices } => choices
+            .iter()
+            .zip(0_u32..)
+            .find(|(choice, _)| choice.same(value))
+            .map(|(_, index)| f64::from(index)),
         _ => value.as_number(),
     }
 }
 
 fn axis(distribution: &Distribution) -> Axis {
     match distribution {
-        Distribution::Float { low, high, scale, .. } => Axis { scale: *scale, ends: Some((*low, *high)), ..Axis::linear() },
+        Distribution::Float { low, high, scale, .. } => {
+            Axis { scale: *scale, ends: Some((*low, *high)), ..Axis::linear() }
+        }
         Distribution::Int { low, high, scale, .. } => {
             let end = |end: i64| Value::Int(end).as_number().unwrap_or(0.0);
             Axis { scale: *scale, ends: Some((end(*low), end(*high))), ..Axis::whole() }
         }
         Distribution::Choice { choices } => {
-            let names: Vec<(f64, String)> = (0_u32..).zip(choices).map(|(index, choice)| (f64::from(index), param(choice))).collect();
+            let names: Vec<(f64, String)> = (0_u32..)
+                .zip(choices)
+                .map(|(index, choice)| (f64::from(index), param(choice)))
+                .collect();
             let last = names.last().map_or(0.0, |(index, _)| *index);
             // Room at both ends, so that the first and the last choice do not stand on the frame.
             Axis { ends: Some((-0.5, last + 0.5)), names, ..Axis::linear() }
@@ -127,16 +179,25 @@ fn axis(distribution: &Distribution) -> Axis {
 /// Every trial as a line over all parameters, its value at the right, better ones higher.
 pub fn parallel(spec: &StudySpec, outcomes: &[Outcome], most: usize) -> Chart<'static> {
     let score = |value: f64| Score::new(spec.direction(), value);
-    let mut trials: Vec<(&Outcome, f64)> = complete(outcomes).filter(|(_, value)| value.is_finite()).collect();
+    let mut trials: Vec<(&Outcome, f64)> =
+        complete(outcomes).filter(|(_, value)| value.is_finite()).collect();
     trials.sort_by_key(|(outcome, value)| (score(*value), outcome.number));
     trials.truncate(most);
     let dimensions = spec.space.dimensions();
     let last = whole(dimensions.len() as u64);
-    let (best, worst) = (trials.first().map_or(0.0, |(_, value)| *value), trials.last().map_or(0.0, |(_, value)| *value));
+    let (best, worst) = (
+        trials.first().map_or(0.0, |(_, value)| *value),
+        trials.last().map_or(0.0, |(_, value)| *value),
+    );
     let height = |value: f64| if best == worst { 0.5 } else { (value - worst) / (best - worst) };
     let line = |outcome: &Outcome, value: f64| -> Vec<(f64, f64)> {
-        let at =
-            |dimension: &Dimension| outcome.params.get(&dimension.name).and_then(|value| dimension.distribution.to_unit(value)).unwrap_or(f64::NAN);
+        let at = |dimension: &Dimension| {
+            outcome
+                .params
+                .get(&dimension.name)
+                .and_then(|value| dimension.distribution.to_unit(value))
+                .unwrap_or(f64::NAN)
+        };
         (0_u64..).map(whole).zip(dimensions.iter().map(at)).chain([(last, height(value))]).collect()
     };
     let tone = |index: usize| match index {
@@ -150,17 +211,27 @@ pub fn parallel(spec: &StudySpec, outcomes: &[Outcome], most: usize) -> Chart<'s
         _ => String::new(),
     };
     // The best are drawn last, above the others.
-    let lines = trials
-        .iter()
-        .enumerate()
-        .rev()
-        .map(|(index, (outcome, value))| series(&name(index, outcome), line(outcome, *value), Mark::Line, tone(index)));
-    let names =
-        (0_u64..).map(whole).zip(dimensions.iter().map(|dimension| one_line(&dimension.name))).chain([(last, one_line(&spec.objective().metric))]);
+    let lines = trials.iter().enumerate().rev().map(|(index, (outcome, value))| {
+        series(&name(index, outcome), line(outcome, *value), Mark::Line, tone(index))
+    });
+    let names = (0_u64..)
+        .map(whole)
+        .zip(dimensions.iter().map(|dimension| one_line(&dimension.name)))
+        .chain([(last, one_line(&spec.objective().metric))]);
     Chart {
-        title: one_line(&format!("{}: parameters and {} of {} trials", spec.name, spec.objective().metric, trials.len())),
+        title: one_line(&format!(
+            "{}: parameters and {} of {} trials",
+            spec.name,
+            spec.objective().metric,
+            trials.len()
+        )),
         x: Axis { ends: Some((0.0, last)), names: names.collect(), ..Axis::linear() },
-        y: Axis { ends: Some((0.0, 1.0)), names: vec![(0.0, "low".to_owned()), (1.0, "high".to_owned())], cut: Cut::Nothing, ..Axis::linear() },
+        y: Axis {
+            ends: Some((0.0, 1.0)),
+            names: vec![(0.0, "low".to_owned()), (1.0, "high".to_owned())],
+            cut: Cut::Nothing,
+            ..Axis::linear()
+        },
         series: lines.collect(),
         empty: EMPTY,
     }
@@ -169,33 +240,55 @@ pub fn parallel(spec: &StudySpec, outcomes: &[Outcome], most: usize) -> Chart<'s
 /// The ends of the axes of [`parallel`], as a table.
 pub fn parallel_axes(spec: &StudySpec) -> Vec<Column> {
     let dimensions = spec.space.dimensions();
-    let cells = |cell: &dyn Fn(&Dimension) -> String, last: &str| dimensions.iter().map(cell).chain([last.to_owned()]).collect::<Vec<_>>();
+    let cells = |cell: &dyn Fn(&Dimension) -> String, last: &str| {
+        dimensions.iter().map(cell).chain([last.to_owned()]).collect::<Vec<_>>()
+    };
     let ends = |dimension: &Dimension| match &dimension.distribution {
-        Distribution::Float { low, high, .. } => (param(&Value::Float(*low)), param(&Value::Float(*high))),
+        Distribution::Float { low, high, .. } => {
+            (param(&Value::Float(*low)), param(&Value::Float(*high)))
+        }
         Distribution::Int { low, high, .. } => (low.to_string(), high.to_string()),
-        Distribution::Choice { choices } => (choices.first().map_or_else(String::new, param), choices.last().map_or_else(String::new, param)),
+        Distribution::Choice { choices } => (
+            choices.first().map_or_else(String::new, param),
+            choices.last().map_or_else(String::new, param),
+        ),
     };
     let scale = |dimension: &Dimension| match &dimension.distribution {
-        Distribution::Float { scale: Scale::Log, .. } | Distribution::Int { scale: Scale::Log, .. } => "log".to_owned(),
-        Distribution::Choice { choices } => choices.iter().map(param).collect::<Vec<_>>().join(", "),
+        Distribution::Float { scale: Scale::Log, .. }
+        | Distribution::Int { scale: Scale::Log, .. } => "log".to_owned(),
+        Distribution::Choice { choices } => {
+            choices.iter().map(param).collect::<Vec<_>>().join(", ")
+        }
         _ => "linear".to_owned(),
     };
     vec![
-        Column::new("axis", Align::Left, cells(&|dimension| one_line(&dimension.name), &one_line(&spec.objective().metric))),
-        Column::new("low", Align::Left, cells(&|dimension| one_line(&ends(dimension).0), "worst shown")),
+        Column::new(
+            "axis",
+            Align::Left,
+            cells(&|dimension| one_line(&dimension.name), &one_line(&spec.objective().metric)),
+        ),
+        Column::new(
+            "low",
+            Align::Left,
+            cells(&|dimension| one_line(&ends(dimension).0), "worst shown"),
+        ),
         Column::new("high", Align::Left, cells(&|dimension| one_line(&ends(dimension).1), "best")),
-        Column::new("scale", Align::Left, cells(&|dimension| one_line(&scale(dimension)), "linear")),
+        Column::new(
+            "scale",
+            Align::Left,
+            cells(&|dimension| one_line(&scale(dimension)), "linear"),
+        ),
     ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Direction;
-    use crate::params::Params;
-    use crate::space::Space;
-    use crate::study::Program;
-    use crate::time::Timestamp;
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
+    use crate::study::space::Space;
+    use crate::study::spec::Program;
+    use crate::study::time::Timestamp;
 
     fn outcome(number: u64, state: TrialState, value: Option<f64>, optimiser: &str) -> Outcome {
         let mut params = Params::new();
@@ -215,7 +308,13 @@ mod tests {
 
     fn spec() -> StudySpec {
         let choices = Distribution::choice(vec!["adamw".into(), "sgd".into()]).unwrap();
-        let space = Space::new(vec![Dimension { name: "optim".into(), distribution: choices, prior: None, when: None }]).unwrap();
+        let space = Space::new(vec![Dimension {
+            name: "optim".into(),
+            distribution: choices,
+            prior: None,
+            when: None,
+        }])
+        .unwrap();
         StudySpec::new("digits", "loss", Direction::Minimize, space, Program::Inline)
     }
 
@@ -240,7 +339,8 @@ mod tests {
     #[test]
     fn choices_have_places_and_the_best_is_marked() {
         let spec = spec();
-        let chart = slice(&spec, &spec.space.dimensions()[0], &outcomes(), Some((TrialNumber(4), 0.2)));
+        let chart =
+            slice(&spec, &spec.space.dimensions()[0], &outcomes(), Some((TrialNumber(4), 0.2)));
         assert_eq!(&*chart.series[1].points, [(1.0, 0.2)]);
         assert_eq!(chart.x.names, [(0.0, "adamw".to_owned()), (1.0, "sgd".to_owned())]);
     }
@@ -257,6 +357,8 @@ mod tests {
 
     #[test]
     fn a_study_without_values_has_empty_pictures() {
-        assert!(history(&spec(), &[]).series.is_empty() && parallel(&spec(), &[], 10).series.is_empty());
+        assert!(
+            history(&spec(), &[]).series.is_empty() && parallel(&spec(), &[], 10).series.is_empty()
+        );
     }
 }

@@ -8,12 +8,12 @@ use crate::cli::console::Console;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::picture::{self, Size};
 use crate::cli::waiting::Waiting;
-use crate::reporters::wording::number;
+use crate::report::wording::number;
 use crate::runner::errand::{self, ErrandError};
 use crate::runner::process::own_program;
-use crate::space::Scale;
+use crate::runner::protocol::{Job, TrainJob};
+use crate::study::space::Scale;
 use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
-use crate::wire::{Job, TrainJob};
 
 /// Learning rates that are tried: from where hardly anything moves to where everything diverges.
 const RATES: (f64, f64) = (1e-6, 1.0);
@@ -26,12 +26,18 @@ type Point = (f64, f64);
 
 /// Learns the first batch by heart, without anything that stands in the way of it, and says whether that works.
 pub fn one_batch(train: TrainJob, steps: u32, console: &mut Console) -> Result<Exit, Failure> {
-    let points = points(without_regularisation(train), Probe::OneBatch { steps }, "learning one batch by heart", console)?;
+    let points = points(
+        without_regularisation(train),
+        Probe::OneBatch { steps },
+        "learning one batch by heart",
+        console,
+    )?;
     let (Some((_, first)), Some((rate, last))) = (points.first(), points.last()) else {
         console.say("the loss is not finite from the first step on: look at the data, and lower `learning_rate`");
         return Ok(Exit::Done);
     };
-    let losses: Vec<(f64, f64)> = (1u32..).zip(&points).map(|(step, (_, loss))| (f64::from(step), *loss)).collect();
+    let losses: Vec<(f64, f64)> =
+        (1u32..).zip(&points).map(|(step, (_, loss))| (f64::from(step), *loss)).collect();
     draw("loss of one batch by step", Axis::whole(), vec![("loss", losses, Tone::Best)], console)?;
     let broke = points.len() < steps as usize;
     let (from, to, count) = (number(*first), number(*last), points.len());
@@ -48,10 +54,16 @@ pub fn one_batch(train: TrainJob, steps: u32, console: &mut Console) -> Result<E
 /// Tries rising learning rates and says which work.
 pub fn learning_rates(train: TrainJob, steps: u32, console: &mut Console) -> Result<Exit, Failure> {
     let (from, to) = RATES;
-    let points = points(train, Probe::LearningRates { from, to, steps }, "trying learning rates", console)?;
+    let points =
+        points(train, Probe::LearningRates { from, to, steps }, "trying learning rates", console)?;
     let smooth: Vec<Point> = points.iter().map(|(rate, _)| *rate).zip(smoothed(&points)).collect();
     let axis = Axis { scale: Scale::Log, ..Axis::linear() };
-    draw("loss by learning rate", axis, vec![("loss", points.clone(), Tone::Behind), ("smoothed", smooth, Tone::Best)], console)?;
+    draw(
+        "loss by learning rate",
+        axis,
+        vec![("loss", points.clone(), Tone::Behind), ("smoothed", smooth, Tone::Best)],
+        console,
+    )?;
     console.say(&match promising(&points) {
         Some((steepest, lowest)) => format!(
             "the loss falls fastest at a learning rate of {steepest:.1e} and is lowest at {lowest:.1e}: search for example between {:.1e} and {:.1e}",
@@ -76,10 +88,20 @@ fn without_regularisation(mut train: TrainJob) -> TrainJob {
     train
 }
 
-fn points(train: TrainJob, probe: Probe, what: &str, console: &Console) -> Result<Vec<Point>, Failure> {
+fn points(
+    train: TrainJob,
+    probe: Probe,
+    what: &str,
+    console: &Console,
+) -> Result<Vec<Point>, Failure> {
     let waiting = Waiting::start(what, console);
     let (train, environment) = alone(train);
-    let answer = errand::run_in(&own_program(), Job::Probe { train, probe }, &environment, &mut |progress| waiting.hear(&progress));
+    let answer = errand::run_in(
+        &own_program(),
+        Job::Probe { train, probe },
+        &environment,
+        &mut |progress| waiting.hear(&progress),
+    );
     drop(waiting);
     let body = answer?.unwrap_or_default();
     let points = serde_json::from_value(body["points"].clone());
@@ -87,9 +109,18 @@ fn points(train: TrainJob, probe: Probe, what: &str, console: &Console) -> Resul
         .map_err(|error| ErrandError::Failed(format!("the worker's answer is not understood ({error}): do the worker and this program differ?")))?)
 }
 
-fn draw(title: &str, x: Axis, lines: Vec<(&str, Vec<Point>, Tone)>, console: &mut Console) -> Result<(), Failure> {
-    let series =
-        |(name, points, tone): (&str, Vec<Point>, Tone)| Series { name: name.to_owned(), points: Cow::Owned(points), mark: Mark::Line, tone };
+fn draw(
+    title: &str,
+    x: Axis,
+    lines: Vec<(&str, Vec<Point>, Tone)>,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let series = |(name, points, tone): (&str, Vec<Point>, Tone)| Series {
+        name: name.to_owned(),
+        points: Cow::Owned(points),
+        mark: Mark::Line,
+        tone,
+    };
     let chart = Chart {
         title: title.to_owned(),
         x,
@@ -107,9 +138,13 @@ fn promising(points: &[Point]) -> Option<(f64, f64)> {
     let smooth = smoothed(points);
     // The losses of the first steps say little: the mean has nothing to lean on yet.
     let first = points.len() / 10;
-    let slope = |index: usize| (smooth[index + 1] - smooth[index - 1]) / (points[index + 1].0 / points[index - 1].0).ln();
+    let slope = |index: usize| {
+        (smooth[index + 1] - smooth[index - 1]) / (points[index + 1].0 / points[index - 1].0).ln()
+    };
     let lowest = (first..points.len()).min_by(|a, b| smooth[*a].total_cmp(&smooth[*b]))?;
-    let steepest = (first.max(1)..lowest).filter(|index| index + 1 < points.len()).min_by(|a, b| slope(*a).total_cmp(&slope(*b)))?;
+    let steepest = (first.max(1)..lowest)
+        .filter(|index| index + 1 < points.len())
+        .min_by(|a, b| slope(*a).total_cmp(&slope(*b)))?;
     (slope(steepest) < 0.0).then(|| (points[steepest].0, points[lowest].0))
 }
 
@@ -138,9 +173,13 @@ mod tests {
             place => 0.8 + (place + 2.0) * 3.0,
         };
         let rate = |step: u32| 1e-6 * 1e6f64.powf(f64::from(step) / 99.0);
-        let points: Vec<Point> = (0..100).map(|step| (rate(step), loss(rate(step).log10()))).collect();
+        let points: Vec<Point> =
+            (0..100).map(|step| (rate(step), loss(rate(step).log10()))).collect();
         let (steepest, lowest) = promising(&points).unwrap();
-        assert!((1e-4..2e-2).contains(&steepest) && (1e-2..6e-2).contains(&lowest) && steepest < lowest, "{steepest} {lowest}");
+        assert!(
+            (1e-4..2e-2).contains(&steepest) && (1e-2..6e-2).contains(&lowest) && steepest < lowest,
+            "{steepest} {lowest}"
+        );
     }
 
     #[test]

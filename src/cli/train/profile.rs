@@ -11,39 +11,75 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::waiting::Waiting;
 use crate::runner::errand;
 use crate::runner::process::own_program;
-use crate::wire::{Job, TrainJob};
+use crate::runner::protocol::{Job, TrainJob};
 
 /// Makes `steps` steps and shows what they consist of; every span goes to `trace`.
-pub fn profile(train: TrainJob, steps: u32, trace: &Path, console: &mut Console) -> Result<Exit, Failure> {
+pub fn profile(
+    train: TrainJob,
+    steps: u32,
+    trace: &Path,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
     let path = std::path::absolute(trace)?;
     let waiting = Waiting::start("profiling", console);
     let (train, environment) = alone(train);
-    let answer = errand::run_in(&own_program(), Job::Profile { train, steps, trace: path }, &environment, &mut |progress| waiting.hear(&progress));
+    let answer = errand::run_in(
+        &own_program(),
+        Job::Profile { train, steps, trace: path },
+        &environment,
+        &mut |progress| waiting.hear(&progress),
+    );
     drop(waiting);
     let profile = answer?.unwrap_or_default();
     let (steps, seconds) = (f64::from(steps), profile["seconds"].as_f64().unwrap_or_default());
-    let named = |key: &str| profile[key].as_array().cloned().unwrap_or_default().into_iter().map(|line| (text(&line[0]), line[1].clone()));
-    let phases: Vec<(String, f64)> = named("phases").map(|(name, spent)| (name, number(&spent))).collect();
+    let named = |key: &str| {
+        profile[key]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|line| (text(&line[0]), line[1].clone()))
+    };
+    let phases: Vec<(String, f64)> =
+        named("phases").map(|(name, spent)| (name, number(&spent))).collect();
     let noted: f64 = phases.iter().map(|(_, spent)| spent).sum();
-    let rest = [("between them".to_owned(), (seconds - noted).max(0.0)), ("a step".to_owned(), seconds)];
+    let rest =
+        [("between them".to_owned(), (seconds - noted).max(0.0)), ("a step".to_owned(), seconds)];
     writeln!(console.out, "{:<28}{:>12}{:>10}", "phase", "ms a step", "share")?;
     for (name, spent) in phases.iter().chain(&rest) {
-        writeln!(console.out, "{name:<28}{:>12}{:>8.1} %", milliseconds(spent / steps), 100.0 * spent / seconds)?;
+        writeln!(
+            console.out,
+            "{name:<28}{:>12}{:>8.1} %",
+            milliseconds(spent / steps),
+            100.0 * spent / seconds
+        )?;
     }
     for (name, spent) in named("besides") {
         writeln!(console.out, "{:<28}{:>12}", format!("one {name}"), milliseconds(number(&spent)))?;
     }
     let mut layers = named("layers").peekable();
     if layers.peek().is_some() {
-        writeln!(console.out, "\n{:<28}{:>12}{:>12}{:>10}", "layer, ms a step", "forward", "backward", "share")?;
+        writeln!(
+            console.out,
+            "\n{:<28}{:>12}{:>12}{:>10}",
+            "layer, ms a step", "forward", "backward", "share"
+        )?;
     }
     for (name, spent) in layers {
         let (forward, backward) = (number(&spent[0]), number(&spent[1]));
         let share = 100.0 * (forward + backward) / seconds;
-        writeln!(console.out, "{name:<28}{:>12}{:>12}{share:>8.1} %", milliseconds(forward / steps), milliseconds(backward / steps))?;
+        writeln!(
+            console.out,
+            "{name:<28}{:>12}{:>12}{share:>8.1} %",
+            milliseconds(forward / steps),
+            milliseconds(backward / steps)
+        )?;
     }
     console.out.flush()?;
-    console.say(&format!("every span is in {}: open it in chrome://tracing or https://ui.perfetto.dev", shown(trace)));
+    console.say(&format!(
+        "every span is in {}: open it in chrome://tracing or https://ui.perfetto.dev",
+        shown(trace)
+    ));
     Ok(Exit::Done)
 }
 

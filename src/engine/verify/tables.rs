@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Difference, Entry};
 use crate::config;
-use crate::event::{Event, Seq};
 use crate::storage::memory::{attempts_of, runners_of};
 use crate::storage::{Attempt, OutcomeCursor, StorageError, StorageReader, StoredRunner, StudyId};
-use crate::study::StudySpec;
-use crate::time::Timestamp;
-use crate::trial::{Trial, TrialNumber};
-use crate::view::StudyView;
+use crate::study::event::{Event, Seq};
+use crate::study::spec::{StepClock, StudySpec};
+use crate::study::state::{StudyView, continues};
+use crate::study::time::Timestamp;
+use crate::study::trial::{Trial, TrialNumber};
 
 /// What stands where one side has nothing.
 const NOTHING: &str = "nothing";
@@ -23,12 +23,24 @@ type Place = (&'static str, String, String);
 struct Facts(Vec<(Place, String)>);
 
 impl Facts {
-    fn add(&mut self, table: &'static str, row: impl Into<String>, field: impl Into<String>, text: impl Into<String>) {
+    fn add(
+        &mut self,
+        table: &'static str,
+        row: impl Into<String>,
+        field: impl Into<String>,
+        text: impl Into<String>,
+    ) {
         self.0.push(((table, row.into(), field.into()), text.into()));
     }
 
     /// Adds what is there.
-    fn maybe(&mut self, table: &'static str, row: impl Into<String>, field: impl Into<String>, text: Option<impl Into<String>>) {
+    fn maybe(
+        &mut self,
+        table: &'static str,
+        row: impl Into<String>,
+        field: impl Into<String>,
+        text: Option<impl Into<String>>,
+    ) {
         if let Some(text) = text {
             self.add(table, row, field, text);
         }
@@ -36,8 +48,10 @@ impl Facts {
 
     /// The first place where two sides differ, and what each has there.
     fn difference(self, other: Facts) -> Option<(Place, String, String)> {
-        let order: Vec<Place> = self.0.iter().chain(&other.0).map(|(place, _)| place.clone()).collect();
-        let (mut mine, mut theirs): (BTreeMap<_, _>, BTreeMap<_, _>) = (self.0.into_iter().collect(), other.0.into_iter().collect());
+        let order: Vec<Place> =
+            self.0.iter().chain(&other.0).map(|(place, _)| place.clone()).collect();
+        let (mut mine, mut theirs): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            (self.0.into_iter().collect(), other.0.into_iter().collect());
         order.into_iter().find_map(|place| {
             let (mine, theirs) = (mine.remove(&place), theirs.remove(&place));
             let text = |side: Option<String>| side.unwrap_or_else(|| NOTHING.to_owned());
@@ -75,36 +89,70 @@ fn of_trial(trial: &Trial, metric: &str) -> Facts {
     own("until", trial.until.map(|until| until.to_string()));
     own("hold", trial.hold.map(|hold| hold.as_str().to_owned()));
     own("continued", trial.continued.map(|state| state.as_str().to_owned()));
-    own("reason", trial.reason.clone());
+    own("reason", trial.reason.clone().map(|reason| in_older_words(trial, reason)));
     own("violation", trial.violation.map(number));
     own("created_at", Some(moment(trial.created)));
     own("started_at", trial.started.map(moment));
     own("finished_at", trial.finished.map(moment));
     own("busy_micros", Some(trial.busy_micros.to_string()));
-    let metrics: Vec<String> = trial.last_metrics.iter().map(|(name, value)| format!("{name}={}", number(value))).collect();
+    let metrics: Vec<String> = trial
+        .last_metrics
+        .iter()
+        .map(|(name, value)| format!("{name}={}", number(value)))
+        .collect();
     own("last_metrics", (!metrics.is_empty()).then(|| metrics.join(" ")));
     for (name, value) in trial.params.iter() {
-        facts.add("param", name, "value", value.as_number().map_or_else(|| value.to_string(), number));
+        facts.add(
+            "param",
+            name,
+            "value",
+            value.as_number().map_or_else(|| value.to_string(), number),
+        );
     }
     facts.maybe("trial_value", "", "value", trial.value.map(number));
     for (step, value) in &trial.curve {
         facts.add("report", format!("{metric} at step {step}"), "value", number(*value));
     }
     for decision in &trial.decisions {
-        let reason = decision.verdict.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
-        facts.add("decision", format!("step {}", decision.step), "verdict", format!("{}{reason}", decision.verdict.word()));
+        let reason =
+            decision.verdict.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
+        facts.add(
+            "decision",
+            format!("step {}", decision.step),
+            "verdict",
+            format!("{}{reason}", decision.verdict.word()),
+        );
     }
     for checkpoint in &trial.checkpoints {
         let bytes = checkpoint.bytes.map(|bytes| format!(", {bytes} bytes")).unwrap_or_default();
-        facts.add("checkpoint", checkpoint.path.display().to_string(), "step", format!("{}{bytes}", checkpoint.step));
+        facts.add(
+            "checkpoint",
+            checkpoint.path.display().to_string(),
+            "step",
+            format!("{}{bytes}", checkpoint.step),
+        );
     }
     for (index, note) in trial.notes.iter().enumerate() {
-        facts.add("trial_note", format!("note {index}"), "text", format!("{} at {}", note.text, moment(note.at)));
+        facts.add(
+            "trial_note",
+            format!("note {index}"),
+            "text",
+            format!("{} at {}", note.text, moment(note.at)),
+        );
     }
     for tag in &trial.tags {
         facts.add("trial_tag", tag, "tag", tag);
     }
     facts
+}
+
+/// The tables of older stores have this reason in words that counted steps, whatever the clock.
+fn in_older_words(trial: &Trial, reason: String) -> String {
+    let same = |clock| trial.until.is_some_and(|until| reason == continues(clock, until));
+    match trial.until.filter(|_| same(StepClock::Epoch) || same(StepClock::Samples)) {
+        Some(until) => continues(StepClock::Step, until),
+        None => reason,
+    }
 }
 
 fn of_study(view: &StudyView) -> Facts {
@@ -123,7 +171,12 @@ fn of_study(view: &StudyView) -> Facts {
         facts.add("paused_device", device.to_string(), "device", device.to_string());
     }
     for (index, note) in view.notes.iter().enumerate() {
-        facts.add("study_note", format!("note {index}"), "text", format!("{} at {}", note.text, moment(note.at)));
+        facts.add(
+            "study_note",
+            format!("note {index}"),
+            "text",
+            format!("{} at {}", note.text, moment(note.at)),
+        );
     }
     for tag in &view.tags {
         facts.add("study_tag", tag, "tag", tag);
@@ -133,7 +186,9 @@ fn of_study(view: &StudyView) -> Facts {
 
 fn of_attempt(attempt: &Attempt, runner: Option<Seq>) -> Facts {
     let mut facts = Facts::default();
-    let mut own = |field: &str, text: Option<String>| facts.maybe("attempt", format!("attempt {}", attempt.attempt), field, text);
+    let mut own = |field: &str, text: Option<String>| {
+        facts.maybe("attempt", format!("attempt {}", attempt.attempt), field, text)
+    };
     own("slot", Some(attempt.slot.index.to_string()));
     own("device", Some(attempt.slot.device.to_string()));
     own("resume_step", attempt.resume.as_ref().map(|(step, _)| step.to_string()));
@@ -151,7 +206,9 @@ fn of_attempt(attempt: &Attempt, runner: Option<Seq>) -> Facts {
 
 fn of_runner(runner: &StoredRunner) -> Facts {
     let mut facts = Facts::default();
-    let mut own = |field: &str, text: Option<String>| facts.maybe("runner", format!("runner of event {}", runner.seq.0), field, text);
+    let mut own = |field: &str, text: Option<String>| {
+        facts.maybe("runner", format!("runner of event {}", runner.seq.0), field, text)
+    };
     own("pid", Some(runner.pid.to_string()));
     own("host", Some(runner.host.clone()));
     own("slots", Some(json(&runner.slots)));
@@ -164,21 +221,38 @@ fn of_runner(runner: &StoredRunner) -> Facts {
 }
 
 /// The first difference between what is stored and what the journal says.
-fn found(seq: Seq, trial: Option<TrialNumber>, stored: Facts, journal: Facts) -> Option<Difference> {
+fn found(
+    seq: Seq,
+    trial: Option<TrialNumber>,
+    stored: Facts,
+    journal: Facts,
+) -> Option<Difference> {
     let ((table, row, field), stored, now) = stored.difference(journal)?;
     Some(Difference { seq, trial, what: "state", table: Some(table), row, field, stored, now })
 }
 
 /// The first trial that the tables have otherwise than the journal, or else the study.
-pub(super) fn views_differ(metric: &str, folded: &StudyView, tables: &StudyView, seq: Seq) -> Option<Difference> {
-    let of = |view: &StudyView, index: usize| view.trials.get(index).map_or_else(Facts::default, |trial| of_trial(trial, metric));
+pub(super) fn views_differ(
+    metric: &str,
+    folded: &StudyView,
+    tables: &StudyView,
+    seq: Seq,
+) -> Option<Difference> {
+    let of = |view: &StudyView, index: usize| {
+        view.trials.get(index).map_or_else(Facts::default, |trial| of_trial(trial, metric))
+    };
     let differs = |index: &usize| match (folded.trials.get(*index), tables.trials.get(*index)) {
         (Some(folded), Some(tables)) => folded != tables,
         _ => true,
     };
     let trials = (0..folded.trials.len().max(tables.trials.len())).filter(differs);
-    let of_trials = |index: usize| found(seq, Some(TrialNumber(index as u64)), of(tables, index), of(folded, index));
-    trials.into_iter().find_map(of_trials).or_else(|| found(seq, None, of_study(tables), of_study(folded)))
+    let of_trials = |index: usize| {
+        found(seq, Some(TrialNumber(index as u64)), of(tables, index), of(folded, index))
+    };
+    trials
+        .into_iter()
+        .find_map(of_trials)
+        .or_else(|| found(seq, None, of_study(tables), of_study(folded)))
 }
 
 /// Holds what `verify` does not see in a view against the journal: the specification, the objectives (metric and direction, as
@@ -197,8 +271,16 @@ pub fn hold_tables(
     let (attempts, runners) = (reader.attempts(study, None)?, reader.runners(study)?);
     let stored = reader.summary(study)?;
     if journal.is_empty() {
-        let rows = [(stored.counts.total(), "trials"), (attempts.len() as u64, "attempts"), (runners.len() as u64, "runners")];
-        let rows: Vec<String> = rows.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        let rows = [
+            (stored.counts.total(), "trials"),
+            (attempts.len() as u64, "attempts"),
+            (runners.len() as u64, "runners"),
+        ];
+        let rows: Vec<String> = rows
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
         if !rows.is_empty() {
             let (mut empty, mut told) = (Facts::default(), Facts::default());
             empty.add("event", "", "", "no events");
@@ -231,32 +313,47 @@ pub fn hold_tables(
     for trial in &folded.trials {
         let facts = |reports: Vec<(String, u64, f64)>| {
             let mut facts = Facts::default();
-            reports.into_iter().for_each(|(metric, step, value)| facts.add("report", format!("{metric} at step {step}"), "value", number(value)));
+            reports.into_iter().for_each(|(metric, step, value)| {
+                facts.add("report", format!("{metric} at step {step}"), "value", number(value))
+            });
             facts
         };
         let stored = facts(reader.reports(study, trial.number)?);
         let told = told.remove(&trial.number).unwrap_or_default();
-        let told = facts(told.into_iter().map(|((metric, step), value)| (metric, step, value)).collect());
+        let told =
+            facts(told.into_iter().map(|((metric, step), value)| (metric, step, value)).collect());
         if let Some(difference) = found(seq, Some(trial.number), stored, told) {
             return Ok(Some(difference));
         }
     }
     let mut told = attempts_of(journal);
-    let mut stored: BTreeMap<_, Attempt> = attempts.into_iter().map(|attempt| ((attempt.trial, attempt.attempt.0), attempt)).collect();
+    let mut stored: BTreeMap<_, Attempt> =
+        attempts.into_iter().map(|attempt| ((attempt.trial, attempt.attempt.0), attempt)).collect();
     for key in told.keys().chain(stored.keys()).copied().collect::<BTreeSet<_>>() {
         let (told, stored) = (told.remove(&key), stored.remove(&key));
         // Stores of old did not keep whose it was.
-        let runner = |attempt: &Attempt| attempt.runner.filter(|_| stored.as_ref().is_some_and(|stored| stored.runner.is_some()));
-        let facts = |attempt: &Option<Attempt>| attempt.as_ref().map_or_else(Facts::default, |attempt| of_attempt(attempt, runner(attempt)));
+        let runner = |attempt: &Attempt| {
+            attempt.runner.filter(|_| stored.as_ref().is_some_and(|stored| stored.runner.is_some()))
+        };
+        let facts = |attempt: &Option<Attempt>| {
+            attempt
+                .as_ref()
+                .map_or_else(Facts::default, |attempt| of_attempt(attempt, runner(attempt)))
+        };
         if let Some(difference) = found(seq, Some(key.0), facts(&stored), facts(&told)) {
             return Ok(Some(difference));
         }
     }
-    let mut told: BTreeMap<Seq, StoredRunner> = runners_of(journal).into_iter().map(|runner| (runner.seq, runner)).collect();
-    let mut stored: BTreeMap<Seq, StoredRunner> = runners.into_iter().map(|runner| (runner.seq, runner)).collect();
+    let mut told: BTreeMap<Seq, StoredRunner> =
+        runners_of(journal).into_iter().map(|runner| (runner.seq, runner)).collect();
+    let mut stored: BTreeMap<Seq, StoredRunner> =
+        runners.into_iter().map(|runner| (runner.seq, runner)).collect();
     for key in told.keys().chain(stored.keys()).copied().collect::<BTreeSet<_>>() {
-        let facts = |runner: Option<StoredRunner>| runner.as_ref().map_or_else(Facts::default, of_runner);
-        if let Some(difference) = found(seq, None, facts(stored.remove(&key)), facts(told.remove(&key))) {
+        let facts =
+            |runner: Option<StoredRunner>| runner.as_ref().map_or_else(Facts::default, of_runner);
+        if let Some(difference) =
+            found(seq, None, facts(stored.remove(&key)), facts(told.remove(&key)))
+        {
             return Ok(Some(difference));
         }
     }
@@ -282,10 +379,17 @@ fn specification(
         }
         let side = |text: &dyn Fn(&config::Change) -> Option<String>| {
             let mut facts = Facts::default();
-            config::difference(stored, &told).iter().for_each(|change| facts.maybe("study", "spec", &change.path, text(change)));
+            config::difference(stored, &told)
+                .iter()
+                .for_each(|change| facts.maybe("study", "spec", &change.path, text(change)));
             facts
         };
-        let difference = found(seq, None, side(&|change| change.old.clone()), side(&|change| change.new.clone()));
+        let difference = found(
+            seq,
+            None,
+            side(&|change| change.old.clone()),
+            side(&|change| change.new.clone()),
+        );
         if difference.is_some() {
             return difference;
         }
@@ -298,8 +402,20 @@ fn specification(
         }
         facts
     };
-    let told = side(&mut stored.objectives.iter().map(|objective| (objective.metric.as_str(), objective.direction.as_str())));
-    found(seq, None, side(&mut objectives.iter().map(|(metric, direction)| (metric.as_str(), direction.as_str()))), told)
+    let told = side(
+        &mut stored
+            .objectives
+            .iter()
+            .map(|objective| (objective.metric.as_str(), objective.direction.as_str())),
+    );
+    found(
+        seq,
+        None,
+        side(
+            &mut objectives.iter().map(|(metric, direction)| (metric.as_str(), direction.as_str())),
+        ),
+        told,
+    )
 }
 
 /// All reports of each trial: a rerun's replaces the same step's.

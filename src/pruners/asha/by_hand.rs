@@ -4,23 +4,37 @@ use proptest::prelude::*;
 
 use super::rungs::{value_at, waits_at};
 use super::*;
-use crate::event::Event;
-use crate::metric::{Direction, Metrics, Score};
-use crate::params::Params;
-use crate::seed::SeedTree;
-use crate::space::Space;
-use crate::study::{Program, StudySpec};
-use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, Origin, TrialState};
-use crate::view::StudyView;
+use crate::study::event::Event;
+use crate::study::metric::{Direction, Metrics, Score};
+use crate::study::params::Params;
+use crate::study::seed::SeedTree;
+use crate::study::space::Space;
+use crate::study::spec::{Program, StudySpec};
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, Origin, TrialState};
 
-fn population<'a>(asha: &'a Asha, history: History<'a>, bracket: usize, index: usize) -> impl Iterator<Item = (Score, &'a Trial)> {
-    let of_bracket = history.trials().iter().filter(move |trial| asha.bracket(trial.number) == bracket);
-    of_bracket.filter_map(move |trial| value_at(trial, asha.rungs[index]).map(|value| (history.score(value), trial)))
+fn population<'a>(
+    asha: &'a Asha,
+    history: History<'a>,
+    bracket: usize,
+    index: usize,
+) -> impl Iterator<Item = (Score, &'a Trial)> {
+    let of_bracket =
+        history.trials().iter().filter(move |trial| asha.bracket(trial.number) == bracket);
+    of_bracket.filter_map(move |trial| {
+        value_at(trial, asha.rungs[index]).map(|value| (history.score(value), trial))
+    })
 }
 
 /// Population and rank of a score at the rung that a trial is at.
-fn standing(asha: &Asha, history: History<'_>, bracket: usize, index: usize, own: Score) -> (usize, u64) {
+fn standing(
+    asha: &Asha,
+    history: History<'_>,
+    bracket: usize,
+    index: usize,
+    own: Score,
+) -> (usize, u64) {
     let at_rung = || population(asha, history, bracket, index);
     (at_rung().count(), at_rung().filter(|(score, _)| *score < own).count() as u64 + 1)
 }
@@ -30,10 +44,13 @@ fn promoted(asha: &Asha, history: History<'_>) -> Option<(TrialNumber, Option<u6
         for bracket in 0..asha.shares.len().min(index + 1) {
             let next = asha.rungs.get(index + 1).copied();
             let place = |(score, trial): (Score, &Trial)| (score, trial.number);
-            let waiting = population(asha, history, bracket, index).filter(|(score, trial)| !score.loss().is_nan() && waits_at(trial, next));
+            let waiting = population(asha, history, bracket, index)
+                .filter(|(score, trial)| !score.loss().is_nan() && waits_at(trial, next));
             let Some(best) = waiting.map(place).min() else { continue };
             let places: Vec<_> = population(asha, history, bracket, index).map(place).collect();
-            if (places.iter().filter(|other| **other < best).count() as u64) < asha.survivors(places.len()) {
+            if (places.iter().filter(|other| **other < best).count() as u64)
+                < asha.survivors(places.len())
+            {
                 return Some((best.1, next));
             }
         }
@@ -47,8 +64,10 @@ fn concluded(asha: &Asha, history: History<'_>) -> Option<TrialNumber> {
     }
     (0..asha.rungs.len()).rev().find_map(|index| {
         let next = asha.rungs.get(index + 1).copied();
-        let at_rung = (0..asha.shares.len().min(index + 1)).flat_map(|bracket| population(asha, history, bracket, index));
-        let waiting = at_rung.filter(|(score, trial)| !score.loss().is_nan() && waits_at(trial, next));
+        let at_rung = (0..asha.shares.len().min(index + 1))
+            .flat_map(|bracket| population(asha, history, bracket, index));
+        let waiting =
+            at_rung.filter(|(score, trial)| !score.loss().is_nan() && waits_at(trial, next));
         waiting.map(|(score, trial)| (score, trial.number)).min().map(|(_, trial)| trial)
     })
 }
@@ -72,7 +91,8 @@ enum Happening {
 
 fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
     let value = prop_oneof![8 => (0..9_u8).prop_map(f64::from), 1 => Just(f64::NAN), 1 => Just(f64::INFINITY), 1 => Just(-0.0)];
-    let end = prop_oneof![Just(TrialState::Complete), Just(TrialState::Pruned), Just(TrialState::Failed)];
+    let end =
+        prop_oneof![Just(TrialState::Complete), Just(TrialState::Pruned), Just(TrialState::Failed)];
     let happening = prop_oneof![
         4 => Just(Happening::Begins),
         12 => (1..30_u64, value).prop_map(|(step, value)| Happening::Reports(step, value)),
@@ -87,15 +107,23 @@ fn event(view: &StudyView, about: u64, happening: Happening) -> Event {
     let count = view.trials.len() as u64;
     let trial = TrialNumber(about % count.max(1));
     match happening {
-        _ if count == 0 => Event::TrialCreated { trial, params: Params::new(), origin: Origin::Asked },
-        Happening::Begins => Event::TrialCreated { trial: TrialNumber(count), params: Params::new(), origin: Origin::Asked },
+        _ if count == 0 => {
+            Event::TrialCreated { trial, params: Params::new(), origin: Origin::Asked }
+        }
+        Happening::Begins => Event::TrialCreated {
+            trial: TrialNumber(count),
+            params: Params::new(),
+            origin: Origin::Asked,
+        },
         Happening::Reports(step, value) => {
             let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
             Event::Reported { trial, attempt: AttemptNumber(0), step, metrics }
         }
         Happening::Pauses => Event::TrialPaused { trial, reason: String::new(), hold: None },
         Happening::Queued(until) => Event::TrialQueued { trial, until, reason: String::new() },
-        Happening::Ends(state) => Event::TrialFinished { trial, state, value: Some(1.0), reason: None },
+        Happening::Ends(state) => {
+            Event::TrialFinished { trial, state, value: Some(1.0), reason: None }
+        }
     }
 }
 

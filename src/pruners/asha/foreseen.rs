@@ -1,8 +1,9 @@
 //! Ranks at a rung by the ends that are foretold there.
 
 use super::super::Case;
-use crate::outlook::outlook;
-use crate::trial::TrialNumber;
+use crate::analysis::learning_curve::outlook;
+use crate::study::metric::Middle;
+use crate::study::trial::TrialNumber;
 
 /// A trial among those at its rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,13 +17,24 @@ pub(super) struct Place {
 }
 
 /// The trial's place at one of the `rungs`, among those of its bracket; nothing where values tell as much as all that is known.
-pub(super) fn place(case: &Case<'_>, rungs: &[u64], rung: usize, is_of_bracket: impl Fn(TrialNumber) -> bool) -> Option<Place> {
+pub(super) fn place(
+    case: &Case<'_>,
+    rungs: &[u64],
+    rung: usize,
+    middle: Middle,
+    is_of_bracket: impl Fn(TrialNumber) -> bool,
+) -> Option<Place> {
     let trials = case.history.trials();
     // What was known below this rung tells nothing more.
-    let outlook = outlook(&case.history, case.space, rungs.get(rung..)?);
+    let outlook = outlook(&case.history, case.space, rungs.get(rung..)?, middle);
     let here = outlook.at.first().filter(|here| here.is_learned)?;
-    let of_bracket =
-        || here.trials.iter().zip(&here.ends).map(|(index, end)| (trials[*index].number, end.loss)).filter(|(number, _)| is_of_bracket(*number));
+    let of_bracket = || {
+        here.trials
+            .iter()
+            .zip(&here.ends)
+            .map(|(index, end)| (trials[*index].number, end.loss))
+            .filter(|(number, _)| is_of_bracket(*number))
+    };
     let (_, own) = of_bracket().find(|(number, _)| *number == case.trial.number)?;
     let better = of_bracket().filter(|(_, end)| *end < own).count();
     Some(Place { population: of_bracket().count(), rank: better as u64 + 1, went_on: here.went_on })

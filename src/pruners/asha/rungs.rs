@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::history::History;
-use crate::metric::{Direction, Score};
-use crate::trial::{Trial, TrialNumber};
-use crate::view::Mark;
+use crate::study::history::History;
+use crate::study::metric::{Direction, Score};
+use crate::study::state::Mark;
+use crate::study::trial::{Trial, TrialNumber};
 
 /// A trial's place at a rung: equals rank by number.
 pub(super) type Place = (Score, TrialNumber);
@@ -39,18 +39,27 @@ struct Standing {
 
 impl Rungs {
     /// Brings it up to `history`. `ladders` gives a trial's ladder and the steps of its rungs.
-    pub fn follow<'a>(&mut self, history: History<'_>, ladder_of: impl Fn(TrialNumber) -> (usize, &'a [u64])) {
+    pub fn follow<'a>(
+        &mut self,
+        history: History<'_>,
+        ladder_of: impl Fn(TrialNumber) -> (usize, &'a [u64]),
+    ) {
         let trials = history.trials();
         let changed = match (&self.seen, history.changes()) {
-            (Some((mark, direction)), Some(changes)) if *direction == history.direction() => changes.since(mark),
+            (Some((mark, direction)), Some(changes)) if *direction == history.direction() => {
+                changes.since(mark)
+            }
             _ => None,
         };
         match changed {
             Some(changed) => {
                 let changed: Vec<usize> = changed.map(TrialNumber::index).collect();
-                changed.into_iter().filter_map(|index| trials.get(index).map(|trial| (index, trial))).for_each(|(index, trial)| {
-                    self.update(history, index, trial, ladder_of(trial.number));
-                });
+                changed
+                    .into_iter()
+                    .filter_map(|index| trials.get(index).map(|trial| (index, trial)))
+                    .for_each(|(index, trial)| {
+                        self.update(history, index, trial, ladder_of(trial.number));
+                    });
             }
             None => self.begin(history, ladder_of),
         }
@@ -62,7 +71,11 @@ impl Rungs {
         self.ladders.get(ladder)?.get(rung)
     }
 
-    fn begin<'a>(&mut self, history: History<'_>, ladder_of: impl Fn(TrialNumber) -> (usize, &'a [u64])) {
+    fn begin<'a>(
+        &mut self,
+        history: History<'_>,
+        ladder_of: impl Fn(TrialNumber) -> (usize, &'a [u64]),
+    ) {
         *self = Rungs::default();
         for trial in history.trials() {
             let (ladder, steps) = ladder_of(trial.number);
@@ -79,7 +92,13 @@ impl Rungs {
         self.ladders.iter_mut().flatten().for_each(|rung| rung.places.sort_unstable());
     }
 
-    fn update(&mut self, history: History<'_>, index: usize, trial: &Trial, (ladder, steps): (usize, &[u64])) {
+    fn update(
+        &mut self,
+        history: History<'_>,
+        index: usize,
+        trial: &Trial,
+        (ladder, steps): (usize, &[u64]),
+    ) {
         let after = standings(history, trial, steps);
         if self.standings.len() <= index {
             self.standings.resize_with(index + 1, Vec::new);
@@ -145,7 +164,10 @@ impl Rung {
 fn standings(history: History<'_>, trial: &Trial, steps: &[u64]) -> Vec<Standing> {
     let standing = |(index, step): (usize, &u64)| {
         let score = history.score(value_at(trial, *step)?);
-        Some(Standing { score, waits: !score.loss().is_nan() && waits_at(trial, steps.get(index + 1).copied()) })
+        Some(Standing {
+            score,
+            waits: !score.loss().is_nan() && waits_at(trial, steps.get(index + 1).copied()),
+        })
     };
     steps.iter().enumerate().map_while(standing).collect()
 }

@@ -1,16 +1,17 @@
 //! Successive halving against counts by hand, the paper's numbers, and its own ranking without an index.
 
 use super::*;
-use crate::metric::Direction;
-use crate::params::Params;
 use crate::pruners::conformance;
 use crate::samplers::conformance::trial_of;
-use crate::seed::SeedTree;
-use crate::space::Space;
+use crate::study::metric::Direction;
+use crate::study::params::Params;
+use crate::study::seed::SeedTree;
+use crate::study::space::Space;
 use rand::RngExt as _;
 
 fn asha(options: &[(&str, serde_json::Value)], budget: u64) -> Asha {
-    let spec = options.iter().fold(ENTRY.defaults(), |spec, (key, value)| spec.with(key, value.clone()));
+    let spec =
+        options.iter().fold(ENTRY.defaults(), |spec, (key, value)| spec.with(key, value.clone()));
     Asha::new(&spec, Some(budget)).unwrap()
 }
 
@@ -25,9 +26,12 @@ fn run(asha: &Asha, count: u64, budget: u64, loss: impl Fn(u64, u64) -> f64) -> 
     let mut steps = 0;
     loop {
         let history = History::of(&trials, Direction::Minimize);
-        let promotion = asha.promote(&PromotionAsk { history }, &mut SeedTree::new(0).stream("pruner"));
+        let promotion =
+            asha.promote(&PromotionAsk { history }, &mut SeedTree::new(0).stream("pruner"));
         let full = trials.len() as u64 == count;
-        let index = match promotion.or_else(|| full.then(|| asha.conclude(&PromotionAsk { history })).flatten()) {
+        let index = match promotion
+            .or_else(|| full.then(|| asha.conclude(&PromotionAsk { history })).flatten())
+        {
             Some(Promotion::Resume { trial, until, .. }) => {
                 trials[trial.index()].until = until;
                 trial.index()
@@ -46,12 +50,23 @@ fn run(asha: &Asha, count: u64, budget: u64, loss: impl Fn(u64, u64) -> f64) -> 
     }
 }
 
-fn run_one(asha: &Asha, trials: &mut [Trial], index: usize, budget: u64, loss: &impl Fn(u64, u64) -> f64) -> u64 {
+fn run_one(
+    asha: &Asha,
+    trials: &mut [Trial],
+    index: usize,
+    budget: u64,
+    loss: &impl Fn(u64, u64) -> f64,
+) -> u64 {
     let begin = trials[index].last().map_or(1, |(step, _)| step + 1);
     for step in begin..=budget {
         let value = loss(index as u64, step);
         trials[index].curve.push((step, value));
-        let verdict = asha.judge(&Case { space: &Space::default(), history: History::of(trials, Direction::Minimize), trial: &trials[index], step });
+        let verdict = asha.judge(&Case {
+            space: &Space::default(),
+            history: History::of(trials, Direction::Minimize),
+            trial: &trials[index],
+            step,
+        });
         let state = match verdict {
             Verdict::Continue(_) if step < budget => continue,
             Verdict::Continue(_) => TrialState::Complete,
@@ -91,14 +106,28 @@ fn stopping_follows_the_ranks_of_arrival() {
     let mut trials: Vec<Trial> = Vec::new();
     let mut words = Vec::new();
     for (number, loss) in (0..).zip(losses) {
-        trials.push(Trial { curve: vec![(1, loss)], ..trial_of(number, Params::new(), TrialState::Running, None) });
-        let case = Case { space: &Space::default(), history: History::of(&trials, Direction::Minimize), trial: trials.last().unwrap(), step: 1 };
+        trials.push(Trial {
+            curve: vec![(1, loss)],
+            ..trial_of(number, Params::new(), TrialState::Running, None)
+        });
+        let case = Case {
+            space: &Space::default(),
+            history: History::of(&trials, Direction::Minimize),
+            trial: trials.last().unwrap(),
+            step: 1,
+        };
         words.push(asha.judge(&case).to_owned());
     }
-    let expected = ["continue", "continue", "continue", "stop", "continue", "stop", "continue", "stop", "continue", "continue"];
+    let expected = [
+        "continue", "continue", "continue", "stop", "continue", "stop", "continue", "stop",
+        "continue", "continue",
+    ];
     assert_eq!(words.iter().map(Verdict::word).collect::<Vec<_>>(), expected);
     assert_eq!(words[5], Verdict::Stop(Reason("rank 6 of 6 at step 1; 2 go on".to_owned())));
-    assert_eq!(words[0], Verdict::Continue(Some(Reason("rank 1 of 1 at step 1; the first 2 go on".to_owned()))));
+    assert_eq!(
+        words[0],
+        Verdict::Continue(Some(Reason("rank 1 of 1 at step 1; the first 2 go on".to_owned())))
+    );
 }
 
 #[test]
@@ -106,7 +135,11 @@ fn rungs_may_lie_closer_than_the_reduction() {
     let asha = asha(&[("min_resource", 2.into()), ("rung_factor", 2.into())], 30);
     assert_eq!(asha.milestones(Some(30)).at, [2, 4, 8, 16]);
     let (trials, _) = run(&asha, 81, 30, |trial, _| trial as f64);
-    assert_eq!(that_reached(&trials, 30), 2, "the first two go on at every rung, and nobody after them is better");
+    assert_eq!(
+        that_reached(&trials, 30),
+        2,
+        "the first two go on at every rung, and nobody after them is better"
+    );
     let (trials, _) = run(&asha, 81, 30, |trial, _| -(trial as f64));
     assert_eq!(that_reached(&trials, 30), 81);
 }
@@ -114,12 +147,19 @@ fn rungs_may_lie_closer_than_the_reduction() {
 #[test]
 fn reports_between_rungs_and_past_the_last_decide_nothing() {
     let asha = asha(&[], 9);
-    let trial = Trial { curve: (1..=9).map(|step| (step, 1.0)).collect(), ..trial_of(0, Params::new(), TrialState::Running, None) };
+    let trial = Trial {
+        curve: (1..=9).map(|step| (step, 1.0)).collect(),
+        ..trial_of(0, Params::new(), TrialState::Running, None)
+    };
     let trials = [trial];
     let judged: Vec<u64> = (1..=9)
         .filter(|step| {
-            asha.judge(&Case { space: &Space::default(), history: History::of(&trials, Direction::Minimize), trial: &trials[0], step: *step })
-                != Verdict::GO_ON
+            asha.judge(&Case {
+                space: &Space::default(),
+                history: History::of(&trials, Direction::Minimize),
+                trial: &trials[0],
+                step: *step,
+            }) != Verdict::GO_ON
         })
         .collect();
     assert_eq!(judged, [1, 3]);
@@ -128,13 +168,28 @@ fn reports_between_rungs_and_past_the_last_decide_nothing() {
 #[test]
 fn a_report_that_skips_rungs_counts_at_each_and_is_judged_at_the_highest() {
     let asha = asha(&[], 81);
-    let mut trials: Vec<Trial> =
-        (0..6).map(|number| Trial { curve: vec![(1, 0.0), (3, 0.5)], ..trial_of(number, Params::new(), TrialState::Failed, None) }).collect();
-    trials.push(Trial { curve: vec![(4, 0.4)], ..trial_of(6, Params::new(), TrialState::Running, None) });
+    let mut trials: Vec<Trial> = (0..6)
+        .map(|number| Trial {
+            curve: vec![(1, 0.0), (3, 0.5)],
+            ..trial_of(number, Params::new(), TrialState::Failed, None)
+        })
+        .collect();
+    trials.push(Trial {
+        curve: vec![(4, 0.4)],
+        ..trial_of(6, Params::new(), TrialState::Running, None)
+    });
     let judge = |trials: &[Trial]| {
-        asha.judge(&Case { space: &Space::default(), history: History::of(trials, Direction::Minimize), trial: &trials[6], step: 4 })
+        asha.judge(&Case {
+            space: &Space::default(),
+            history: History::of(trials, Direction::Minimize),
+            trial: &trials[6],
+            step: 4,
+        })
     };
-    assert_eq!(judge(&trials), Verdict::Continue(Some(Reason("rank 1 of 7 at step 4; 2 go on".to_owned()))));
+    assert_eq!(
+        judge(&trials),
+        Verdict::Continue(Some(Reason("rank 1 of 7 at step 4; 2 go on".to_owned())))
+    );
     trials[6].curve = vec![(4, 0.6)];
     assert_eq!(judge(&trials).word(), "stop");
 }
@@ -142,11 +197,23 @@ fn a_report_that_skips_rungs_counts_at_each_and_is_judged_at_the_highest() {
 #[test]
 fn a_rung_that_was_judged_is_not_judged_again_at_another_step() {
     let asha = promoting(9);
-    let decision = crate::trial::Decision { step: 5, verdict: Verdict::Pause(Reason("rung 3".to_owned())) };
-    let trial = Trial { curve: vec![(4, 0.1), (5, 0.1)], decisions: vec![decision], ..trial_of(0, Params::new(), TrialState::Running, None) };
+    let decision = crate::study::trial::Decision {
+        step: 5,
+        verdict: Verdict::Pause(Reason("rung 3".to_owned())),
+    };
+    let trial = Trial {
+        curve: vec![(4, 0.1), (5, 0.1)],
+        decisions: vec![decision],
+        ..trial_of(0, Params::new(), TrialState::Running, None)
+    };
     let trials = [trial];
     assert_eq!(
-        asha.judge(&Case { space: &Space::default(), history: History::of(&trials, Direction::Minimize), trial: &trials[0], step: 4 }),
+        asha.judge(&Case {
+            space: &Space::default(),
+            history: History::of(&trials, Direction::Minimize),
+            trial: &trials[0],
+            step: 4
+        }),
         Verdict::GO_ON
     );
 }
@@ -158,12 +225,19 @@ fn promotion_from_full_rungs_gives_the_counts_of_successive_halving() {
     let quality = [4.0, 7.0, 1.0, 8.0, 2.0, 9.0, 3.0, 5.0, 6.0];
     let mut trials: Vec<Trial> = (0..)
         .zip(quality)
-        .map(|(number, loss)| Trial { curve: vec![(1, loss)], ..trial_of(number, Params::new(), TrialState::Paused, None) })
+        .map(|(number, loss)| Trial {
+            curve: vec![(1, loss)],
+            ..trial_of(number, Params::new(), TrialState::Paused, None)
+        })
         .collect();
     let mut promoted = Vec::new();
     loop {
         let ask = PromotionAsk { history: History::of(&trials, Direction::Minimize) };
-        let Some(Promotion::Resume { trial, until, .. }) = asha.promote(&ask, &mut SeedTree::new(0).stream("pruner")) else { break };
+        let Some(Promotion::Resume { trial, until, .. }) =
+            asha.promote(&ask, &mut SeedTree::new(0).stream("pruner"))
+        else {
+            break;
+        };
         promoted.push((trial.0, until));
         let trial = &mut trials[trial.index()];
         trial.state = TrialState::Paused;
@@ -174,7 +248,10 @@ fn promotion_from_full_rungs_gives_the_counts_of_successive_halving() {
         }
     }
     assert_eq!(promoted, [(2, Some(3)), (4, Some(3)), (6, Some(3)), (2, None)]);
-    assert_eq!([that_reached(&trials, 1), that_reached(&trials, 3), that_reached(&trials, 9)], [9, 3, 1]);
+    assert_eq!(
+        [that_reached(&trials, 1), that_reached(&trials, 3), that_reached(&trials, 9)],
+        [9, 3, 1]
+    );
 }
 
 #[test]
@@ -196,21 +273,39 @@ fn nan_is_stopped_and_never_promoted() {
 fn too_few_trials_for_the_ladder_conclude_with_the_best_at_the_highest_rung() {
     let (trials, _) = run(&promoting(81), 12, 81, |trial, _| trial as f64);
     assert_eq!([1, 3, 9].map(|rung| that_reached(&trials, rung)), [12, 4, 1]);
-    let complete: Vec<u64> = trials.iter().filter(|trial| trial.state == TrialState::Complete).map(|trial| trial.number.0).collect();
+    let complete: Vec<u64> = trials
+        .iter()
+        .filter(|trial| trial.state == TrialState::Complete)
+        .map(|trial| trial.number.0)
+        .collect();
     assert_eq!(complete, [0]);
 }
 
 #[test]
 fn a_trial_paused_on_its_way_to_a_rung_is_left_to_the_user() {
     let asha = promoting(9);
-    let paused =
-        |number, curve: &[(u64, f64)], until| Trial { curve: curve.to_vec(), until, ..trial_of(number, Params::new(), TrialState::Paused, None) };
-    let mut trials = vec![paused(0, &[(1, 0.1), (2, 0.1)], Some(3)), paused(1, &[(1, 0.2)], Some(1)), paused(2, &[(1, 0.3)], Some(1))];
-    let ask =
-        |trials: &[Trial]| asha.promote(&PromotionAsk { history: History::of(trials, Direction::Minimize) }, &mut SeedTree::new(0).stream("pruner"));
+    let paused = |number, curve: &[(u64, f64)], until| Trial {
+        curve: curve.to_vec(),
+        until,
+        ..trial_of(number, Params::new(), TrialState::Paused, None)
+    };
+    let mut trials = vec![
+        paused(0, &[(1, 0.1), (2, 0.1)], Some(3)),
+        paused(1, &[(1, 0.2)], Some(1)),
+        paused(2, &[(1, 0.3)], Some(1)),
+    ];
+    let ask = |trials: &[Trial]| {
+        asha.promote(
+            &PromotionAsk { history: History::of(trials, Direction::Minimize) },
+            &mut SeedTree::new(0).stream("pruner"),
+        )
+    };
     assert_eq!(ask(&trials), None);
     trials[0].until = Some(1);
-    assert!(matches!(ask(&trials), Some(Promotion::Resume { trial: TrialNumber(0), until: Some(3), .. })));
+    assert!(matches!(
+        ask(&trials),
+        Some(Promotion::Resume { trial: TrialNumber(0), until: Some(3), .. })
+    ));
 }
 
 /// Learning curves that start alike, end differently and cross now and then.
@@ -230,11 +325,23 @@ fn best(trials: &[Trial]) -> f64 {
 #[test]
 fn less_than_half_of_the_steps_find_nearly_the_same_winner() {
     for seed in 0..5 {
-        let everything = best(&run(&asha(&[("min_resource", 100.into()), ("max_resource", 101.into())], 1000), 60, 81, curve(seed)).0);
+        let everything = best(
+            &run(
+                &asha(&[("min_resource", 100.into()), ("max_resource", 101.into())], 1000),
+                60,
+                81,
+                curve(seed),
+            )
+            .0,
+        );
         for mode in ["stop", "promote"] {
             let (trials, steps) = run(&asha(&[("mode", mode.into())], 81), 60, 81, curve(seed));
             assert!(steps * 2 < 60 * 81, "{mode}, seed {seed}: {steps} steps");
-            assert!(best(&trials) <= everything + 0.05, "{mode}, seed {seed}: {} instead of {everything}", best(&trials));
+            assert!(
+                best(&trials) <= everything + 0.05,
+                "{mode}, seed {seed}: {} instead of {everything}",
+                best(&trials)
+            );
         }
     }
 }
@@ -267,8 +374,13 @@ fn numbers_that_leave_no_rung_are_refused_if_they_are_the_users_own() {
 #[test]
 fn trials_are_ranked_by_the_ends_that_others_foretell() {
     use crate::samplers::conformance::dimension;
-    use crate::space::{Distribution, Scale};
-    let space = Space::new(vec![dimension("x", Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(), &[])]).unwrap();
+    use crate::study::space::{Distribution, Scale};
+    let space = Space::new(vec![dimension(
+        "x",
+        Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(),
+        &[],
+    )])
+    .unwrap();
     let trial = |number: u64, place: f64, curve: Vec<(u64, f64)>, state: TrialState| {
         let mut params = Params::new();
         params.insert("x", place);
@@ -290,19 +402,38 @@ fn trials_are_ranked_by_the_ends_that_others_foretell() {
     let mut word = |rule: &Asha, place: f64, value: f64| {
         trials.truncate(40);
         trials.push(trial(40, place, vec![(1, value)], TrialState::Running));
-        let case = Case { space: &space, history: History::of(&trials, Direction::Minimize), trial: &trials[40], step: 1 };
+        let case = Case {
+            space: &space,
+            history: History::of(&trials, Direction::Minimize),
+            trial: &trials[40],
+            step: 1,
+        };
         rule.judge(&case).to_owned()
     };
     let (by_end, by_value) = (asha(&[("rank_by", "end".into())], 9), asha(&[], 9));
-    assert_eq!([word(&by_value, 0.05, 2.7).word(), word(&by_value, 0.95, 2.1).word()], ["stop", "continue"]);
-    assert_eq!([word(&by_end, 0.05, 2.7).word(), word(&by_end, 0.95, 2.1).word()], ["continue", "stop"]);
+    assert_eq!(
+        [word(&by_value, 0.05, 2.7).word(), word(&by_value, 0.95, 2.1).word()],
+        ["stop", "continue"]
+    );
+    assert_eq!(
+        [word(&by_end, 0.05, 2.7).word(), word(&by_end, 0.95, 2.1).word()],
+        ["continue", "stop"]
+    );
     let reason = word(&by_end, 0.05, 2.7).reason().unwrap().0.clone();
-    assert!(reason.ends_with("of 41 at step 1, by the ends that 20 that went on foretell; 13 go on"), "{reason}");
-    assert!(matches!(word(&by_end, 0.05, f64::INFINITY).word(), "stop"), "a loss that is no number is ranked by itself");
+    assert!(
+        reason.ends_with("of 41 at step 1, by the ends that 20 that went on foretell; 13 go on"),
+        "{reason}"
+    );
+    assert!(
+        matches!(word(&by_end, 0.05, f64::INFINITY).word(), "stop"),
+        "a loss that is no number is ranked by itself"
+    );
 }
 
 #[test]
 fn ends_cannot_be_foretold_where_all_trials_wait() {
-    let problem = Asha::new(&ENTRY.defaults().with("rank_by", "end").with("mode", "promote"), Some(9)).unwrap_err();
+    let problem =
+        Asha::new(&ENTRY.defaults().with("rank_by", "end").with("mode", "promote"), Some(9))
+            .unwrap_err();
     assert!(problem.to_string().contains("leave out one of both"), "{problem}");
 }

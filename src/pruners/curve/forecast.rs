@@ -1,7 +1,8 @@
 //! Where a learning curve goes from here, told by the curves of the study's other trials.
 
-use crate::history::History;
-use crate::trial::{Trial, TrialNumber, TrialState};
+use crate::study::history::History;
+use crate::study::metric::Middle;
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// Most trials that are learnt from, newest first: a forecast must not take longer with every trial.
 const MOST: usize = 1000;
@@ -49,14 +50,31 @@ struct Rung {
 
 impl<'a> Forecast<'a> {
     /// From all trials but `except`. The last step of `ladder` is the end of a full trial.
-    pub fn new(history: History<'_>, except: TrialNumber, ladder: &'a [u64]) -> Self {
-        let others = history.trials().iter().rev().filter(|trial| trial.number != except).take(MOST);
-        let mut curves: Vec<Vec<f64>> = others.map(|trial| losses(history, trial, ladder)).collect();
-        let mut rungs: Vec<Rung> =
-            (0..ladder.len()).map(|index| Rung::of(curves.iter().filter_map(|curve| curve.get(index).copied()).collect())).collect();
+    pub fn new(
+        history: History<'_>,
+        except: TrialNumber,
+        ladder: &'a [u64],
+        middle: Middle,
+    ) -> Self {
+        let others =
+            history.trials().iter().rev().filter(|trial| trial.number != except).take(MOST);
+        let mut curves: Vec<Vec<f64>> =
+            others.map(|trial| losses(history, trial, ladder)).collect();
+        let mut rungs: Vec<Rung> = (0..ladder.len())
+            .map(|index| {
+                Rung::of(
+                    curves.iter().filter_map(|curve| curve.get(index).copied()).collect(),
+                    middle,
+                )
+            })
+            .collect();
         curves.iter_mut().for_each(|curve| clip(curve, &rungs));
         for (index, rung) in rungs.iter_mut().enumerate() {
-            rung.learn(curves.iter().filter_map(|curve| Some((curve.get(..=index)?, *curve.get(index + 1)?))));
+            rung.learn(
+                curves
+                    .iter()
+                    .filter_map(|curve| Some((curve.get(..=index)?, *curve.get(index + 1)?))),
+            );
         }
         Forecast { ladder, rungs }
     }
@@ -75,9 +93,16 @@ impl<'a> Forecast<'a> {
             gain = all + slope * (loss - rung.centre) + by_gain * gain;
             loss += gain;
             let map = [[1.0 + slope, by_gain], [slope, by_gain]];
-            let half = [0, 1].map(|row| [0, 1].map(|column: usize| map[row][0] * spread[0][column] + map[row][1] * spread[1][column]));
-            spread =
-                [0, 1].map(|row: usize| [0, 1].map(|column: usize| half[row][0] * map[column][0] + half[row][1] * map[column][1] + rung.variance));
+            let half = [0, 1].map(|row| {
+                [0, 1].map(|column: usize| {
+                    map[row][0] * spread[0][column] + map[row][1] * spread[1][column]
+                })
+            });
+            spread = [0, 1].map(|row: usize| {
+                [0, 1].map(|column: usize| {
+                    half[row][0] * map[column][0] + half[row][1] * map[column][1] + rung.variance
+                })
+            });
         }
         Some(Expected { mean: loss, deviation: spread[0][0].max(0.0).sqrt() })
     }
@@ -85,16 +110,20 @@ impl<'a> Forecast<'a> {
 
 impl Rung {
     #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
-    fn of(mut losses: Vec<f64>) -> Self {
+    fn of(mut losses: Vec<f64>, middle: Middle) -> Self {
         losses.retain(|loss| loss.is_finite());
         losses.sort_unstable_by(f64::total_cmp);
-        let nothing = Rung { worst: f64::MAX, centre: 0.0, spread: 1.0, effects: [0.0; 3], variance: 0.0 };
-        let (Some(best), Some(median)) = (losses.first(), losses.get(losses.len() / 2)) else { return nothing };
+        let nothing =
+            Rung { worst: f64::MAX, centre: 0.0, spread: 1.0, effects: [0.0; 3], variance: 0.0 };
+        let (Some(best), Some(median)) = (losses.first(), middle.of(&losses)) else {
+            return nothing;
+        };
         let worst = median + FAR * (median - best);
         let count = losses.len() as f64;
         let mean = losses.iter().map(|loss| loss.min(worst)).sum::<f64>() / count;
-        let variance = losses.iter().map(|loss| (loss.min(worst) - mean).powi(2)).sum::<f64>() / count;
-        Rung { worst, centre: *median, spread: variance.sqrt().max(1e-9), ..nothing }
+        let variance =
+            losses.iter().map(|loss| (loss.min(worst) - mean).powi(2)).sum::<f64>() / count;
+        Rung { worst, centre: median, spread: variance.sqrt().max(1e-9), ..nothing }
     }
 
     /// The last gain of a curve that got here; none where it is too bad to be told.
@@ -108,7 +137,9 @@ impl Rung {
     /// Regresses gains: each is given with the curve before it.
     #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
     fn learn<'b>(&mut self, gains: impl Iterator<Item = (&'b [f64], f64)>) {
-        let features = |curve: &[f64], loss: f64| [1.0, (loss - self.centre) / self.spread, self.gain_to(curve)];
+        let features = |curve: &[f64], loss: f64| {
+            [1.0, (loss - self.centre) / self.spread, self.gain_to(curve)]
+        };
         let rows: Vec<([f64; 3], f64)> = gains
             .filter_map(|(curve, next)| {
                 let loss = *curve.last()?;
@@ -128,10 +159,14 @@ impl Rung {
         }
         let [all, by_value, by_gain] = solved(left, right);
         // A better value must never let expect a worse end.
-        self.effects = [all, by_value.clamp(-0.2 * self.spread, 0.5 * self.spread), by_gain.clamp(0.0, 0.8)];
-        let missed = |(row, gain): &([f64; 3], f64)| (gain - (0..3).map(|index| row[index] * self.effects[index]).sum::<f64>()).powi(2);
+        self.effects =
+            [all, by_value.clamp(-0.2 * self.spread, 0.5 * self.spread), by_gain.clamp(0.0, 0.8)];
+        let missed = |(row, gain): &([f64; 3], f64)| {
+            (gain - (0..3).map(|index| row[index] * self.effects[index]).sum::<f64>()).powi(2)
+        };
         let doubt = (DOUBT * self.spread).powi(2);
-        self.variance = (rows.iter().map(missed).sum::<f64>() + 3.0 * doubt) / ((count - 2.0).max(0.0) + 3.0);
+        self.variance =
+            (rows.iter().map(missed).sum::<f64>() + 3.0 * doubt) / ((count - 2.0).max(0.0) + 3.0);
     }
 }
 
@@ -154,9 +189,14 @@ fn solved(mut left: [[f64; 3]; 3], mut right: [f64; 3]) -> [f64; 3] {
 /// The trial's losses at the ladder's steps, as far as it got: its first reports at or after them.
 fn losses(history: History<'_>, trial: &Trial, ladder: &[u64]) -> Vec<f64> {
     let at = |step: &u64| {
-        let report = trial.curve.get(trial.curve.partition_point(|(at, _)| at < step)).map(|(_, value)| history.score(*value));
+        let report = trial
+            .curve
+            .get(trial.curve.partition_point(|(at, _)| at < step))
+            .map(|(_, value)| history.score(*value));
         // A trial may be complete before the end.
-        report.or_else(|| history.final_score(trial).filter(|_| trial.state == TrialState::Complete)).map(|score| score.loss())
+        report
+            .or_else(|| history.final_score(trial).filter(|_| trial.state == TrialState::Complete))
+            .map(|score| score.loss())
     };
     ladder.iter().map_while(at).collect()
 }
@@ -171,14 +211,18 @@ fn clip(curve: &mut [f64], rungs: &[Rung]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Direction;
-    use crate::params::Params;
     use crate::samplers::conformance::trial_of;
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
 
     const LADDER: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
     fn power_law(number: u64, end: f64, height: f64, rate: f64, upto: u64) -> Trial {
-        let curve = LADDER.iter().filter(|step| **step <= upto).map(|step| (*step, end + height * (*step as f64).powf(-rate))).collect();
+        let curve = LADDER
+            .iter()
+            .filter(|step| **step <= upto)
+            .map(|step| (*step, end + height * (*step as f64).powf(-rate)))
+            .collect();
         let state = if upto == 128 { TrialState::Complete } else { TrialState::Pruned };
         Trial { curve, ..trial_of(number, Params::new(), state, None) }
     }
@@ -186,7 +230,17 @@ mod tests {
     /// Ends and heights of the others cross: what ends best is not what begins best.
     fn others(rate: f64) -> Vec<Trial> {
         let number = |index: u64, by: f64| (index as f64 * by).fract();
-        (0..30).map(|index| power_law(index, number(index, 0.618), 1.0 + number(index, 0.755), rate, if index % 3 == 0 { 128 } else { 16 })).collect()
+        (0..30)
+            .map(|index| {
+                power_law(
+                    index,
+                    number(index, 0.618),
+                    1.0 + number(index, 0.755),
+                    rate,
+                    if index % 3 == 0 { 128 } else { 16 },
+                )
+            })
+            .collect()
     }
 
     #[test]
@@ -195,11 +249,14 @@ mod tests {
             let mut trials = others(rate);
             trials.push(power_law(30, 0.4, 1.5, rate, 16));
             let history = History::of(&trials, Direction::Minimize);
-            let forecast = Forecast::new(history, TrialNumber(30), &LADDER);
+            let forecast = Forecast::new(history, TrialNumber(30), &LADDER, Middle::Median);
             let expected = forecast.expected(history, &trials[30], 16).unwrap();
             let truth = 0.4 + 1.5 * 128f64.powf(-rate);
             assert!((expected.mean - truth).abs() < 0.05, "{rate}: {expected:?}, {truth}");
-            assert!((expected.mean - truth).abs() < 3.0 * expected.deviation, "{rate}: {expected:?}, {truth}");
+            assert!(
+                (expected.mean - truth).abs() < 3.0 * expected.deviation,
+                "{rate}: {expected:?}, {truth}"
+            );
             let early = forecast.expected(history, &trials[30], 2).unwrap();
             assert!(early.deviation > expected.deviation, "{early:?}, {expected:?}");
         }
@@ -209,14 +266,23 @@ mod tests {
     fn diverged_trials_and_infinities_leave_the_others_as_they_are() {
         let mut trials = others(0.7);
         trials.push(power_law(30, 0.4, 1.5, 0.7, 16));
-        let clean = Forecast::new(History::of(&trials, Direction::Minimize), TrialNumber(30), &LADDER);
-        let clean = clean.expected(History::of(&trials, Direction::Minimize), &trials[30], 16).unwrap();
+        let clean = Forecast::new(
+            History::of(&trials, Direction::Minimize),
+            TrialNumber(30),
+            &LADDER,
+            Middle::Median,
+        );
+        let clean =
+            clean.expected(History::of(&trials, Direction::Minimize), &trials[30], 16).unwrap();
         for number in 31..36 {
             let curve = vec![(1, 1e30), (2, f64::INFINITY), (4, f64::NAN)];
-            trials.push(Trial { curve, ..trial_of(number, Params::new(), TrialState::Pruned, None) });
+            trials
+                .push(Trial { curve, ..trial_of(number, Params::new(), TrialState::Pruned, None) });
         }
         let history = History::of(&trials, Direction::Minimize);
-        let expected = Forecast::new(history, TrialNumber(30), &LADDER).expected(history, &trials[30], 16).unwrap();
+        let expected = Forecast::new(history, TrialNumber(30), &LADDER, Middle::Median)
+            .expected(history, &trials[30], 16)
+            .unwrap();
         assert!((clean.mean - expected.mean).abs() < 0.01, "{clean:?}, {expected:?}");
     }
 
@@ -224,7 +290,7 @@ mod tests {
     fn without_other_trials_nothing_is_known() {
         let trials = [power_law(0, 0.4, 1.5, 0.7, 16)];
         let history = History::of(&trials, Direction::Minimize);
-        let forecast = Forecast::new(history, TrialNumber(0), &LADDER);
+        let forecast = Forecast::new(history, TrialNumber(0), &LADDER, Middle::Median);
         let expected = forecast.expected(history, &trials[0], 16).unwrap();
         assert!(expected.mean.is_finite() && expected.deviation > 0.3, "{expected:?}");
         assert_eq!(forecast.expected(history, &trials[0], 0), None);

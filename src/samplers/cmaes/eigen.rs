@@ -13,9 +13,15 @@ impl Eigen {
     /// `C^(-1/2) v`.
     pub fn whitened(&self, vector: &[f64]) -> Vec<f64> {
         let axes = vector.len();
-        let inner: Vec<f64> =
-            (0..axes).map(|column| (0..axes).map(|row| self.vectors[row][column] * vector[row]).sum::<f64>() / self.roots[column]).collect();
-        (0..axes).map(|row| (0..axes).map(|column| self.vectors[row][column] * inner[column]).sum()).collect()
+        let inner: Vec<f64> = (0..axes)
+            .map(|column| {
+                (0..axes).map(|row| self.vectors[row][column] * vector[row]).sum::<f64>()
+                    / self.roots[column]
+            })
+            .collect();
+        (0..axes)
+            .map(|row| (0..axes).map(|column| self.vectors[row][column] * inner[column]).sum())
+            .collect()
     }
 }
 
@@ -23,9 +29,14 @@ impl Eigen {
 pub(super) fn eigen(matrix: &[Vec<f64>]) -> Eigen {
     let size = matrix.len();
     let mut cells = matrix.to_vec();
-    let mut vectors: Vec<Vec<f64>> = (0..size).map(|row| (0..size).map(|column| f64::from(u8::from(row == column))).collect()).collect();
+    let mut vectors: Vec<Vec<f64>> = (0..size)
+        .map(|row| (0..size).map(|column| f64::from(u8::from(row == column))).collect())
+        .collect();
     for _ in 0..60 {
-        let beside: f64 = (0..size).flat_map(|row| (0..row).map(move |column| (row, column))).map(|(row, column)| cells[row][column].powi(2)).sum();
+        let beside: f64 = (0..size)
+            .flat_map(|row| (0..row).map(move |column| (row, column)))
+            .map(|(row, column)| cells[row][column].powi(2))
+            .sum();
         let diagonal: f64 = (0..size).map(|row| cells[row][row].powi(2)).sum();
         if beside <= 1e-30 * diagonal || !beside.is_finite() {
             break;
@@ -36,7 +47,9 @@ pub(super) fn eigen(matrix: &[Vec<f64>]) -> Eigen {
             }
         }
     }
-    let roots = (0..size).map(|row| if cells[row][row] > 0.0 { cells[row][row].sqrt() } else { 1e-4 }).collect();
+    let roots = (0..size)
+        .map(|row| if cells[row][row] > 0.0 { cells[row][row].sqrt() } else { 1e-4 })
+        .collect();
     Eigen { vectors, roots }
 }
 
@@ -46,7 +59,11 @@ fn rotate(cells: &mut [Vec<f64>], vectors: &mut [Vec<f64>], p: usize, q: usize) 
         return;
     }
     let slope = (cells[q][q] - cells[p][p]) / (2.0 * cells[p][q]);
-    let tangent = if slope >= 0.0 { 1.0 / (slope + (1.0 + slope * slope).sqrt()) } else { -1.0 / (-slope + (1.0 + slope * slope).sqrt()) };
+    let tangent = if slope >= 0.0 {
+        1.0 / (slope + (1.0 + slope * slope).sqrt())
+    } else {
+        -1.0 / (-slope + (1.0 + slope * slope).sqrt())
+    };
     let cosine = 1.0 / (1.0 + tangent * tangent).sqrt();
     let sine = tangent * cosine;
     for row in cells.iter_mut().chain(vectors.iter_mut()) {

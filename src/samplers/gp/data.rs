@@ -2,10 +2,11 @@
 
 use super::ends::{ends, stopped_at};
 use super::limit::Limit;
-use crate::outlook::End;
+use crate::analysis::learning_curve::End;
 use crate::samplers::Ask;
 use crate::samplers::cube::{Cube, Point};
-use crate::trial::{Trial, TrialState};
+use crate::study::metric::Middle;
+use crate::study::trial::{Trial, TrialState};
 
 /// Most trials that a process is given: the cost of one suggestion grows with the square, of a fit with the cube.
 const MOST: usize = 250;
@@ -48,14 +49,25 @@ struct Row<'a> {
 
 impl Data {
     /// The data of a history; of more than `MOST` trials the best and the newest.
-    pub fn new(cube: &Cube, ask: &Ask<'_>) -> Data {
+    pub fn new(cube: &Cube, ask: &Ask<'_>, middle: Middle) -> Data {
         let history = &ask.history;
-        let ends = ends(history, ask.space);
-        let complete = || history.trials().iter().zip(&ends).filter(|(trial, _)| trial.state == TrialState::Complete).filter_map(|(_, end)| *end);
+        let ends = ends(history, ask.space, middle);
+        let complete = || {
+            history
+                .trials()
+                .iter()
+                .zip(&ends)
+                .filter(|(trial, _)| trial.state == TrialState::Complete)
+                .filter_map(|(_, end)| *end)
+        };
         let worst = complete().map(|end| end.loss).fold(f64::NEG_INFINITY, f64::max);
         let best = complete().map(|end| end.loss).fold(f64::INFINITY, f64::min);
         // Where nothing is complete yet, stopped trials are compared with each other.
-        let worst = if worst.is_finite() { worst } else { ends.iter().flatten().map(|end| end.loss).fold(worst, f64::max) };
+        let worst = if worst.is_finite() {
+            worst
+        } else {
+            ends.iter().flatten().map(|end| end.loss).fold(worst, f64::max)
+        };
         let mut rows: Vec<Row<'_>> = Vec::new();
         for (trial, end) in history.trials().iter().zip(&ends) {
             let at_worst = End { loss: worst, variance: 0.0 };
@@ -66,23 +78,37 @@ impl Data {
                 // Of many only the newest are foretold.
                 _ if end.is_none() && stopped_at(history, trial).is_some() => continue,
                 // No stopped trial is taken to be better than what was measured.
-                _ if trial.rests() => end.map_or(at_worst, |end| End { loss: if best.is_finite() { end.loss.max(best) } else { end.loss }, ..end }),
+                _ if trial.rests() => end.map_or(at_worst, |end| End {
+                    loss: if best.is_finite() { end.loss.max(best) } else { end.loss },
+                    ..end
+                }),
                 _ => continue,
             };
             rows.push(Row { end, trial });
         }
         rows.retain(|row| row.end.loss.is_finite());
         let rows = selected(rows);
-        let unfinished = history.trials().iter().filter(|trial| !trial.state.is_finished() && !trial.rests());
+        let unfinished =
+            history.trials().iter().filter(|trial| !trial.state.is_finished() && !trial.rests());
         Data {
             points: rows.iter().map(|row| cube.encode(&row.trial.params)).collect(),
             losses: rows.iter().map(|row| row.end.loss).collect(),
             variances: rows.iter().map(|row| row.end.variance).collect(),
             is_feasible: rows.iter().map(|row| row.trial.violation.is_none()).collect(),
             pending: unfinished.take(MOST).map(|trial| cube.encode(&trial.params)).collect(),
-            earlier: ask.earlier.iter().take(MOST_EARLIER).map(|earlier| cube.encode(&earlier.params)).collect(),
-            earlier_targets: ask.earlier.iter().take(MOST_EARLIER).map(|earlier| on_normal_scale(earlier.rank)).collect(),
-            limits: Limit::all(cube, ask),
+            earlier: ask
+                .earlier
+                .iter()
+                .take(MOST_EARLIER)
+                .map(|earlier| cube.encode(&earlier.params))
+                .collect(),
+            earlier_targets: ask
+                .earlier
+                .iter()
+                .take(MOST_EARLIER)
+                .map(|earlier| on_normal_scale(earlier.rank))
+                .collect(),
+            limits: Limit::all(cube, ask, middle),
         }
     }
 }
@@ -93,7 +119,9 @@ fn selected(mut rows: Vec<Row<'_>>) -> Vec<Row<'_>> {
         return rows;
     }
     let newest = rows.split_off(rows.len() - MOST / 2);
-    rows.sort_by(|a, b| a.end.loss.total_cmp(&b.end.loss).then(a.trial.number.cmp(&b.trial.number)));
+    rows.sort_by(|a, b| {
+        a.end.loss.total_cmp(&b.end.loss).then(a.trial.number.cmp(&b.trial.number))
+    });
     rows.truncate(MOST - MOST / 2);
     rows.sort_by_key(|row| row.trial.number);
     rows.into_iter().chain(newest).collect()
@@ -102,13 +130,13 @@ fn selected(mut rows: Vec<Row<'_>>) -> Vec<Row<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::History;
-    use crate::metric::Direction;
-    use crate::params::Params;
     use crate::samplers::conformance::{dimension, trial_of};
-    use crate::seed::SeedTree;
-    use crate::space::{Distribution, Scale, Space};
-    use crate::trial::TrialNumber;
+    use crate::study::history::History;
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
+    use crate::study::seed::SeedTree;
+    use crate::study::space::{Distribution, Scale, Space};
+    use crate::study::trial::TrialNumber;
 
     fn trial(number: u64, state: TrialState, value: Option<f64>, curve: &[(u64, f64)]) -> Trial {
         let mut params = Params::new();
@@ -117,7 +145,12 @@ mod tests {
     }
 
     fn data(trials: &[Trial]) -> Data {
-        let space = Space::new(vec![dimension("x", Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(), &[])]).unwrap();
+        let space = Space::new(vec![dimension(
+            "x",
+            Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(),
+            &[],
+        )])
+        .unwrap();
         let history = History::of(trials, Direction::Minimize);
         let (fixed, seeds) = (Params::new(), SeedTree::new(0));
         let ask = Ask {
@@ -131,7 +164,7 @@ mod tests {
             budget: None,
             seeds,
         };
-        Data::new(&Cube::new(&space), &ask)
+        Data::new(&Cube::new(&space), &ask, Middle::Median)
     }
 
     #[test]
@@ -154,7 +187,11 @@ mod tests {
 
     #[test]
     fn of_many_trials_the_best_and_the_newest_stay() {
-        let trials: Vec<Trial> = (0..900).map(|number| trial(number, TrialState::Complete, Some(((number * 7) % 900) as f64), &[])).collect();
+        let trials: Vec<Trial> = (0..900)
+            .map(|number| {
+                trial(number, TrialState::Complete, Some(((number * 7) % 900) as f64), &[])
+            })
+            .collect();
         let losses = data(&trials).losses;
         assert_eq!(losses.len(), MOST);
         assert_eq!(losses[MOST - 1], f64::from((899 * 7) % 900));

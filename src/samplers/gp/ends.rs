@@ -1,17 +1,18 @@
 //! Which steps tell a process where stopped trials would have ended.
 
-use crate::history::History;
-use crate::outlook::{End, outlook};
-use crate::space::Space;
-use crate::trial::Trial;
+use crate::analysis::learning_curve::{End, outlook};
+use crate::study::history::History;
+use crate::study::metric::Middle;
+use crate::study::space::Space;
+use crate::study::trial::Trial;
 
 /// Steps at which trials were stopped are told apart if they are at least in this ratio (3 to 2): rules that may stop at any
 /// report leave about as many levels as a ladder has rungs.
 const RATIO: (u64, u64) = (3, 2);
 
 /// The ends of a study's trials, by index; nothing where nothing is known of it.
-pub(super) fn ends(history: &History<'_>, space: &Space) -> Vec<Option<End>> {
-    outlook(history, space, &levels(history)).ends
+pub(super) fn ends(history: &History<'_>, space: &Space, middle: Middle) -> Vec<Option<End>> {
+    outlook(history, space, &levels(history), middle).ends
 }
 
 /// Where a pruned trial was stopped, and its loss there.
@@ -22,11 +23,15 @@ pub(super) fn stopped_at(history: &History<'_>, trial: &Trial) -> Option<(u64, f
 }
 
 fn levels(history: &History<'_>) -> Vec<u64> {
-    let mut steps: Vec<u64> = history.trials().iter().filter_map(|trial| Some(stopped_at(history, trial)?.0)).collect();
+    let mut steps: Vec<u64> =
+        history.trials().iter().filter_map(|trial| Some(stopped_at(history, trial)?.0)).collect();
     steps.sort_unstable();
     let mut levels: Vec<u64> = Vec::new();
     for step in steps {
-        if levels.last().is_none_or(|last| step.saturating_mul(RATIO.1) >= last.saturating_mul(RATIO.0)) {
+        if levels
+            .last()
+            .is_none_or(|last| step.saturating_mul(RATIO.1) >= last.saturating_mul(RATIO.0))
+        {
             levels.push(step);
         }
     }
@@ -36,14 +41,17 @@ fn levels(history: &History<'_>) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Direction;
-    use crate::params::Params;
     use crate::samplers::conformance::trial_of;
-    use crate::trial::TrialState;
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
+    use crate::study::trial::TrialState;
 
     #[test]
     fn rules_that_stop_anywhere_leave_few_levels() {
-        let pruned = |step| Trial { curve: vec![(step, 1.0)], ..trial_of(step, Params::new(), TrialState::Pruned, None) };
+        let pruned = |step| Trial {
+            curve: vec![(step, 1.0)],
+            ..trial_of(step, Params::new(), TrialState::Pruned, None)
+        };
         let trials: Vec<Trial> = (1..500).map(pruned).collect();
         let levels = levels(&History::of(&trials, Direction::Minimize));
         assert!((10..20).contains(&levels.len()), "{levels:?}");

@@ -1,7 +1,7 @@
 //! Lengths, variance and noise of the process: the most likely ones given the data and a prior (MAP), by Rprop.
 
 use super::kernel::{Lengths, correlation, slope, square};
-use crate::matrix::{Matrix, dot};
+use crate::analysis::linalg::{Matrix, dot};
 use crate::samplers::cube::Cube;
 
 /// Steps of the climb. It converges in 20 to 40.
@@ -29,7 +29,8 @@ pub(super) fn fit(cube: &Cube, points: &[&[f64]], targets: &[f64], doubts: &[f64
     let mut climbs = starts.map(|climb| posterior.climb(climb, first_steps));
     climbs.sort_by(|a, b| b.best.0.total_cmp(&a.best.0));
     let [higher, _] = climbs;
-    let higher = if first_steps < STEPS { posterior.climb(higher, STEPS - first_steps) } else { higher };
+    let higher =
+        if first_steps < STEPS { posterior.climb(higher, STEPS - first_steps) } else { higher };
     lengths(&higher.best.1)
 }
 
@@ -45,13 +46,22 @@ struct Climb {
 
 impl Climb {
     fn from(start: Vec<f64>) -> Self {
-        Climb { steps: vec![0.3; start.len()], last: vec![0.0; start.len()], best: (f64::NEG_INFINITY, start.clone()), at: start }
+        Climb {
+            steps: vec![0.3; start.len()],
+            last: vec![0.0; start.len()],
+            best: (f64::NEG_INFINITY, start.clone()),
+            at: start,
+        }
     }
 }
 
 fn lengths(logarithms: &[f64]) -> Lengths {
     let (axes, rest) = logarithms.split_at(logarithms.len() - 2);
-    Lengths { inverse_squares: axes.iter().map(|length| (-2.0 * length).exp()).collect(), variance: rest[0].exp(), noise: rest[1].exp() }
+    Lengths {
+        inverse_squares: axes.iter().map(|length| (-2.0 * length).exp()).collect(),
+        variance: rest[0].exp(),
+        noise: rest[1].exp(),
+    }
 }
 
 struct Posterior<'a> {
@@ -67,7 +77,12 @@ impl<'a> Posterior<'a> {
     fn new(cube: &Cube, points: &[&[f64]], targets: &'a [f64], doubts: &'a [f64]) -> Self {
         let pairs = |index: usize| {
             let kind = cube.axes[index].kind;
-            (0..points.len()).flat_map(move |row| (0..row).map(move |column| square(kind, points[row][index], points[column][index]))).collect()
+            (0..points.len())
+                .flat_map(move |row| {
+                    (0..row)
+                        .map(move |column| square(kind, points[row][index], points[column][index]))
+                })
+                .collect()
         };
         let squares = (0..cube.axes.len()).map(pairs).collect();
         // Distances grow with the root of the number of axes, and so does the length that keeps them alike.
@@ -147,7 +162,12 @@ impl<'a> Posterior<'a> {
             by_variance += pull * variance;
             by_noise += pull * noise;
         }
-        let mut slopes: Vec<f64> = self.squares.iter().zip(&inverse_squares).map(|(squares, scale)| scale * dot(squares, &pulls)).collect();
+        let mut slopes: Vec<f64> = self
+            .squares
+            .iter()
+            .zip(&inverse_squares)
+            .map(|(squares, scale)| scale * dot(squares, &pulls))
+            .collect();
         slopes.extend([by_variance, by_noise]);
         for (index, logarithm) in at.iter().enumerate() {
             let (centre, deviation) = self.prior(index, at.len());
@@ -180,21 +200,31 @@ fn limits(index: usize, count: usize) -> (f64, f64) {
 mod tests {
     use super::*;
     use crate::samplers::conformance::dimension;
-    use crate::space::{Distribution, Scale, Space};
+    use crate::study::space::{Distribution, Scale, Space};
 
     fn cube(axes: usize) -> Cube {
         let axis = || Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap();
-        Cube::new(&Space::new((0..axes).map(|index| dimension(&format!("x{index}"), axis(), &[])).collect()).unwrap())
+        Cube::new(
+            &Space::new(
+                (0..axes).map(|index| dimension(&format!("x{index}"), axis(), &[])).collect(),
+            )
+            .unwrap(),
+        )
     }
 
     fn points(count: u32) -> Vec<Vec<f64>> {
-        (0..count).map(|index| vec![(f64::from(index) * 0.618_034).fract(), (f64::from(index) * 0.754_878).fract()]).collect()
+        (0..count)
+            .map(|index| {
+                vec![(f64::from(index) * 0.618_034).fract(), (f64::from(index) * 0.754_878).fract()]
+            })
+            .collect()
     }
 
     #[test]
     fn slopes_are_those_of_the_value() {
         let (cube, points) = (cube(2), points(12));
-        let targets: Vec<f64> = points.iter().map(|point| (5.0 * point[0]).sin() + point[1]).collect();
+        let targets: Vec<f64> =
+            points.iter().map(|point| (5.0 * point[0]).sin() + point[1]).collect();
         let doubts: Vec<f64> = (0..12).map(|index| f64::from(index % 3) / 10.0).collect();
         let slices: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
         let posterior = Posterior::new(&cube, &slices, &targets, &doubts);
@@ -207,7 +237,11 @@ mod tests {
                 posterior.value_and_slopes(&moved).unwrap().0
             };
             let numeric = (value(1e-5) - value(-1e-5)) / 2e-5;
-            assert!((slopes[index] - numeric).abs() < 1e-4 * numeric.abs().max(1.0), "{index}: {} {numeric}", slopes[index]);
+            assert!(
+                (slopes[index] - numeric).abs() < 1e-4 * numeric.abs().max(1.0),
+                "{index}: {} {numeric}",
+                slopes[index]
+            );
         }
     }
 
@@ -215,7 +249,8 @@ mod tests {
     fn an_axis_that_does_not_matter_gets_a_long_length() {
         let (cube, points) = (cube(2), points(40));
         let targets: Vec<f64> = points.iter().map(|point| (6.0 * point[0]).sin()).collect();
-        let found = fit(&cube, &points.iter().map(Vec::as_slice).collect::<Vec<_>>(), &targets, &[0.0; 40]);
+        let found =
+            fit(&cube, &points.iter().map(Vec::as_slice).collect::<Vec<_>>(), &targets, &[0.0; 40]);
         assert!(found.inverse_squares[0] > 10.0 * found.inverse_squares[1], "{found:?}");
         assert!(found.noise < 1e-3, "{found:?}");
     }

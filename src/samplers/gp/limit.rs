@@ -5,11 +5,12 @@ use std::cell::RefCell;
 use super::kernel::Lengths;
 use super::process::Process;
 use super::{Fitted, lengths, selection, slices};
-use crate::constraint::{Constraint, Expression};
-use crate::params::Value;
 use crate::samplers::Ask;
 use crate::samplers::cube::{Cube, Point};
-use crate::trial::{Trial, TrialState};
+use crate::study::constraint::{Constraint, Expression};
+use crate::study::metric::Middle;
+use crate::study::params::Value;
+use crate::study::trial::{Trial, TrialState};
 
 /// Most trials that a limit's process is given, the newest.
 const MOST: usize = 250;
@@ -26,29 +27,46 @@ pub(super) struct Limit {
 impl Limit {
     /// The limits of a study, with what its trials measured (Gardner et al. 2014, "Bayesian optimization with inequality
     /// constraints").
-    pub fn all(cube: &Cube, ask: &Ask<'_>) -> Vec<Limit> {
-        let complete = || ask.history.trials().iter().rev().filter(|trial| trial.state == TrialState::Complete).take(MOST);
+    pub fn all(cube: &Cube, ask: &Ask<'_>, middle: Middle) -> Vec<Limit> {
+        let complete = || {
+            ask.history
+                .trials()
+                .iter()
+                .rev()
+                .filter(|trial| trial.state == TrialState::Complete)
+                .take(MOST)
+        };
         let limits = ask.constraints.iter().filter_map(|constraint| match constraint {
             Constraint::Limit(expression) => Some(expression),
             Constraint::Require(_) => None,
         });
-        limits.map(|expression| Limit::of(cube, expression, &complete().collect::<Vec<_>>())).collect()
+        limits
+            .map(|expression| Limit::of(cube, expression, &complete().collect::<Vec<_>>(), middle))
+            .collect()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
-    fn of(cube: &Cube, expression: &Expression, newest_first: &[&Trial]) -> Limit {
-        let margin = |trial: &&Trial| expression.margin(|name| trial.last_metrics.get(name).map(Value::Float)).filter(|margin| margin.is_finite());
+    fn of(cube: &Cube, expression: &Expression, newest_first: &[&Trial], middle: Middle) -> Limit {
+        let margin = |trial: &&Trial| {
+            expression
+                .margin(|name| trial.last_metrics.get(name).map(Value::Float))
+                .filter(|margin| margin.is_finite())
+        };
         let known: Vec<Option<f64>> = newest_first.iter().rev().map(margin).collect();
-        let mut sizes: Vec<f64> = known.iter().flatten().map(|margin| margin.abs()).filter(|size| *size > 0.0).collect();
+        let mut sizes: Vec<f64> =
+            known.iter().flatten().map(|margin| margin.abs()).filter(|size| *size > 0.0).collect();
         sizes.sort_by(f64::total_cmp);
-        let scale = sizes.get(sizes.len() / 2).copied().unwrap_or(1.0);
+        let scale = middle.of(&sizes).unwrap_or(1.0);
         // The sign stays, and differences of orders of magnitude become steps.
         let even = |margin: f64| margin.signum() * (margin.abs() / scale).ln_1p();
         let worst = known.iter().flatten().copied().fold(scale, f64::max);
-        let margins: Vec<f64> = known.into_iter().map(|margin| even(margin.unwrap_or(worst))).collect();
+        let margins: Vec<f64> =
+            known.into_iter().map(|margin| even(margin.unwrap_or(worst))).collect();
         let count = margins.len().max(1) as f64;
         let mean = margins.iter().sum::<f64>() / count;
-        let deviation = (margins.iter().map(|margin| (margin - mean).powi(2)).sum::<f64>() / count).sqrt().max(1e-9);
+        let deviation = (margins.iter().map(|margin| (margin - mean).powi(2)).sum::<f64>() / count)
+            .sqrt()
+            .max(1e-9);
         Limit {
             points: newest_first.iter().rev().map(|trial| cube.encode(&trial.params)).collect(),
             margins: margins.into_iter().map(|margin| (margin - mean) / deviation).collect(),

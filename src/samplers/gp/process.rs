@@ -1,7 +1,7 @@
 //! A Gaussian process given its data: mean and deviation anywhere, and the promise of a point.
 
 use super::kernel::{Lengths, correlation, slope, square};
-use crate::matrix::{Matrix, dot};
+use crate::analysis::linalg::{Matrix, dot};
 use crate::samplers::cube::{AxisKind, Cube};
 use crate::samplers::normal::{LN_ROOT_TWO_PI, log_cdf, log_expected_improvement};
 
@@ -24,7 +24,13 @@ type Worth<'a> = &'a dyn Fn(f64, f64) -> (f64, f64, f64);
 impl<'a> Process<'a> {
     /// The process of warped losses `targets` at `points`, each less sure than the noise makes it by one of `doubts` (variances); nothing
     /// if the covariance has no factor.
-    pub fn new(cube: &Cube, lengths: &'a Lengths, points: &[&[f64]], targets: &[f64], doubts: &[f64]) -> Option<Self> {
+    pub fn new(
+        cube: &Cube,
+        lengths: &'a Lengths,
+        points: &[&[f64]],
+        targets: &[f64],
+        doubts: &[f64],
+    ) -> Option<Self> {
         let columns = Columns::new(cube, lengths, points);
         let mut covariance = Matrix::new(points.len());
         let mut distances = Vec::new();
@@ -50,7 +56,13 @@ impl<'a> Process<'a> {
     fn covariances(&self, point: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let mut distances = Vec::new();
         self.columns.distances(point, self.weights.len(), &mut distances);
-        (distances.iter().map(|distance| self.lengths.variance * correlation(*distance)).collect(), distances)
+        (
+            distances
+                .iter()
+                .map(|distance| self.lengths.variance * correlation(*distance))
+                .collect(),
+            distances,
+        )
     }
 
     /// Logarithm of the expected improvement on `incumbent` at `point`.
@@ -63,7 +75,10 @@ impl<'a> Process<'a> {
     fn mean_and_most_variance(&self, point: &[f64]) -> (f64, f64) {
         let (covariances, _) = self.covariances(point);
         let own = own_variance(self.lengths);
-        let explained = covariances.iter().zip(&self.doubts).map(|(covariance, doubt)| covariance * covariance / (own + doubt));
+        let explained = covariances
+            .iter()
+            .zip(&self.doubts)
+            .map(|(covariance, doubt)| covariance * covariance / (own + doubt));
         (dot(&covariances, &self.weights), self.variance(explained.fold(0.0, f64::max)))
     }
 
@@ -98,12 +113,17 @@ impl<'a> Process<'a> {
         let (covariances, distances) = self.covariances(point);
         let whitened = self.half.times(&covariances);
         let solved = self.half.transposed_times(&whitened);
-        let (value, by_mean, by_variance) = worth(dot(&covariances, &self.weights), self.variance(dot(&whitened, &whitened)));
+        let (value, by_mean, by_variance) =
+            worth(dot(&covariances, &self.weights), self.variance(dot(&whitened, &whitened)));
         // The covariance's slope along an axis is the negative pull times the scaled difference of the positions.
         let pulls: Vec<f64> = distances
             .iter()
             .zip(self.weights.iter().zip(&solved))
-            .map(|(distance, (weight, solved))| -self.lengths.variance * slope(*distance) * (by_mean * weight - 2.0 * by_variance * solved))
+            .map(|(distance, (weight, solved))| {
+                -self.lengths.variance
+                    * slope(*distance)
+                    * (by_mean * weight - 2.0 * by_variance * solved)
+            })
             .collect();
         (value, self.columns.slopes(point, &pulls, &self.lengths.inverse_squares))
     }
@@ -115,7 +135,11 @@ impl<'a> Process<'a> {
     /// The mean without noise at each of the data's first points, `targets` being theirs.
     pub fn means_of_data(&self, targets: &[f64]) -> impl Iterator<Item = f64> {
         let noise = self.lengths.noise + 1e-8 * self.lengths.variance;
-        targets.iter().zip(&self.weights).zip(&self.doubts).map(move |((target, weight), doubt)| target - (noise + doubt) * weight)
+        targets
+            .iter()
+            .zip(&self.weights)
+            .zip(&self.doubts)
+            .map(move |((target, weight), doubt)| target - (noise + doubt) * weight)
     }
 }
 
@@ -162,7 +186,12 @@ impl Columns {
         let column = |index: usize| {
             let positions: Vec<f64> = points.iter().map(|point| point[index]).collect();
             let has_gaps = positions.iter().any(|position| position.is_nan());
-            Column { kind: cube.axes[index].kind, has_gaps, inverse_square: lengths.inverse_squares[index], positions }
+            Column {
+                kind: cube.axes[index].kind,
+                has_gaps,
+                inverse_square: lengths.inverse_squares[index],
+                positions,
+            }
         };
         Columns { columns: (0..cube.axes.len()).map(column).collect() }
     }
@@ -175,10 +204,16 @@ impl Columns {
             let scale = column.inverse_square;
             let pairs = distances.iter_mut().zip(&column.positions);
             match column.kind {
-                _ if column.has_gaps || own.is_nan() => pairs.for_each(|(distance, other)| *distance += scale * square(column.kind, *own, *other)),
+                _ if column.has_gaps || own.is_nan() => pairs.for_each(|(distance, other)| {
+                    *distance += scale * square(column.kind, *own, *other)
+                }),
                 AxisKind::Single => {}
-                AxisKind::Choice(_) => pairs.for_each(|(distance, other)| *distance += if own == other { 0.0 } else { scale }),
-                _ => pairs.for_each(|(distance, other)| *distance += scale * (own - other) * (own - other)),
+                AxisKind::Choice(_) => pairs.for_each(|(distance, other)| {
+                    *distance += if own == other { 0.0 } else { scale }
+                }),
+                _ => pairs.for_each(|(distance, other)| {
+                    *distance += scale * (own - other) * (own - other)
+                }),
             }
         }
     }
@@ -190,7 +225,12 @@ impl Columns {
             _ if own.is_nan() => 0.0,
             _ => {
                 let pairs = column.positions.iter().zip(pulls);
-                scale * pairs.map(|(other, pull)| if other.is_nan() { 0.0 } else { pull * (own - other) }).sum::<f64>()
+                scale
+                    * pairs
+                        .map(
+                            |(other, pull)| if other.is_nan() { 0.0 } else { pull * (own - other) },
+                        )
+                        .sum::<f64>()
             }
         };
         self.columns.iter().zip(point).zip(inverse_squares).map(slope).collect()
@@ -201,20 +241,37 @@ impl Columns {
 mod tests {
     use super::*;
     use crate::samplers::conformance::dimension;
-    use crate::space::{Distribution, Scale, Space};
+    use crate::study::space::{Distribution, Scale, Space};
 
     fn cube() -> Cube {
         let axis = || Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap();
         let choice = Distribution::choice(vec!["a".into(), "b".into()]).unwrap();
-        Cube::new(&Space::new(vec![dimension("x", axis(), &[]), dimension("y", axis(), &[]), dimension("c", choice, &[])]).unwrap())
+        Cube::new(
+            &Space::new(vec![
+                dimension("x", axis(), &[]),
+                dimension("y", axis(), &[]),
+                dimension("c", choice, &[]),
+            ])
+            .unwrap(),
+        )
     }
 
     #[test]
     fn the_mean_passes_through_data_without_noise_and_slopes_are_those_of_the_promise() {
         let cube = cube();
-        let points: Vec<Vec<f64>> =
-            (0..15).map(|index| vec![(f64::from(index) * 0.618).fract(), (f64::from(index) * 0.755).fract(), f64::from(index % 2)]).collect();
-        let targets: Vec<f64> = points.iter().map(|point| (4.0 * point[0]).sin() + point[1] * point[1] + 0.3 * point[2]).collect();
+        let points: Vec<Vec<f64>> = (0..15)
+            .map(|index| {
+                vec![
+                    (f64::from(index) * 0.618).fract(),
+                    (f64::from(index) * 0.755).fract(),
+                    f64::from(index % 2),
+                ]
+            })
+            .collect();
+        let targets: Vec<f64> = points
+            .iter()
+            .map(|point| (4.0 * point[0]).sin() + point[1] * point[1] + 0.3 * point[2])
+            .collect();
         let lengths = Lengths { inverse_squares: vec![4.0, 2.0, 1.0], variance: 1.3, noise: 1e-6 };
         let slices: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
         let process = Process::new(&cube, &lengths, &slices, &targets, &[0.0; 15]).unwrap();
@@ -233,7 +290,11 @@ mod tests {
                     process.promise(&moved, -0.5)
                 };
                 let numeric = (value(1e-6) - value(-1e-6)) / 2e-6;
-                assert!((slopes[axis] - numeric).abs() < 1e-4 * numeric.abs().max(1.0), "{axis}: {} {numeric}", slopes[axis]);
+                assert!(
+                    (slopes[axis] - numeric).abs() < 1e-4 * numeric.abs().max(1.0),
+                    "{axis}: {} {numeric}",
+                    slopes[axis]
+                );
             }
             assert_eq!(slopes[2], 0.0);
             assert!(process.most_promise(&at, -0.5) >= promise);
@@ -246,7 +307,11 @@ mod tests {
                     process.log_probability(&moved, 0.4)
                 };
                 let numeric = (value(1e-6) - value(-1e-6)) / 2e-6;
-                assert!((slopes[axis] - numeric).abs() < 1e-4 * numeric.abs().max(1.0), "{axis}: {} {numeric}", slopes[axis]);
+                assert!(
+                    (slopes[axis] - numeric).abs() < 1e-4 * numeric.abs().max(1.0),
+                    "{axis}: {} {numeric}",
+                    slopes[axis]
+                );
             }
         }
     }
@@ -257,7 +322,11 @@ mod tests {
         let points = [vec![0.2, 0.5, 0.0], vec![0.8, 0.5, 0.0]];
         let slices: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
         let lengths = Lengths { inverse_squares: vec![9.0, 2.0, 1.0], variance: 1.0, noise: 1e-4 };
-        let mean = |doubt: f64| Process::new(&cube, &lengths, &slices, &[0.0, 1.0], &[0.0, doubt]).unwrap().mean(&points[1]);
+        let mean = |doubt: f64| {
+            Process::new(&cube, &lengths, &slices, &[0.0, 1.0], &[0.0, doubt])
+                .unwrap()
+                .mean(&points[1])
+        };
         assert!(mean(0.0) > 0.99 && (0.4..0.6).contains(&mean(1.0)) && mean(100.0) < 0.02);
     }
 }

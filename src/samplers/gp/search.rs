@@ -9,7 +9,7 @@ use crate::samplers::Ask;
 use crate::samplers::cube::{AxisKind, Cube, Point};
 use crate::samplers::guess::Guess;
 use crate::samplers::normal::draw;
-use crate::seed::StreamRng;
+use crate::study::seed::StreamRng;
 
 /// Draws anywhere, and draws around the best points of the data.
 const ANYWHERE: usize = 400;
@@ -50,7 +50,10 @@ pub(super) struct Search<'a> {
 
 /// A point as a key of a set.
 pub(super) fn key(point: &[f64]) -> Vec<u64> {
-    point.iter().map(|position| if position.is_nan() { u64::MAX } else { position.to_bits() }).collect()
+    point
+        .iter()
+        .map(|position| if position.is_nan() { u64::MAX } else { position.to_bits() })
+        .collect()
 }
 
 impl Search<'_> {
@@ -80,7 +83,11 @@ impl Search<'_> {
         }
         sort(&mut found);
         found.dedup_by(|a, b| key(&a.1) == key(&b.1));
-        let climbed: Vec<(f64, Point)> = found.iter().take(CLIMBS).map(|(promise, point)| self.climb(*promise, point.clone(), rng)).collect();
+        let climbed: Vec<(f64, Point)> = found
+            .iter()
+            .take(CLIMBS)
+            .map(|(promise, point)| self.climb(*promise, point.clone(), rng))
+            .collect();
         found.extend(climbed);
         sort(&mut found);
         let free = found.into_iter().find(|(_, point)| !self.taken.contains(&key(point)));
@@ -89,10 +96,14 @@ impl Search<'_> {
 
     /// The points with their promises, but for those that cannot be among the best `CLIMBS`: a bound costs a tenth of a promise.
     fn judged(&self, drawn: Vec<Point>) -> Vec<(f64, Point)> {
-        let (Some(incumbent), true, None) = (self.incumbent, self.limits.is_empty(), &self.guess) else {
+        let (Some(incumbent), true, None) = (self.incumbent, self.limits.is_empty(), &self.guess)
+        else {
             return drawn.into_iter().map(|point| (self.promise(&point), point)).collect();
         };
-        let mut bounded: Vec<(f64, Point)> = drawn.into_iter().map(|point| (self.process.most_promise(&point, incumbent), point)).collect();
+        let mut bounded: Vec<(f64, Point)> = drawn
+            .into_iter()
+            .map(|point| (self.process.most_promise(&point, incumbent), point))
+            .collect();
         sort(&mut bounded);
         let mut judged: Vec<(f64, Point)> = Vec::new();
         let mut best: Vec<(f64, Vec<u64>)> = Vec::new();
@@ -113,7 +124,8 @@ impl Search<'_> {
     }
 
     fn promise(&self, point: &[f64]) -> f64 {
-        let mut total = self.incumbent.map_or(0.0, |incumbent| self.process.promise(point, incumbent));
+        let mut total =
+            self.incumbent.map_or(0.0, |incumbent| self.process.promise(point, incumbent));
         for (process, bound) in &self.limits {
             total += process.log_probability(point, *bound);
         }
@@ -124,7 +136,10 @@ impl Search<'_> {
     }
 
     fn promise_and_slopes(&self, point: &[f64]) -> (f64, Vec<f64>) {
-        let mut total = self.incumbent.map_or_else(|| (0.0, vec![0.0; point.len()]), |incumbent| self.process.promise_and_slopes(point, incumbent));
+        let mut total = self.incumbent.map_or_else(
+            || (0.0, vec![0.0; point.len()]),
+            |incumbent| self.process.promise_and_slopes(point, incumbent),
+        );
         let mut add = |(value, slopes): (f64, Vec<f64>)| {
             total.0 += value;
             total.1.iter_mut().zip(slopes).for_each(|(all, slope)| *all += slope);
@@ -153,7 +168,9 @@ impl Search<'_> {
         let reach = [0.25, 0.1, 0.03, 0.01][rng.random_range(0..4)];
         self.cube.walk(self.fixed, |index| {
             let kind = self.cube.axes[index].kind;
-            if base[index].is_nan() || matches!(kind, AxisKind::Choice(_)) && rng.random::<f64>() < 0.5 * share {
+            if base[index].is_nan()
+                || matches!(kind, AxisKind::Choice(_)) && rng.random::<f64>() < 0.5 * share
+            {
                 return random_position(kind, rng);
             }
             let moves = !matches!(kind, AxisKind::Choice(_)) && rng.random::<f64>() < share;
@@ -198,7 +215,11 @@ impl Search<'_> {
                 best = (promise, at.clone());
             }
             for (index, slope) in slopes.iter().enumerate() {
-                if *slope == 0.0 || !slope.is_finite() || at[index].is_nan() || !self.fixed[index].is_nan() {
+                if *slope == 0.0
+                    || !slope.is_finite()
+                    || at[index].is_nan()
+                    || !self.fixed[index].is_nan()
+                {
                     continue;
                 }
                 let turned: f64 = last[index] * slope;
@@ -225,11 +246,20 @@ impl Search<'_> {
         }
         let axis = &self.cube.axes[index];
         match axis.kind {
-            AxisKind::Choice(count) if count <= ALTERNATIVES => (0..count).map(|choice| choice as f64).filter(|choice| *choice != position).collect(),
-            AxisKind::Choice(count) => (0..ALTERNATIVES).map(|_| rng.random_range(0..count) as f64).collect(),
+            AxisKind::Choice(count) if count <= ALTERNATIVES => (0..count)
+                .map(|choice| choice as f64)
+                .filter(|choice| *choice != position)
+                .collect(),
+            AxisKind::Choice(count) => {
+                (0..ALTERNATIVES).map(|_| rng.random_range(0..count) as f64).collect()
+            }
             _ => {
                 let Some((low, high)) = axis.cell(position) else { return Vec::new() };
-                [low - 1e-9, high + 1e-9].into_iter().filter(|beyond| (0.0..=1.0).contains(beyond)).map(|beyond| axis.snap(beyond)).collect()
+                [low - 1e-9, high + 1e-9]
+                    .into_iter()
+                    .filter(|beyond| (0.0..=1.0).contains(beyond))
+                    .map(|beyond| axis.snap(beyond))
+                    .collect()
             }
         }
     }

@@ -31,7 +31,9 @@ impl Warp {
     pub fn fit(losses: &[f64]) -> Warp {
         let mut sorted = losses.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let at = |share: usize| sorted.get((sorted.len().max(1) - 1) * share / 4).copied().unwrap_or(0.0);
+        let at = |share: usize| {
+            sorted.get((sorted.len().max(1) - 1) * share / 4).copied().unwrap_or(0.0)
+        };
         let centre = at(2);
         let span = at(3) - at(1);
         let span = if span > 0.0 { span } else { at(4) - at(0) };
@@ -40,12 +42,19 @@ impl Warp {
         // Powers beyond these ends would follow single values.
         let powers = (0..=24).map(|step| -1.0 + 0.125 * f64::from(step));
         let best = (at(0) - centre) / scale;
-        let mut logarithms = FLOORS.iter().filter(|_| best < 0.0).map(|below| Shape::LogAbove(best + below * best));
-        let most_likely = |shapes: &mut dyn Iterator<Item = Shape>| shapes.map(|shape| start.with(shape, losses)).max_by(|a, b| a.1.total_cmp(&b.1));
-        let Some((power, likelihood)) = most_likely(&mut powers.map(Shape::Power)) else { return start };
+        let mut logarithms =
+            FLOORS.iter().filter(|_| best < 0.0).map(|below| Shape::LogAbove(best + below * best));
+        let most_likely = |shapes: &mut dyn Iterator<Item = Shape>| {
+            shapes.map(|shape| start.with(shape, losses)).max_by(|a, b| a.1.total_cmp(&b.1))
+        };
+        let Some((power, likelihood)) = most_likely(&mut powers.map(Shape::Power)) else {
+            return start;
+        };
         #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
         let clearly = likelihood + CLEARLY * losses.len() as f64;
-        most_likely(&mut logarithms).filter(|(_, likelihood)| *likelihood > clearly).map_or(power, |(logarithm, _)| logarithm)
+        most_likely(&mut logarithms)
+            .filter(|(_, likelihood)| *likelihood > clearly)
+            .map_or(power, |(logarithm, _)| logarithm)
     }
 
     /// The warp of this shape, and its log likelihood.
@@ -55,7 +64,8 @@ impl Warp {
         let count = losses.len().max(1) as f64;
         let warped: Vec<f64> = losses.iter().map(|loss| raw.of(*loss)).collect();
         let mean = warped.iter().sum::<f64>() / count;
-        let variance = (warped.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).max(1e-20);
+        let variance =
+            (warped.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).max(1e-20);
         let jacobian: f64 = losses
             .iter()
             .map(|loss| {
@@ -99,7 +109,8 @@ mod tests {
 
     #[test]
     fn losses_over_many_orders_of_magnitude_become_even() {
-        let losses: Vec<f64> = (0..60).map(|index| 10f64.powf(f64::from(index) / 10.0 - 3.0)).collect();
+        let losses: Vec<f64> =
+            (0..60).map(|index| 10f64.powf(f64::from(index) / 10.0 - 3.0)).collect();
         let warp = Warp::fit(&losses);
         let warped: Vec<f64> = losses.iter().map(|loss| warp.of(*loss)).collect();
         assert!(warped.windows(2).all(|pair| pair[0] < pair[1]));
@@ -111,7 +122,10 @@ mod tests {
     fn normal_losses_stay_as_they_are_and_equal_ones_do_no_harm() {
         let losses: Vec<f64> = (0..50).map(|index| (f64::from(index) - 24.5) / 10.0).collect();
         let warp = Warp::fit(&losses);
-        assert!(matches!(warp.shape, Shape::Power(power) if (power - 1.0).abs() < 1e-9), "{warp:?}");
+        assert!(
+            matches!(warp.shape, Shape::Power(power) if (power - 1.0).abs() < 1e-9),
+            "{warp:?}"
+        );
         assert!(Warp::fit(&[3.0; 9]).of(3.0).is_finite());
         assert!(Warp::fit(&[1e300, -1e300, 0.0]).of(1e300).is_finite());
         assert!(Warp::fit(&[]).of(1.0).is_finite());
@@ -120,12 +134,14 @@ mod tests {
     #[test]
     fn tails_over_many_orders_of_magnitude_are_seen_on_a_logarithm_and_others_are_not() {
         // What matters is among the best losses, and they must not be one to the process.
-        let heavy: Vec<f64> = (0..40).map(|index| (f64::from(index) / 39.0 * 14.0).exp() - 0.9).collect();
+        let heavy: Vec<f64> =
+            (0..40).map(|index| (f64::from(index) / 39.0 * 14.0).exp() - 0.9).collect();
         let warp = Warp::fit(&heavy);
         assert!(matches!(warp.shape, Shape::LogAbove(_)), "{warp:?}");
         assert!(warp.of(heavy[12]) - warp.of(heavy[0]) > 0.2);
         assert!(warp.of(f64::MIN).is_finite());
-        let valley: Vec<f64> = (0..40).map(|index| f64::from(index) / 39.0).map(|x| 100.0 * x * x * x + x).collect();
+        let valley: Vec<f64> =
+            (0..40).map(|index| f64::from(index) / 39.0).map(|x| 100.0 * x * x * x + x).collect();
         assert!(matches!(Warp::fit(&valley).shape, Shape::Power(_)));
     }
 }

@@ -3,18 +3,24 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::history::History;
-use crate::metric::Direction;
 use crate::samplers::conformance::{dimension, trial_of};
 use crate::samplers::random::Random;
-use crate::space::{Distribution, Scale, Space};
-use crate::trial::{Trial, TrialNumber, TrialState};
+use crate::study::history::History;
+use crate::study::metric::Direction;
+use crate::study::space::{Distribution, Scale, Space};
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 fn sequence(seed: u64) -> Sequence {
     Sequence { seeds: SeedTree::new(seed) }
 }
 
-fn suggest(sampler: &dyn Sampler, space: &Space, trials: &[Trial], number: u64, seed: u64) -> Params {
+fn suggest(
+    sampler: &dyn Sampler,
+    space: &Space,
+    trials: &[Trial],
+    number: u64,
+    seed: u64,
+) -> Params {
     let (seeds, number) = (SeedTree::new(seed), TrialNumber(number));
     let ask = Ask {
         room: None,
@@ -32,7 +38,8 @@ fn suggest(sampler: &dyn Sampler, space: &Space, trials: &[Trial], number: u64, 
 
 fn cube(axes: usize) -> Space {
     let axis = || Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap();
-    Space::new((0..axes).map(|index| dimension(&format!("x{index:03}"), axis(), &[])).collect()).unwrap()
+    Space::new((0..axes).map(|index| dimension(&format!("x{index:03}"), axis(), &[])).collect())
+        .unwrap()
 }
 
 /// Made with scipy 1.17's `qmc.Sobol(128, scramble=False, bits=32)`, whose point i is point `i ^ (i >> 1)` here.
@@ -41,22 +48,38 @@ fn before_scrambling_the_points_are_those_of_joe_and_kuo() {
     let of = |index| [0, 1, 2, 3, 63, 127].map(|coordinate| sobol(index, coordinate));
     assert_eq!(of(0), [0; 6]);
     assert_eq!(of(1), [1 << 31; 6]);
-    assert_eq!(of(7), [3_758_096_384, 3_758_096_384, 536_870_912, 1_610_612_736, 2_684_354_560, 536_870_912]);
-    assert_eq!(of(540), [943_718_400, 415_236_096, 2_227_175_424, 2_906_652_672, 1_916_796_928, 2_336_227_328]);
+    assert_eq!(
+        of(7),
+        [3_758_096_384, 3_758_096_384, 536_870_912, 1_610_612_736, 2_684_354_560, 536_870_912]
+    );
+    assert_eq!(
+        of(540),
+        [943_718_400, 415_236_096, 2_227_175_424, 2_906_652_672, 1_916_796_928, 2_336_227_328]
+    );
 }
 
 #[test]
 fn the_table_has_every_coordinate_with_its_own_polynomial() {
     assert_eq!(DIRECTIONS.len(), COORDINATES - 1);
-    let polynomials: BTreeSet<(usize, u32)> = DIRECTIONS.iter().map(|(polynomial, initial)| (initial.len(), *polynomial)).collect();
+    let polynomials: BTreeSet<(usize, u32)> =
+        DIRECTIONS.iter().map(|(polynomial, initial)| (initial.len(), *polynomial)).collect();
     assert_eq!(polynomials.len(), DIRECTIONS.len());
     for (_, initial) in DIRECTIONS {
-        assert!(initial.iter().enumerate().all(|(index, number)| number % 2 == 1 && *number < 2 << index));
+        assert!(
+            initial
+                .iter()
+                .enumerate()
+                .all(|(index, number)| number % 2 == 1 && *number < 2 << index)
+        );
     }
 }
 
 /// Cells of a grid that points fall into.
-fn cells(points: impl Iterator<Item = (f64, f64)>, columns: f64, rows: f64) -> BTreeSet<(u64, u64)> {
+fn cells(
+    points: impl Iterator<Item = (f64, f64)>,
+    columns: f64,
+    rows: f64,
+) -> BTreeSet<(u64, u64)> {
     points.map(|(x, y)| ((x * columns) as u64, (y * rows) as u64)).collect()
 }
 
@@ -67,9 +90,15 @@ fn two_to_the_m_points_are_one_in_each_cell_however_the_square_is_halved_m_times
         for m in 0..=8 {
             for start in [0u64, 1 << m, 5 << m] {
                 for halvings in 0..=m {
-                    let points = (start..start + (1 << m)).map(|index| (sequence.unit(index, 0), sequence.unit(index, 1)));
-                    let found = cells(points, f64::from(1 << halvings), f64::from(1 << (m - halvings)));
-                    assert_eq!(found.len(), 1 << m, "seed {seed}, 2^{m} points from {start}, {halvings} halvings of the first axis");
+                    let points = (start..start + (1 << m))
+                        .map(|index| (sequence.unit(index, 0), sequence.unit(index, 1)));
+                    let found =
+                        cells(points, f64::from(1 << halvings), f64::from(1 << (m - halvings)));
+                    assert_eq!(
+                        found.len(),
+                        1 << m,
+                        "seed {seed}, 2^{m} points from {start}, {halvings} halvings of the first axis"
+                    );
                 }
             }
         }
@@ -80,7 +109,8 @@ fn two_to_the_m_points_are_one_in_each_cell_however_the_square_is_halved_m_times
 fn any_axis_alone_is_stratified_also_beyond_the_table() {
     let sequence = sequence(4);
     for coordinate in [2, 17, 100, 127, 128, 200, 999] {
-        let parts: BTreeSet<u64> = (0..256).map(|index| (sequence.unit(index, coordinate) * 256.0) as u64).collect();
+        let parts: BTreeSet<u64> =
+            (0..256).map(|index| (sequence.unit(index, coordinate) * 256.0) as u64).collect();
         assert_eq!(parts.len(), 256, "coordinate {coordinate}");
     }
 }
@@ -89,7 +119,8 @@ fn any_axis_alone_is_stratified_also_beyond_the_table() {
 fn coordinates_beyond_the_table_do_not_repeat_those_of_it() {
     let sequence = sequence(4);
     let moves_with = |other: usize| {
-        let points = (0..512).map(|index| (sequence.unit(index, 0) - 0.5, sequence.unit(index, other) - 0.5));
+        let points = (0..512)
+            .map(|index| (sequence.unit(index, 0) - 0.5, sequence.unit(index, other) - 0.5));
         points.map(|(x, y)| x * y).sum::<f64>() / 512.0 * 12.0
     };
     assert!(moves_with(0) > 0.99);
@@ -107,8 +138,10 @@ fn seeds_give_different_points_and_the_same_seed_the_same() {
 /// The square of the L2 star discrepancy (T. T. Warnock, 1972).
 fn discrepancy(points: &[Vec<f64>]) -> f64 {
     let (count, axes) = (points.len() as f64, points[0].len() as i32);
-    let single: f64 = points.iter().map(|point| point.iter().map(|x| (1.0 - x * x) / 2.0).product::<f64>()).sum();
-    let pair = |a: &Vec<f64>, b: &Vec<f64>| a.iter().zip(b).map(|(x, y)| 1.0 - x.max(*y)).product::<f64>();
+    let single: f64 =
+        points.iter().map(|point| point.iter().map(|x| (1.0 - x * x) / 2.0).product::<f64>()).sum();
+    let pair =
+        |a: &Vec<f64>, b: &Vec<f64>| a.iter().zip(b).map(|(x, y)| 1.0 - x.max(*y)).product::<f64>();
     let double: f64 = points.iter().flat_map(|a| points.iter().map(move |b| pair(a, b))).sum();
     3f64.powi(-axes) - 2.0 / count * single + double / (count * count)
 }
@@ -119,7 +152,12 @@ fn points_are_spread_more_evenly_than_random_ones() {
     let mean_of = |sampler: &dyn Sampler| {
         let of_seed = |seed| {
             let points: Vec<Vec<f64>> = (0..128)
-                .map(|number| suggest(sampler, &space, &[], number, seed).iter().map(|(_, value)| value.as_number().unwrap()).collect())
+                .map(|number| {
+                    suggest(sampler, &space, &[], number, seed)
+                        .iter()
+                        .map(|(_, value)| value.as_number().unwrap())
+                        .collect()
+                })
                 .collect();
             discrepancy(&points)
         };
@@ -132,8 +170,13 @@ fn points_are_spread_more_evenly_than_random_ones() {
 #[test]
 fn choices_and_integers_get_equal_parts() {
     let words = Distribution::choice(vec!["a".into(), "b".into(), "c".into(), "d".into()]).unwrap();
-    let space = Space::new(vec![dimension("word", words, &[]), dimension("n", Distribution::int(1, 8, Scale::Linear, 1).unwrap(), &[])]).unwrap();
-    let mut points: Vec<String> = (0..32).map(|number| suggest(&Qmc, &space, &[], number, 3).to_string()).collect();
+    let space = Space::new(vec![
+        dimension("word", words, &[]),
+        dimension("n", Distribution::int(1, 8, Scale::Linear, 1).unwrap(), &[]),
+    ])
+    .unwrap();
+    let mut points: Vec<String> =
+        (0..32).map(|number| suggest(&Qmc, &space, &[], number, 3).to_string()).collect();
     points.sort();
     points.dedup();
     assert_eq!(points.len(), 32, "each pair once");
@@ -158,7 +201,8 @@ fn a_conditional_parameter_has_its_own_coordinate() {
     ])
     .unwrap();
     for number in 0..16 {
-        let (point, whole) = (suggest(&Qmc, &conditional, &[], number, 5), suggest(&Qmc, &flat, &[], number, 5));
+        let (point, whole) =
+            (suggest(&Qmc, &conditional, &[], number, 5), suggest(&Qmc, &flat, &[], number, 5));
         assert_eq!(point.iter().count(), 3);
         assert!(point.iter().all(|(name, value)| whole.get(name) == Some(value)));
     }
@@ -167,9 +211,14 @@ fn a_conditional_parameter_has_its_own_coordinate() {
 #[test]
 fn a_resumed_study_gets_the_points_an_uninterrupted_one_would() {
     let space = cube(2);
-    let trial = |number| trial_of(number, suggest(&Random, &space, &[], number, 9), TrialState::Failed, None);
+    let trial = |number| {
+        trial_of(number, suggest(&Random, &space, &[], number, 9), TrialState::Failed, None)
+    };
     let history: Vec<Trial> = (0..7).map(trial).collect();
     for number in 7..20 {
-        assert_eq!(suggest(&Qmc, &space, &history, number, 9), suggest(&Qmc, &space, &[], number, 9));
+        assert_eq!(
+            suggest(&Qmc, &space, &history, number, 9),
+            suggest(&Qmc, &space, &[], number, 9)
+        );
     }
 }

@@ -16,7 +16,8 @@ pub(super) struct Kernels<'a> {
 impl<'a> Kernels<'a> {
     /// Kernels at these positions.
     pub fn new(middles: Vec<f64>, norms: Norms<'a>) -> Self {
-        let mut order: Vec<(f64, usize)> = middles.iter().copied().zip(0..).filter(|(middle, _)| !middle.is_nan()).collect();
+        let mut order: Vec<(f64, usize)> =
+            middles.iter().copied().zip(0..).filter(|(middle, _)| !middle.is_nan()).collect();
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         Kernels { middles, order, norms }
     }
@@ -41,7 +42,9 @@ pub(super) struct Norms<'a> {
 impl Norms<'_> {
     /// The norm of `kernel`: what `norm` says, which is asked only if it was not of this width the last time.
     pub fn get(&self, kernel: usize, inverse: f64, norm: impl FnOnce() -> f64) -> f64 {
-        let Some(known) = self.slots.get(kernel).map(|slot| &self.known[*slot]) else { return norm() };
+        let Some(known) = self.slots.get(kernel).map(|slot| &self.known[*slot]) else {
+            return norm();
+        };
         let last = known.get();
         if last.inverse == inverse {
             return last.norm;

@@ -9,7 +9,7 @@ use super::rules::{self, Rules};
 use crate::samplers::cube::{AxisKind, Cube, INACTIVE};
 use crate::samplers::guess;
 use crate::samplers::normal::{LN_ROOT_TWO_PI, draw_in_unit, log_mass, log_sum_exp};
-use crate::seed::StreamRng;
+use crate::study::seed::StreamRng;
 
 /// Cells of one axis whose masses are kept at a time.
 const MOST_CELLS: usize = 64;
@@ -52,12 +52,21 @@ struct Column {
 impl<'a> Mixture<'a> {
     /// The mixture of kernels that lie on each axis as `kernels` says, with `weights` (any scale; the prior's is 1). The last
     /// kernel may be the user's guess: with `0.1 n` good trials among `n` and a weight of 1 this is piBO's decay.
-    pub fn new<'b>(cube: &'a Cube, kernels: impl Fn(usize) -> Kernels<'b>, mut weights: Vec<f64>, rules: &Rules, last_is_guess: bool) -> Self {
+    pub fn new<'b>(
+        cube: &'a Cube,
+        kernels: impl Fn(usize) -> Kernels<'b>,
+        mut weights: Vec<f64>,
+        rules: &Rules,
+        last_is_guess: bool,
+    ) -> Self {
         weights.push(1.0);
         let total: f64 = weights.iter().sum();
         weights.iter_mut().for_each(|weight| *weight /= total);
         let log_weights = weights.iter().map(|weight| weight.ln()).collect();
-        let columns = (0..).zip(&cube.axes).map(|(index, axis)| Column::new(axis.kind, kernels(index), rules, last_is_guess)).collect();
+        let columns = (0..)
+            .zip(&cube.axes)
+            .map(|(index, axis)| Column::new(axis.kind, kernels(index), rules, last_is_guess))
+            .collect();
         Mixture { cube, weights, log_weights, columns }
     }
 
@@ -67,16 +76,28 @@ impl<'a> Mixture<'a> {
         let kernel = self.pick(|_| true, rng);
         self.cube.walk(fixed, |index| {
             let column = &self.columns[index];
-            let kernel = if column.has(kernel) { kernel } else { self.pick(|kernel| column.has(kernel), rng) };
+            let kernel = if column.has(kernel) {
+                kernel
+            } else {
+                self.pick(|kernel| column.has(kernel), rng)
+            };
             column.draw(self.cube.axes[index].kind, kernel, rng)
         })
     }
 
     /// A kernel that `allowed` allows, by weight. The prior is always allowed.
     fn pick(&self, allowed: impl Fn(usize) -> bool, rng: &mut StreamRng) -> usize {
-        let total: f64 = self.weights.iter().enumerate().filter(|(kernel, _)| allowed(*kernel)).map(|(_, weight)| weight).sum();
+        let total: f64 = self
+            .weights
+            .iter()
+            .enumerate()
+            .filter(|(kernel, _)| allowed(*kernel))
+            .map(|(_, weight)| weight)
+            .sum();
         let mut left = rng.random::<f64>() * total;
-        for (kernel, weight) in self.weights.iter().enumerate().filter(|(kernel, _)| allowed(*kernel)) {
+        for (kernel, weight) in
+            self.weights.iter().enumerate().filter(|(kernel, _)| allowed(*kernel))
+        {
             left -= weight;
             if left < 0.0 {
                 return kernel;
@@ -111,11 +132,20 @@ impl Column {
                 let total = 1.0 + count as f64 * spread;
                 let uniform = (1.0 / count as f64).ln();
                 middles.push(INACTIVE);
-                Column { middles, own: ((1.0 + spread) / total).ln(), other: (spread / total).ln(), norms: vec![uniform], ..Column::default() }
+                Column {
+                    middles,
+                    own: ((1.0 + spread) / total).ln(),
+                    other: (spread / total).ln(),
+                    norms: vec![uniform],
+                    ..Column::default()
+                }
             }
             AxisKind::Continuous | AxisKind::Cells(_) | AxisKind::LogCells { .. } => {
-                let mut deviations = rules::deviations(&kernels.order, kernels.middles.len(), rules);
-                if let Some(width) = deviations.last_mut().filter(|width| last_is_guess && **width > 0.0) {
+                let mut deviations =
+                    rules::deviations(&kernels.order, kernels.middles.len(), rules);
+                if let Some(width) =
+                    deviations.last_mut().filter(|width| last_is_guess && **width > 0.0)
+                {
                     *width = guess::WIDTH;
                 }
                 Column::numeric(kind, kernels, deviations)
@@ -127,21 +157,32 @@ impl Column {
         let Kernels { mut middles, order, norms: known } = kernels;
         middles.push(0.5);
         deviations.push(1.0);
-        let inverses: Vec<f64> = deviations.iter().map(|deviation| if *deviation > 0.0 { 1.0 / deviation } else { 0.0 }).collect();
+        let inverses: Vec<f64> = deviations
+            .iter()
+            .map(|deviation| if *deviation > 0.0 { 1.0 / deviation } else { 0.0 })
+            .collect();
         let is_density = kind == AxisKind::Continuous;
         let norm = |kernel: usize| match inverses[kernel] {
             0.0 => 0.0,
-            inverse => known.get(kernel, inverse, || log_norm(is_density, middles[kernel], inverse)),
+            inverse => {
+                known.get(kernel, inverse, || log_norm(is_density, middles[kernel], inverse))
+            }
         };
         let norms = (0..middles.len()).map(norm).collect();
         middles.iter_mut().filter(|middle| middle.is_nan()).for_each(|middle| *middle = 0.0);
-        let (shapes, shape_of) = if is_density { (Vec::new(), Vec::new()) } else { shapes(&order, &middles, &inverses) };
+        let (shapes, shape_of) =
+            if is_density { (Vec::new(), Vec::new()) } else { shapes(&order, &middles, &inverses) };
         Column { middles, deviations, inverses, norms, shapes, shape_of, ..Column::default() }
     }
 
     /// Whether the kernel was active on this axis. The prior, the last kernel, is everywhere.
     fn has(&self, kernel: usize) -> bool {
-        kernel + 1 >= self.middles.len() || if self.deviations.is_empty() { !self.middles[kernel].is_nan() } else { self.deviations[kernel] > 0.0 }
+        kernel + 1 >= self.middles.len()
+            || if self.deviations.is_empty() {
+                !self.middles[kernel].is_nan()
+            } else {
+                self.deviations[kernel] > 0.0
+            }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "an index of a list")]
@@ -216,7 +257,11 @@ fn log_norm(is_density: bool, middle: f64, inverse: f64) -> f64 {
 
 /// The different pairs, and which of them each kernel has. `order`: the middles of active kernels, ascending; kernels that are
 /// not active have 0 twice, and the prior is the last.
-fn shapes(order: &[(f64, usize)], middles: &[f64], inverses: &[f64]) -> (Vec<(f64, f64)>, Vec<usize>) {
+fn shapes(
+    order: &[(f64, usize)],
+    middles: &[f64],
+    inverses: &[f64],
+) -> (Vec<(f64, f64)>, Vec<usize>) {
     let mut shapes = vec![(0.0, 0.0)];
     let mut shape_of = vec![0; middles.len()];
     // Kernels of one middle follow each other, and only the first and the last of them may have widths of their own.

@@ -4,13 +4,13 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 
 use super::kernels::{Kernels, Norm, Norms};
-use crate::history::History;
-use crate::metric::Direction;
 use crate::samplers::cube::{AxisKind, Cube};
 use crate::samplers::ranking::Place;
-use crate::space::Space;
-use crate::trial::TrialNumber;
-use crate::view::Mark;
+use crate::study::history::History;
+use crate::study::metric::Direction;
+use crate::study::space::Space;
+use crate::study::state::Mark;
+use crate::study::trial::TrialNumber;
 
 /// The trials of a study by rank, and those that were asked for by position on each axis. A function of space and history: it
 /// is made anew where it cannot follow them.
@@ -67,7 +67,8 @@ impl Past {
     /// The past that `history` tells, from what was kept of an `earlier` one.
     pub fn after(earlier: Option<Past>, space: &Space, history: History<'_>) -> Self {
         let seen = history.changes().map(|changes| (changes.mark(), history.direction()));
-        let followed = earlier.filter(|past| past.space == *space).and_then(|past| past.follow(history));
+        let followed =
+            earlier.filter(|past| past.space == *space).and_then(|past| past.follow(history));
         Past { seen, ..followed.unwrap_or_else(|| Past::new(space, history)) }
     }
 
@@ -80,18 +81,30 @@ impl Past {
             norms: Vec::new(),
         };
         let lines = cube.axes.iter().map(|axis| line(axis.kind)).collect();
-        let places: Vec<Place> = history.trials().iter().map(|trial| Place::of(&history, trial)).collect();
+        let places: Vec<Place> =
+            history.trials().iter().map(|trial| Place::of(&history, trial)).collect();
         let mut ranked: Vec<(Place, usize)> = places.iter().copied().zip(0..).collect();
         ranked.sort_unstable();
         let informed = places.iter().filter(|place| place.is_informed()).count();
         let slots = vec![None; places.len()];
-        Past { space: space.clone(), cube, seen: None, places, ranked, informed, slots, owners: Vec::new(), lines }
+        Past {
+            space: space.clone(),
+            cube,
+            seen: None,
+            places,
+            ranked,
+            informed,
+            slots,
+            owners: Vec::new(),
+            lines,
+        }
     }
 
     /// The same up to `history`, if that says what has changed since.
     fn follow(mut self, history: History<'_>) -> Option<Self> {
         let (mark, direction) = self.seen.take()?;
-        let changed = history.changes().filter(|_| direction == history.direction())?.since(&mark)?;
+        let changed =
+            history.changes().filter(|_| direction == history.direction())?.since(&mark)?;
         let mut changed: Vec<usize> = changed.map(TrialNumber::index).collect();
         changed.sort_unstable();
         changed.dedup();
@@ -142,7 +155,10 @@ impl Past {
                 self.lines.iter_mut().zip(point).for_each(|(line, position)| line.push(position));
             }
         }
-        self.lines.iter_mut().filter(|line| line.is_ordered).for_each(|line| line.take_in(before, &self.owners));
+        self.lines
+            .iter_mut()
+            .filter(|line| line.is_ordered)
+            .for_each(|line| line.take_in(before, &self.owners));
         trials.iter().filter_map(|index| self.slots[*index]).collect()
     }
 
@@ -152,20 +168,34 @@ impl Past {
     }
 
     /// The same for many slots, ascending by trial, in which norms are remembered. `kernel_of`: by slot, its place in `slots`.
-    pub fn many_kernels<'a>(&'a self, axis: usize, slots: &'a [usize], kernel_of: &[Option<usize>], others: &[&[f64]]) -> Kernels<'a> {
+    pub fn many_kernels<'a>(
+        &'a self,
+        axis: usize,
+        slots: &'a [usize],
+        kernel_of: &[Option<usize>],
+        others: &[&[f64]],
+    ) -> Kernels<'a> {
         let line = &self.lines[axis];
         let middles = self.middles(axis, slots, others);
         let norms = Norms { known: &line.norms, slots };
         if !others.is_empty() {
             return Kernels::new(middles, norms);
         }
-        let order = line.order.iter().filter_map(|placed| Some((placed.position, kernel_of[placed.slot]?))).collect();
+        let order = line
+            .order
+            .iter()
+            .filter_map(|placed| Some((placed.position, kernel_of[placed.slot]?)))
+            .collect();
         Kernels { middles, order, norms }
     }
 
     fn middles(&self, axis: usize, slots: &[usize], others: &[&[f64]]) -> Vec<f64> {
         let positions = &self.lines[axis].positions;
-        slots.iter().map(|slot| positions[*slot]).chain(others.iter().map(|other| other[axis])).collect()
+        slots
+            .iter()
+            .map(|slot| positions[*slot])
+            .chain(others.iter().map(|other| other[axis]))
+            .collect()
     }
 
     /// By slot, its place in `slots`.
@@ -186,7 +216,11 @@ impl Line {
 
     /// Puts the slots from `first` on into the order.
     fn take_in(&mut self, first: usize, owners: &[usize]) {
-        let new = (first..owners.len()).map(|slot| Placed { position: self.positions[slot], trial: owners[slot], slot });
+        let new = (first..owners.len()).map(|slot| Placed {
+            position: self.positions[slot],
+            trial: owners[slot],
+            slot,
+        });
         let new = new.filter(|placed| !placed.position.is_nan());
         if owners.len() - first > FEW {
             self.order.extend(new);

@@ -3,16 +3,16 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::Event;
-use crate::history::History;
-use crate::metric::{Direction, Metrics};
 use crate::samplers::conformance::spaces;
-use crate::seed::SeedTree;
-use crate::space::Space;
-use crate::study::{Program, StudySpec};
-use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
-use crate::view::StudyView;
+use crate::study::event::Event;
+use crate::study::history::History;
+use crate::study::metric::{Direction, Metrics};
+use crate::study::seed::SeedTree;
+use crate::study::space::Space;
+use crate::study::spec::{Program, StudySpec};
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 
 /// One event about a trial of the study, or new trials.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,10 @@ fn created(space: &Space, number: u64) -> Event {
     let nothing = Params::new();
     let trial = TrialNumber(number);
     // Every other point is that of the trial before it: kernels with equal middles.
-    let params = crate::samplers::random::point(&ask_of(space, History::of(&[], Direction::Minimize), trial, &nothing), &mut stream(number / 2));
+    let params = crate::samplers::random::point(
+        &ask_of(space, History::of(&[], Direction::Minimize), trial, &nothing),
+        &mut stream(number / 2),
+    );
     Event::TrialCreated { trial, params, origin: Origin::Asked }
 }
 
@@ -51,7 +54,9 @@ fn events(space: &Space, view: &StudyView, about: u64, happening: Happening) -> 
     let count = view.trials.len() as u64;
     let trial = TrialNumber(about % count.max(1));
     match happening {
-        Happening::Begin(more) => (count..count + more).map(|number| created(space, number)).collect(),
+        Happening::Begin(more) => {
+            (count..count + more).map(|number| created(space, number)).collect()
+        }
         _ if count == 0 => vec![created(space, 0)],
         Happening::Reports(step, value) => {
             let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
@@ -63,12 +68,29 @@ fn events(space: &Space, view: &StudyView, about: u64, happening: Happening) -> 
             let value = (state == TrialState::Complete).then_some(value);
             vec![Event::TrialFinished { trial, state, value, reason: None }]
         }
-        Happening::BreaksLimits(violation) => vec![Event::LimitsBroken { trial, violation, reason: String::new() }],
+        Happening::BreaksLimits(violation) => {
+            vec![Event::LimitsBroken { trial, violation, reason: String::new() }]
+        }
     }
 }
 
-fn ask_of<'a>(space: &'a Space, history: History<'a>, number: TrialNumber, fixed: &'a Params) -> Ask<'a> {
-    Ask { room: None, constraints: &[], earlier: &[], space, history, number, fixed, budget: None, seeds: SeedTree::new(0) }
+fn ask_of<'a>(
+    space: &'a Space,
+    history: History<'a>,
+    number: TrialNumber,
+    fixed: &'a Params,
+) -> Ask<'a> {
+    Ask {
+        room: None,
+        constraints: &[],
+        earlier: &[],
+        space,
+        history,
+        number,
+        fixed,
+        budget: None,
+        seeds: SeedTree::new(0),
+    }
 }
 
 fn stream(number: u64) -> StreamRng {
@@ -77,8 +99,8 @@ fn stream(number: u64) -> StreamRng {
 
 /// A point to the last bit, which equality of floats is not.
 fn bits(point: &Params) -> Vec<(String, String)> {
-    let bits = |value: &crate::params::Value| match value {
-        crate::params::Value::Float(float) => format!("{:x}", float.to_bits()),
+    let bits = |value: &crate::study::params::Value| match value {
+        crate::study::params::Value::Float(float) => format!("{:x}", float.to_bits()),
         other => other.to_string(),
     };
     point.iter().map(|(name, value)| (name.to_owned(), bits(value))).collect()
@@ -118,10 +140,17 @@ proptest! {
 fn a_sampler_that_followed_one_space_suggests_points_of_the_next() {
     let spaces = spaces();
     let (first, second) = (&spaces[2].1, &spaces[4].1);
-    let mut view = StudyView::new(&StudySpec::new("s", "loss", Direction::Minimize, first.clone(), Program::Inline));
+    let mut view = StudyView::new(&StudySpec::new(
+        "s",
+        "loss",
+        Direction::Minimize,
+        first.clone(),
+        Program::Inline,
+    ));
     for number in 0..30 {
         view.apply(Timestamp(0), &created(first, number));
-        let (trial, state, value) = (TrialNumber(number), TrialState::Complete, Some(1.0 / (number + 1) as f64));
+        let (trial, state, value) =
+            (TrialNumber(number), TrialState::Complete, Some(1.0 / (number + 1) as f64));
         view.apply(Timestamp(0), &Event::TrialFinished { trial, state, value, reason: None });
     }
     let (sampler, nothing) = (Tpe::new(&ENTRY.defaults()), Params::new());
@@ -129,6 +158,9 @@ fn a_sampler_that_followed_one_space_suggests_points_of_the_next() {
         let ask = ask_of(space, History::new(&view), TrialNumber(30), &nothing);
         let point = sampler.suggest(&ask, &mut stream(30)).unwrap().unwrap();
         assert_eq!(space.check(&point), Ok(()));
-        assert_eq!(Some(point), Tpe::new(&ENTRY.defaults()).suggest(&ask, &mut stream(30)).unwrap());
+        assert_eq!(
+            Some(point),
+            Tpe::new(&ENTRY.defaults()).suggest(&ask, &mut stream(30)).unwrap()
+        );
     }
 }

@@ -35,7 +35,10 @@ pub(super) enum GoodWeights {
 impl Rules {
     /// Ours: kernels may be as narrow as 3 % of an axis, and good trials weigh by how good they are. Chosen on the 17 problems
     /// described in benches/search/README.md, which also has the figures of both on problems that were not used for it.
-    pub const OWN: Rules = Rules { least: LeastWidth::Power { floor: 0.03, exponent: 2.0 }, good: GoodWeights::Improvement };
+    pub const OWN: Rules = Rules {
+        least: LeastWidth::Power { floor: 0.03, exponent: 2.0 },
+        good: GoodWeights::Improvement,
+    };
 
     /// Those of Optuna 5.
     pub const OPTUNA: Rules = Rules { least: LeastWidth::Inverse, good: GoodWeights::Uniform };

@@ -6,18 +6,20 @@ use rand::RngExt as _;
 
 use super::journal::{OTHER_METRIC, holder, random_journal, small_study};
 use super::{Case, Opener};
-use crate::event::{Event, Seq};
-use crate::forecast::Used;
-use crate::metric::{Direction, Score};
-use crate::query::{SortKey, TrialQuery};
-use crate::seed::SeedTree;
 use crate::storage::{Lease, Storage, StorageError, StudyId, Takeover};
-use crate::time::Timestamp;
-use crate::trial::{Trial, TrialNumber, TrialState};
-use crate::view::StudyView;
+use crate::study::event::{Event, Seq};
+use crate::study::metric::{Direction, Score};
+use crate::study::query::{SortKey, TrialQuery};
+use crate::study::seed::SeedTree;
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Trial, TrialNumber, TrialState};
+use crate::study::usage::Used;
 
-pub(super) const CASES: &[(&str, Case)] =
-    &[("the tables are the fold of the journal", tables_are_the_fold), ("two studies do not mix", two_studies_do_not_mix)];
+pub(super) const CASES: &[(&str, Case)] = &[
+    ("the tables are the fold of the journal", tables_are_the_fold),
+    ("two studies do not mix", two_studies_do_not_mix),
+];
 
 fn tables_are_the_fold(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
@@ -59,7 +61,12 @@ fn tables_are_the_fold(open: &mut Opener) -> Result<(), StorageError> {
 }
 
 /// Compares everything a reader says with what was written.
-fn assert_whole(reader: &dyn Storage, study: StudyId, view: &StudyView, journal: &[(Timestamp, Event)]) -> Result<(), StorageError> {
+fn assert_whole(
+    reader: &dyn Storage,
+    study: StudyId,
+    view: &StudyView,
+    journal: &[(Timestamp, Event)],
+) -> Result<(), StorageError> {
     assert_same_view(&reader.view(study)?, view);
     let stored = reader.events_after(study, Seq(0), u64::MAX)?;
     assert_eq!(stored.len(), journal.len());
@@ -72,7 +79,7 @@ fn assert_whole(reader: &dyn Storage, study: StudyId, view: &StudyView, journal:
     assert_eq!((&summary.paused, summary.extension), (&view.paused, view.extension));
     assert_eq!((&summary.notes, &summary.tags), (&view.notes, &view.tags));
     assert_eq!(summary.paused_devices, view.paused_devices);
-    assert_eq!(summary.best.map(|(number, _)| number), view.best().map(|trial| trial.number));
+    assert_eq!(summary.best.map(|(number, _)| number), view.leader().map(|(number, _)| number));
     let listed = reader.trials(study, &TrialQuery::all(SortKey::Number))?;
     assert_eq!(listed.len(), view.trials.len());
     for trial in &view.trials {
@@ -82,7 +89,11 @@ fn assert_whole(reader: &dyn Storage, study: StudyId, view: &StudyView, journal:
         assert_reports(reader, study, trial.number, journal)?;
     }
     let ranked = reader.trials(study, &TrialQuery::all(SortKey::Value))?;
-    assert!(ranked.iter().map(|trial| trial.number).eq(ranking(view)), "{:?}", ranked.iter().map(|trial| trial.number.0).collect::<Vec<_>>());
+    assert!(
+        ranked.iter().map(|trial| trial.number).eq(ranking(view)),
+        "{:?}",
+        ranked.iter().map(|trial| trial.number.0).collect::<Vec<_>>()
+    );
     let since = journal.iter().rev().find_map(|(at, event)| match event {
         Event::RunnerStarted { .. } => Some(Some(*at)),
         Event::RunnerStopped { .. } => Some(None),
@@ -95,7 +106,9 @@ fn assert_whole(reader: &dyn Storage, study: StudyId, view: &StudyView, journal:
         _ => now,
     });
     assert_eq!(reader.used(study)?, Used::of(view, slots.map_or(&[], Vec::as_slice)));
-    let of_all = view.trials.iter().flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.clone())));
+    let of_all = view.trials.iter().flat_map(|trial| {
+        trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.clone()))
+    });
     assert_eq!(reader.checkpoints(study)?, of_all.collect::<Vec<_>>());
     Ok(())
 }
@@ -108,14 +121,24 @@ fn ranking(view: &StudyView) -> impl Iterator<Item = TrialNumber> {
         .map(|trial| {
             let complete = trial.state == TrialState::Complete;
             let value = if complete { trial.value } else { trial.last().map(|(_, value)| value) };
-            (!complete, value.is_none(), Score::new(view.direction(), value.unwrap_or(f64::NAN)), trial.number)
+            (
+                !complete,
+                value.is_none(),
+                Score::new(view.direction(), value.unwrap_or(f64::NAN)),
+                trial.number,
+            )
         })
         .collect();
     keys.sort();
     keys.into_iter().map(|(_, _, _, number)| number)
 }
 
-fn assert_reports(reader: &dyn Storage, study: StudyId, trial: TrialNumber, journal: &[(Timestamp, Event)]) -> Result<(), StorageError> {
+fn assert_reports(
+    reader: &dyn Storage,
+    study: StudyId,
+    trial: TrialNumber,
+    journal: &[(Timestamp, Event)],
+) -> Result<(), StorageError> {
     let mut expected = BTreeMap::new();
     let mut exists = false;
     for (_, event) in journal.iter().filter(|(_, event)| event.trial() == Some(trial)) {
@@ -123,11 +146,14 @@ fn assert_reports(reader: &dyn Storage, study: StudyId, trial: TrialNumber, jour
         if let Event::Reported { step, metrics, .. } = event
             && exists
         {
-            expected.extend(metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value + 0.0)));
+            expected.extend(
+                metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value + 0.0)),
+            );
         }
     }
     let reports = reader.reports(study, trial)?;
-    let reports: Vec<_> = reports.into_iter().map(|(name, step, value)| ((name, step), value + 0.0)).collect();
+    let reports: Vec<_> =
+        reports.into_iter().map(|(name, step, value)| ((name, step), value + 0.0)).collect();
     assert_eq!(format!("{reports:?}"), format!("{:?}", expected.into_iter().collect::<Vec<_>>()));
     Ok(())
 }
@@ -159,7 +185,10 @@ fn two_studies_do_not_mix(open: &mut Opener) -> Result<(), StorageError> {
     let mut begin = |name: &str, pid| -> Result<(Lease, StudyView), StorageError> {
         let spec = small_study(name, Direction::Minimize);
         let study = store.create_study(Timestamp(0), &spec)?;
-        Ok((store.acquire(study, &holder(pid), Timestamp(0), Takeover::IfFree)?, StudyView::new(&spec)))
+        Ok((
+            store.acquire(study, &holder(pid), Timestamp(0), Takeover::IfFree)?,
+            StudyView::new(&spec),
+        ))
     };
     let mut sides = [begin("a", 1)?, begin("b", 2)?];
     let spec = small_study("", Direction::Minimize);

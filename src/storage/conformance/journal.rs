@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use rand::RngExt as _;
 
-use crate::device::{Device, Slot};
-use crate::event::{AttemptEnd, Event, MemoryUse};
-use crate::metric::{Direction, Metrics};
-use crate::params::Params;
-use crate::sample::Sample;
-use crate::seed::StreamRng;
-use crate::space::{Condition, Dimension, Distribution, Scale, Space};
 use crate::storage::Holder;
-use crate::study::{Extension, FailureCause, Program, StudySpec};
-use crate::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
-use crate::verdict::{Reason, Verdict};
+use crate::study::decision::{Reason, Verdict};
+use crate::study::device::{Device, Slot};
+use crate::study::event::{AttemptEnd, Event, MemoryUse};
+use crate::study::metric::{Direction, Metrics};
+use crate::study::params::Params;
+use crate::study::remark::RemarkKind;
+use crate::study::seed::StreamRng;
+use crate::study::space::{Condition, Dimension, Distribution, Scale, Space};
+use crate::study::spec::{Extension, FailureCause, Program, StudySpec};
+use crate::study::statistics::Sample;
+use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
 /// Metric of [`small_study`].
 pub(super) const METRIC: &str = "eval_loss";
@@ -28,10 +29,16 @@ pub(super) const OTHER_METRIC: &str = "genauigkeit/größe";
 /// # Panics
 /// Never: the space is valid.
 pub fn small_study(name: &str, direction: Direction) -> StudySpec {
-    let dimension = |name: &str, distribution| Dimension { name: name.to_owned(), distribution, prior: None, when: None };
+    let dimension = |name: &str, distribution| Dimension {
+        name: name.to_owned(),
+        distribution,
+        prior: None,
+        when: None,
+    };
     let float = Distribution::float(1e-5, 1e-1, Scale::Log, None).expect("a valid range");
     let int = Distribution::int(2, 8, Scale::Linear, 2).expect("a valid range");
-    let choice = Distribution::choice(vec!["sgd".into(), "adamw \"β\"".into(), true.into()]).expect("a valid list");
+    let choice = Distribution::choice(vec!["sgd".into(), "adamw \"β\"".into(), true.into()])
+        .expect("a valid list");
     let momentum = Distribution::float(0.0, 1.0, Scale::Linear, Some(0.25)).expect("a valid range");
     let when = Some(Condition(vec![("optim".to_owned(), vec!["sgd".into()])]));
     let dimensions = vec![
@@ -51,7 +58,11 @@ pub(super) fn holder(pid: u32) -> Holder {
 
 /// A trial without parameters.
 pub(super) fn created(trial: u64) -> Event {
-    Event::TrialCreated { trial: TrialNumber(trial), params: Params::new(), origin: Origin::Sampled("random".to_owned()) }
+    Event::TrialCreated {
+        trial: TrialNumber(trial),
+        params: Params::new(),
+        origin: Origin::Sampled("random".to_owned()),
+    }
 }
 
 /// A report of the study's metric.
@@ -87,24 +98,47 @@ pub fn random_journal(spec: &StudySpec, length: usize, rng: &mut StreamRng) -> V
 
 fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Event {
     // One more than there are: events about unknown trials change nothing.
-    let trial = TrialNumber(rng.random_range(0..*trials + 1) + if rng.random_ratio(1, 50) { 1000 } else { 0 });
+    let trial = TrialNumber(
+        rng.random_range(0..*trials + 1) + if rng.random_ratio(1, 50) { 1000 } else { 0 },
+    );
     let attempt = AttemptNumber(rng.random_range(0..3));
     let step = [0, 1, 2, 3, 10, 1 << 40][rng.random_range(0..6)];
     let until = rng.random_bool(0.3).then_some(step);
-    let reason = ["rank 9 of 12 at step 300; 4 go on", "läuft weiter", "'; DROP TABLE trial; --", ""][rng.random_range(0..4)].to_owned();
-    let path = PathBuf::from(["/runs/0/a", "/runs//0/a", "/runs/0/b", "/läufe/ü b"][rng.random_range(0..4)]);
-    match rng.random_range(0..36) {
-        0 => Event::RunnerStarted { pid: 7, host: "höst".to_owned(), slots: vec![Slot { index: 0, device: Device::Cpu }] },
+    let reason =
+        ["rank 9 of 12 at step 300; 4 go on", "läuft weiter", "'; DROP TABLE trial; --", ""]
+            [rng.random_range(0..4)]
+        .to_owned();
+    let path = PathBuf::from(
+        ["/runs/0/a", "/runs//0/a", "/runs/0/b", "/läufe/ü b"][rng.random_range(0..4)],
+    );
+    match rng.random_range(0..37) {
+        0 => Event::RunnerStarted {
+            pid: 7,
+            host: "höst".to_owned(),
+            slots: vec![Slot { index: 0, device: Device::Cpu }],
+        },
         1 => {
-            let heard = rng.random_bool(0.5).then(|| crate::time::Timestamp(1_700_000_000_000_000 + rng.random_range(0..9_000_000)));
-            Event::RunnerStopped { reason, ran_micros: rng.random_range(0..1_000_000), heard, device_micros: rng.random_range(0..1_000) }
+            let heard = rng.random_bool(0.5).then(|| {
+                crate::study::time::Timestamp(
+                    1_700_000_000_000_000 + rng.random_range(0..9_000_000),
+                )
+            });
+            Event::RunnerStopped {
+                reason,
+                ran_micros: rng.random_range(0..1_000_000),
+                heard,
+                device_micros: rng.random_range(0..1_000),
+            }
         }
         2..6 => {
             *trials += 1;
             random_trial(spec, *trials - 1, rng)
         }
         6..8 => {
-            let device = [Device::Cpu, Device::Cuda(3), Device::Ndarray, Device::Sim(1), Device::Wgpu(2)][rng.random_range(0..5)].clone();
+            let device =
+                [Device::Cpu, Device::Cuda(3), Device::Ndarray, Device::Sim(1), Device::Wgpu(2)]
+                    [rng.random_range(0..5)]
+                .clone();
             let resume = rng.random_bool(0.5).then_some((step, path));
             Event::AttemptStarted {
                 trial,
@@ -116,10 +150,21 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                 device_micros: rng.random_range(0..1_000),
             }
         }
-        8 => Event::AttemptLaunched { trial, attempt, pid: rng.random_range(1..99), pid_started: rng.random_range(0..1 << 50) },
+        8 => Event::AttemptLaunched {
+            trial,
+            attempt,
+            pid: rng.random_range(1..99),
+            pid_started: rng.random_range(0..1 << 50),
+        },
         9..14 => Event::Reported { trial, attempt, step, metrics: random_metrics(rng) },
         14 => Event::Decided { trial, step, verdict: random_verdict(reason, rng) },
-        15..17 => Event::CheckpointSaved { trial, step, path, bytes: rng.random_bool(0.5).then(|| rng.random_range(0..1 << 40)) },
+        15..17 => Event::CheckpointSaved {
+            trial,
+            step,
+            path,
+            bytes: rng.random_bool(0.5).then(|| rng.random_range(0..1 << 40)),
+            system: rng.random_bool(0.5).then_some(crate::study::time::Timestamp(7)),
+        },
         17 => Event::CheckpointDropped { trial, path },
         18 => Event::AttemptEnded {
             trial,
@@ -127,23 +172,42 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             end: random_end(rng),
             reason: rng.random_bool(0.5).then_some(reason),
             device_micros: rng.random_bool(0.7).then(|| rng.random_range(0..1_000)),
-            memory: rng.random_bool(0.5).then(|| MemoryUse { peak: rng.random_range(0..1 << 40), room: rng.random_range(0..1 << 40) }),
+            memory: rng.random_bool(0.5).then(|| MemoryUse {
+                peak: rng.random_range(0..1 << 40),
+                room: rng.random_range(0..1 << 40),
+            }),
         },
         19 => Event::TrialQueued { trial, until, reason },
-        20 => Event::TrialPaused { trial, reason, hold: [None, Some(Hold::Trial), Some(Hold::Study)][rng.random_range(0..3)] },
+        20 => Event::TrialPaused {
+            trial,
+            reason,
+            hold: [None, Some(Hold::Trial), Some(Hold::Study)][rng.random_range(0..3)],
+        },
         21 => {
-            let state = [TrialState::Complete, TrialState::Pruned, TrialState::Failed][rng.random_range(0..3)];
+            let state = [TrialState::Complete, TrialState::Pruned, TrialState::Failed]
+                [rng.random_range(0..3)];
             let value = (state == TrialState::Complete).then(|| random_number(rng));
-            Event::TrialFinished { trial, state, value, reason: rng.random_bool(0.5).then_some(reason) }
+            Event::TrialFinished {
+                trial,
+                state,
+                value,
+                reason: rng.random_bool(0.5).then_some(reason),
+            }
         }
-        22 if rng.random_bool(0.5) => Event::PassedOver { trial, points: rng.random_range(1..99), reason },
+        22 if rng.random_bool(0.5) => {
+            Event::PassedOver { trial, points: rng.random_range(1..99), reason }
+        }
         22 => Event::StudyFinished { reason },
         23 if rng.random_bool(0.5) => {
             let device = [Device::Cpu, Device::Cuda(3)][rng.random_range(0..2)].clone();
             match rng.random_range(0..3) {
                 0 => Event::DevicePaused { device },
                 1 => Event::DeviceResumed { device },
-                _ => Event::SlotsChanged { slots: (0..rng.random_range(1..4)).map(|index| Slot { index, device: device.clone() }).collect() },
+                _ => Event::SlotsChanged {
+                    slots: (0..rng.random_range(1..4))
+                        .map(|index| Slot { index, device: device.clone() })
+                        .collect(),
+                },
             }
         }
         23 => Event::StudyPaused { reason },
@@ -159,20 +223,40 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
         }
         26 => Event::Noted { trial: rng.random_bool(0.7).then_some(trial), text: reason },
         27 | 28 => {
-            let tag = ["keep", "zwölf", "'; DROP TABLE trial_tag; --"][rng.random_range(0..3)].to_owned();
-            Event::Tagged { trial: rng.random_bool(0.7).then_some(trial), tag, present: rng.random_bool(0.6) }
+            let tag =
+                ["keep", "zwölf", "'; DROP TABLE trial_tag; --"][rng.random_range(0..3)].to_owned();
+            Event::Tagged {
+                trial: rng.random_bool(0.7).then_some(trial),
+                tag,
+                present: rng.random_bool(0.6),
+            }
         }
-        31 => Event::LimitsBroken { trial, violation: f64::from(rng.random_range(1..9)), reason: "latency is broken".to_owned() },
+        31 => Event::LimitsBroken {
+            trial,
+            violation: f64::from(rng.random_range(1..9)),
+            reason: "latency is broken".to_owned(),
+        },
         32 => Event::RaceBegun { finalists: vec![trial, TrialNumber(0)] },
         33 => Event::RaceDropped { trial, reason },
         34 => {
             let sample = Sample { runs: 3, mean: rng.random_range(-1.0..1.0), deviation: 0.1 };
             Event::RaceWon { trial: TrialNumber(rng.random_range(0..3)), sample, reason }
         }
-        35 => Event::WinnerTested { trial: TrialNumber(rng.random_range(0..3)), metrics: random_metrics(rng) },
-        30 => Event::TrialHeld { trial, hold: [None, Some(Hold::Trial), Some(Hold::Study)][rng.random_range(0..3)] },
+        36 => {
+            let kind = [RemarkKind::Step, RemarkKind::Value][rng.random_range(0..2)];
+            Event::Remarked { trial, attempt, kind, text: reason, count: rng.random_range(1..9) }
+        }
+        35 => Event::WinnerTested {
+            trial: TrialNumber(rng.random_range(0..3)),
+            metrics: random_metrics(rng),
+        },
+        30 => Event::TrialHeld {
+            trial,
+            hold: [None, Some(Hold::Trial), Some(Hold::Study)][rng.random_range(0..3)],
+        },
         29 => {
-            let from = [TrialState::Complete, TrialState::Pruned, TrialState::Failed][rng.random_range(0..3)];
+            let from = [TrialState::Complete, TrialState::Pruned, TrialState::Failed]
+                [rng.random_range(0..3)];
             Event::TrialContinued { trial, until: step, from }
         }
         _ => Event::StudyReopened { reason },
@@ -181,7 +265,9 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
 
 fn random_trial(spec: &StudySpec, number: u64, rng: &mut StreamRng) -> Event {
     let drawn: Result<Params, std::convert::Infallible> =
-        spec.space.assemble(&Params::new(), |dimension, _| Ok(dimension.distribution.from_unit(rng.random())));
+        spec.space.assemble(&Params::new(), |dimension, _| {
+            Ok(dimension.distribution.from_unit(rng.random()))
+        });
     let Ok(params) = drawn;
     let of = TrialNumber(rng.random_range(0..number + 1));
     let origin = match rng.random_range(0..20) {
@@ -197,15 +283,31 @@ fn random_trial(spec: &StudySpec, number: u64, rng: &mut StreamRng) -> Event {
 fn random_metrics(rng: &mut StreamRng) -> Metrics {
     let names = [METRIC, METRIC, METRIC, OTHER_METRIC, "日本 \"x\"", ""];
     let count = rng.random_range(0..4);
-    (0..count).map(|_| (names[rng.random_range(0..names.len())].to_owned(), random_number(rng))).collect()
+    (0..count)
+        .map(|_| (names[rng.random_range(0..names.len())].to_owned(), random_number(rng)))
+        .collect()
 }
 
 /// Numbers that stores get wrong, and others.
-pub(super) const STRANGE: [f64; 10] =
-    [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1e308, -1e308, f64::MIN_POSITIVE, 0.1, 9_007_199_254_740_993.0];
+pub(super) const STRANGE: [f64; 10] = [
+    f64::NAN,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    0.0,
+    -0.0,
+    1e308,
+    -1e308,
+    f64::MIN_POSITIVE,
+    0.1,
+    9_007_199_254_740_993.0,
+];
 
 fn random_number(rng: &mut StreamRng) -> f64 {
-    if rng.random_bool(0.5) { STRANGE[rng.random_range(0..STRANGE.len())] } else { rng.random_range(-1.0..1.0) }
+    if rng.random_bool(0.5) {
+        STRANGE[rng.random_range(0..STRANGE.len())]
+    } else {
+        rng.random_range(-1.0..1.0)
+    }
 }
 
 fn random_verdict(reason: String, rng: &mut StreamRng) -> Verdict {

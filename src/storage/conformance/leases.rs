@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::journal::{created, holder, small_study};
 use super::{Case, Opener, refused};
-use crate::event::{Answer, Event, Request, Seq};
-use crate::metric::Direction;
 use crate::storage::{HeldLease, Holder, Lease, Storage, StorageError, StudyId, Takeover};
-use crate::study::Extension;
-use crate::time::Timestamp;
-use crate::trial::{Note, TrialNumber};
+use crate::study::event::{Answer, Event, Request, Seq};
+use crate::study::metric::Direction;
+use crate::study::spec::Extension;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Note, TrialNumber};
 
 pub(super) const CASES: &[(&str, Case)] = &[
     ("a held study is busy until it is released", busy_until_released),
@@ -35,10 +35,20 @@ fn busy_until_released(open: &mut Opener) -> Result<(), StorageError> {
     let lease = one.acquire(study, &holder(1), Timestamp(7), Takeover::IfFree)?;
     assert_eq!(
         two.summary(study)?.held,
-        Some(HeldLease { epoch: lease.epoch, holder: holder(1), acquired: Timestamp(7), lock_file: two.lock_file(study) })
+        Some(HeldLease {
+            epoch: lease.epoch,
+            holder: holder(1),
+            acquired: Timestamp(7),
+            lock_file: two.lock_file(study)
+        })
     );
-    match refused(two.acquire(study, &holder(2), Timestamp(8), Takeover::IfFree), "taking a held study") {
-        StorageError::Busy { study, holder: found, since } => assert_eq!((study.as_str(), found, since), ("s", holder(1), Timestamp(7))),
+    match refused(
+        two.acquire(study, &holder(2), Timestamp(8), Takeover::IfFree),
+        "taking a held study",
+    ) {
+        StorageError::Busy { study, holder: found, since } => {
+            assert_eq!((study.as_str(), found, since), ("s", holder(1), Timestamp(7)))
+        }
         other => panic!("not busy but {other:?}"),
     }
     one.release(&lease)?;
@@ -57,10 +67,19 @@ fn renewed(open: &mut Opener) -> Result<(), StorageError> {
     let changed = Holder { boot_id: Some("boot/1/2/3".to_owned()), ..holder(1) };
     one.renew(&lease, &changed)?;
     let lock_file = two.lock_file(study);
-    assert_eq!(two.summary(study)?.held, Some(HeldLease { epoch: lease.epoch, holder: changed, acquired: Timestamp(7), lock_file }));
+    assert_eq!(
+        two.summary(study)?.held,
+        Some(HeldLease { epoch: lease.epoch, holder: changed, acquired: Timestamp(7), lock_file })
+    );
     let next = two.acquire(study, &holder(2), Timestamp(8), Takeover::From(lease.epoch))?;
-    assert!(matches!(refused(one.renew(&lease, &holder(1)), "renewing a lost lease"), StorageError::Fenced { .. }));
-    assert_eq!(one.summary(study)?.held.map(|held| (held.epoch, held.holder)), Some((next.epoch, holder(2))));
+    assert!(matches!(
+        refused(one.renew(&lease, &holder(1)), "renewing a lost lease"),
+        StorageError::Fenced { .. }
+    ));
+    assert_eq!(
+        one.summary(study)?.held.map(|held| (held.epoch, held.holder)),
+        Some((next.epoch, holder(2)))
+    );
     Ok(())
 }
 
@@ -72,7 +91,11 @@ fn takeover_fences(open: &mut Opener) -> Result<(), StorageError> {
     let lease = new.acquire(study, &holder(2), Timestamp(3), Takeover::From(dead.epoch))?;
     let is_fenced = |result| matches!(refused(result, "a write with an old lease"), StorageError::Fenced { study: found } if found == study);
     assert!(is_fenced(old.append(&dead, Timestamp(4), &[created(1)]).map(drop)));
-    assert!(is_fenced(old.update_spec(&dead, Timestamp(4), &small_study("t", Direction::Minimize))));
+    assert!(is_fenced(old.update_spec(
+        &dead,
+        Timestamp(4),
+        &small_study("t", Direction::Minimize)
+    )));
     assert_eq!(new.view(study)?.trials.len(), 1);
     assert_eq!(new.events_after(study, Seq(0), 10)?.len(), 1);
     new.append(&lease, Timestamp(5), &[created(1)])?;
@@ -85,7 +108,10 @@ fn stale_takeover(open: &mut Opener) -> Result<(), StorageError> {
     let study = new_study(&mut *store)?;
     let first = store.acquire(study, &holder(1), Timestamp(1), Takeover::IfFree)?;
     let second = store.acquire(study, &holder(2), Timestamp(2), Takeover::From(first.epoch))?;
-    let late = refused(store.acquire(study, &holder(3), Timestamp(3), Takeover::From(first.epoch)), "a takeover from the holder before");
+    let late = refused(
+        store.acquire(study, &holder(3), Timestamp(3), Takeover::From(first.epoch)),
+        "a takeover from the holder before",
+    );
     assert!(matches!(late, StorageError::Busy { holder: found, .. } if found == holder(2)));
     store.release(&second)?;
     store.acquire(study, &holder(3), Timestamp(3), Takeover::From(first.epoch))?;
@@ -97,10 +123,12 @@ fn released_lease(open: &mut Opener) -> Result<(), StorageError> {
     let study = new_study(&mut *store)?;
     let lease = store.acquire(study, &holder(1), Timestamp(1), Takeover::IfFree)?;
     store.release(&lease)?;
-    let late = refused(store.append(&lease, Timestamp(2), &[created(0)]), "a write with a released lease");
+    let late =
+        refused(store.append(&lease, Timestamp(2), &[created(0)]), "a write with a released lease");
     assert!(matches!(late, StorageError::Fenced { .. }));
     let never = Lease { study: StudyId(study.0 + 1), epoch: 1 };
-    let unknown = refused(store.append(&never, Timestamp(2), &[]), "a write to a study that is not there");
+    let unknown =
+        refused(store.append(&never, Timestamp(2), &[]), "a write to a study that is not there");
     assert!(matches!(unknown, StorageError::NoStudy { .. }));
     Ok(())
 }
@@ -115,18 +143,40 @@ fn requests(open: &mut Opener) -> Result<(), StorageError> {
     let foreign = watcher.request(other, Timestamp(2), &Request::Stop)?;
     let second = watcher.request(study, Timestamp(3), &Request::Stop)?;
     let pending = |runner: &dyn Storage| -> Result<Vec<_>, StorageError> {
-        Ok(runner.pending_requests(study)?.into_iter().map(|stored| (stored.id, stored.request)).collect())
+        Ok(runner
+            .pending_requests(study)?
+            .into_iter()
+            .map(|stored| (stored.id, stored.request))
+            .collect())
     };
     assert_eq!(pending(&*runner)?, [(first, kill), (second, Request::Stop)]);
     assert_eq!(watcher.answer(study, first)?, None);
     let (done, late) = (Answer::Done("killed".to_owned()), Answer::Refused("too late".to_owned()));
     let served = |id, answer: &Answer| Event::RequestServed { id, answer: answer.clone() };
-    runner.append(&lease, Timestamp(4), &[served(first, &done), served(first, &late), served(foreign, &done)])?;
+    runner.append(
+        &lease,
+        Timestamp(4),
+        &[served(first, &done), served(first, &late), served(foreign, &done)],
+    )?;
     assert_eq!(watcher.answer(study, first)?, Some(done), "the first answer counts");
-    assert_eq!((watcher.answer(study, foreign)?, watcher.answer(other, first)?, watcher.answer(study, 99)?), (None, None, None));
+    assert_eq!(
+        (
+            watcher.answer(study, foreign)?,
+            watcher.answer(other, first)?,
+            watcher.answer(study, 99)?
+        ),
+        (None, None, None)
+    );
     assert_eq!(pending(&*runner)?, [(second, Request::Stop)]);
-    assert_eq!(runner.pending_requests(other)?.len(), 1, "a lease on one study serves no request of another");
-    let unknown = refused(watcher.request(StudyId(99), Timestamp(5), &Request::Stop), "a request to no study");
+    assert_eq!(
+        runner.pending_requests(other)?.len(),
+        1,
+        "a lease on one study serves no request of another"
+    );
+    let unknown = refused(
+        watcher.request(StudyId(99), Timestamp(5), &Request::Stop),
+        "a request to no study",
+    );
     assert!(matches!(unknown, StorageError::NoStudy { study: StudyId(99) }));
     Ok(())
 }
@@ -140,21 +190,33 @@ fn entries(open: &mut Opener) -> Result<(), StorageError> {
     let tag = |trial, present| Request::Tag { trial, tag: "keep".to_owned(), present };
     let trial = Some(TrialNumber(0));
     let first = writer.request(study, Timestamp(3), &note(trial, "läuft gut"))?;
-    for (at, request) in (4..).zip([tag(trial, true), note(None, "about all"), tag(None, true), tag(None, true), tag(None, false)]) {
+    for (at, request) in (4..).zip([
+        tag(trial, true),
+        note(None, "about all"),
+        tag(None, true),
+        tag(None, true),
+        tag(None, false),
+    ]) {
         writer.request(study, Timestamp(at), &request)?;
     }
     let seen = runner.trial(study, TrialNumber(0))?;
     let written = Note { at: Timestamp(3), text: "läuft gut".to_owned() };
-    assert_eq!(seen.map(|trial| (trial.notes, trial.tags)), Some((vec![written], vec!["keep".to_owned()])));
+    assert_eq!(
+        seen.map(|trial| (trial.notes, trial.tags)),
+        Some((vec![written], vec!["keep".to_owned()]))
+    );
     let summary = runner.summary(study)?;
     assert_eq!((summary.notes.len(), summary.tags.len()), (1, 0));
     assert!(runner.pending_requests(study)?.is_empty(), "they are done already");
     assert_eq!(runner.answer(study, first)?, Some(Answer::Done(String::new())));
-    let missing = refused(writer.request(study, Timestamp(9), &note(Some(TrialNumber(7)), "about nothing")), "a note on no trial");
+    let missing = refused(
+        writer.request(study, Timestamp(9), &note(Some(TrialNumber(7)), "about nothing")),
+        "a note on no trial",
+    );
     assert!(matches!(missing, StorageError::NoTrial { trial: TrialNumber(7) }));
     // The holder goes on between them; the journal has all of it, and folds to the state.
     runner.append(&lease, Timestamp(10), &[created(1)])?;
-    let mut folded = crate::view::StudyView::new(&small_study("s", Direction::Minimize));
+    let mut folded = crate::study::state::StudyView::new(&small_study("s", Direction::Minimize));
     for (_, at, event) in runner.events_after(study, Seq(0), u64::MAX)? {
         folded.apply(at, &event);
     }
@@ -171,9 +233,15 @@ fn extensions(open: &mut Opener) -> Result<(), StorageError> {
     let by = Extension { trials: 5, time: Duration::from_secs(60), device_hours: 0.5, cost: 0.25 };
     store.append(&lease, Timestamp(2), &[Event::BudgetExtended { by }])?;
     let summary = open().summary(study)?;
-    assert_eq!((summary.spec.budget.trials, summary.spec.budget.time, summary.extension), (Some(15), None, by));
+    assert_eq!(
+        (summary.spec.budget.trials, summary.spec.budget.time, summary.extension),
+        (Some(15), None, by)
+    );
     let stored = open().study("s")?;
-    assert_eq!(stored.map(|stored| (stored.spec.budget.trials, stored.extension)), Some((Some(15), by)));
+    assert_eq!(
+        stored.map(|stored| (stored.spec.budget.trials, stored.extension)),
+        Some((Some(15), by))
+    );
     Ok(())
 }
 
@@ -200,8 +268,14 @@ fn refused_append(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let study = new_study(&mut *store)?;
     let lease = store.acquire(study, &holder(1), Timestamp(1), Takeover::IfFree)?;
-    let gap = refused(store.append(&lease, Timestamp(2), &[created(0), created(2)]), "a gap in the trials");
-    assert!(matches!(gap, StorageError::OutOfOrder { trial: TrialNumber(2), expected: TrialNumber(1) }));
+    let gap = refused(
+        store.append(&lease, Timestamp(2), &[created(0), created(2)]),
+        "a gap in the trials",
+    );
+    assert!(matches!(
+        gap,
+        StorageError::OutOfOrder { trial: TrialNumber(2), expected: TrialNumber(1) }
+    ));
     assert!(store.view(study)?.trials.is_empty());
     assert!(store.events_after(study, Seq(0), 10)?.is_empty());
     store.append(&lease, Timestamp(2), &[created(0), created(1)])?;

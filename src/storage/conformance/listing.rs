@@ -3,12 +3,12 @@
 use super::journal::{created, finished, reported, started};
 use super::records::held_study;
 use super::{Case, Opener};
-use crate::metric::Direction;
-use crate::query::{SortKey, TrialQuery};
 use crate::storage::{Lease, Storage, StorageError};
-use crate::time::Timestamp;
-use crate::trial::{TrialNumber, TrialState};
-use crate::view::Counts;
+use crate::study::metric::Direction;
+use crate::study::query::{SortKey, TrialQuery};
+use crate::study::state::Counts;
+use crate::study::time::Timestamp;
+use crate::study::trial::{TrialNumber, TrialState};
 
 pub(super) const CASES: &[(&str, Case)] = &[
     ("an empty study has nothing to list", empty),
@@ -20,13 +20,27 @@ pub(super) const CASES: &[(&str, Case)] = &[
 
 fn complete(store: &mut dyn Storage, lease: &Lease, values: &[f64]) -> Result<(), StorageError> {
     for (trial, value) in (0..).zip(values) {
-        store.append(lease, Timestamp(2), &[created(trial), finished(trial, TrialState::Complete, Some(*value))])?;
+        store.append(
+            lease,
+            Timestamp(2),
+            &[created(trial), finished(trial, TrialState::Complete, Some(*value))],
+        )?;
     }
     Ok(())
 }
 
-fn numbers(store: &dyn Storage, lease: &Lease, order: SortKey, offset: u64, limit: u64) -> Result<Vec<u64>, StorageError> {
-    Ok(store.trials(lease.study, &TrialQuery::all(order).page(offset, limit))?.iter().map(|trial| trial.number.0).collect())
+fn numbers(
+    store: &dyn Storage,
+    lease: &Lease,
+    order: SortKey,
+    offset: u64,
+    limit: u64,
+) -> Result<Vec<u64>, StorageError> {
+    Ok(store
+        .trials(lease.study, &TrialQuery::all(order).page(offset, limit))?
+        .iter()
+        .map(|trial| trial.number.0)
+        .collect())
 }
 
 fn empty(open: &mut Opener) -> Result<(), StorageError> {
@@ -45,9 +59,18 @@ fn counts(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
     let mut events: Vec<_> = (0..7).map(created).collect();
-    events.extend([started(1, 0), started(2, 0), started(3, 0), finished(4, TrialState::Complete, Some(1.0))]);
+    events.extend([
+        started(1, 0),
+        started(2, 0),
+        started(3, 0),
+        finished(4, TrialState::Complete, Some(1.0)),
+    ]);
     events.extend([finished(5, TrialState::Pruned, None), finished(6, TrialState::Failed, None)]);
-    events.push(crate::event::Event::TrialPaused { trial: TrialNumber(3), reason: "rung 1".to_owned(), hold: None });
+    events.push(crate::study::event::Event::TrialPaused {
+        trial: TrialNumber(3),
+        reason: "rung 1".to_owned(),
+        hold: None,
+    });
     store.append(&lease, Timestamp(2), &events)?;
     let expected = Counts { queued: 1, running: 2, paused: 1, complete: 1, pruned: 1, failed: 1 };
     assert_eq!(open().summary(lease.study)?.counts, expected);
@@ -60,30 +83,59 @@ fn best(open: &mut Opener) -> Result<(), StorageError> {
     let lease = held_study(&mut *store, Direction::Maximize)?;
     complete(&mut *store, &lease, &[f64::NAN, 0.5, 0.75, 0.75, f64::NEG_INFINITY])?;
     // Not complete: its value would be best.
-    store.append(&lease, Timestamp(3), &[created(5), reported(5, 0, 1, 9.0), finished(5, TrialState::Pruned, None)])?;
+    store.append(
+        &lease,
+        Timestamp(3),
+        &[created(5), reported(5, 0, 1, 9.0), finished(5, TrialState::Pruned, None)],
+    )?;
     assert_eq!(store.summary(lease.study)?.best, Some((TrialNumber(2), 0.75)));
     let mut only_nan = open();
     let spec = super::small_study("only nan", Direction::Minimize);
     let study = only_nan.create_study(Timestamp(1), &spec)?;
-    let lease = only_nan.acquire(study, &super::journal::holder(1), Timestamp(1), crate::storage::Takeover::IfFree)?;
+    let lease = only_nan.acquire(
+        study,
+        &super::journal::holder(1),
+        Timestamp(1),
+        crate::storage::Takeover::IfFree,
+    )?;
     complete(&mut *only_nan, &lease, &[f64::NAN])?;
     assert_eq!(only_nan.summary(study)?.best, None);
     Ok(())
 }
 
 fn ranking(open: &mut Opener) -> Result<(), StorageError> {
-    for (direction, expected) in
-        [(Direction::Minimize, [3, 5, 0, 4, 6, 2, 1, 8, 7, 11, 9, 10]), (Direction::Maximize, [2, 6, 0, 4, 5, 3, 1, 11, 7, 8, 9, 10])]
-    {
+    for (direction, expected) in [
+        (Direction::Minimize, [3, 5, 0, 4, 6, 2, 1, 8, 7, 11, 9, 10]),
+        (Direction::Maximize, [2, 6, 0, 4, 5, 3, 1, 11, 7, 8, 9, 10]),
+    ] {
         let mut store = open();
         let spec = super::small_study(direction.as_str(), direction);
         let study = store.create_study(Timestamp(1), &spec)?;
-        let lease = store.acquire(study, &super::journal::holder(1), Timestamp(1), crate::storage::Takeover::IfFree)?;
-        complete(&mut *store, &lease, &[0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, -1.0, 1.0])?;
+        let lease = store.acquire(
+            study,
+            &super::journal::holder(1),
+            Timestamp(1),
+            crate::storage::Takeover::IfFree,
+        )?;
+        complete(
+            &mut *store,
+            &lease,
+            &[0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, -1.0, 1.0],
+        )?;
         let mut events: Vec<_> = (7..12).map(created).collect();
         // The last report counts, not the best one; a rerun of an earlier step does not count as last.
-        events.extend([reported(7, 0, 1, -9.0), reported(7, 0, 2, 2.0), started(8, 0), reported(8, 0, 5, -2.0), reported(8, 0, 4, 7.0)]);
-        events.extend([reported(9, 0, 1, f64::NAN), reported(11, 0, 1, f64::INFINITY), finished(11, TrialState::Pruned, None)]);
+        events.extend([
+            reported(7, 0, 1, -9.0),
+            reported(7, 0, 2, 2.0),
+            started(8, 0),
+            reported(8, 0, 5, -2.0),
+            reported(8, 0, 4, 7.0),
+        ]);
+        events.extend([
+            reported(9, 0, 1, f64::NAN),
+            reported(11, 0, 1, f64::INFINITY),
+            finished(11, TrialState::Pruned, None),
+        ]);
         store.append(&lease, Timestamp(2), &events)?;
         assert_eq!(numbers(&*store, &lease, SortKey::Value, 0, 100)?, expected, "{direction:?}");
         assert!(numbers(&*store, &lease, SortKey::Number, 0, 100)?.into_iter().eq(0..12));

@@ -5,18 +5,20 @@ use std::collections::BTreeMap;
 use rand::RngExt as _;
 use rand::seq::IndexedRandom as _;
 
-use super::journal::{METRIC, OTHER_METRIC, created, finished, holder, random_journal, reported, small_study};
+use super::journal::{
+    METRIC, OTHER_METRIC, created, finished, holder, random_journal, reported, small_study,
+};
 use super::records::held_study;
 use super::{Case, Opener};
-use crate::event::Event;
-use crate::metric::Direction;
-use crate::query::{Filter, Place, SortKey, TrialQuery};
-use crate::seed::{SeedTree, StreamRng};
 use crate::storage::{Outcome, OutcomeCursor, Storage, StorageError, StudyId, Takeover};
-use crate::study::StudySpec;
-use crate::time::Timestamp;
-use crate::trial::{TrialNumber, TrialState};
-use crate::view::StudyView;
+use crate::study::event::Event;
+use crate::study::metric::Direction;
+use crate::study::query::{Filter, Place, SortKey, TrialQuery};
+use crate::study::seed::{SeedTree, StreamRng};
+use crate::study::spec::StudySpec;
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{TrialNumber, TrialState};
 
 pub(super) const CASES: &[(&str, Case)] = &[
     ("filtered and sorted pages are what a pass over all trials gives", pages),
@@ -69,13 +71,29 @@ const TERMS: &[&str] = &[
 ];
 
 fn sort_keys(spec: &StudySpec) -> Vec<SortKey> {
-    let params = spec.space.dimensions().iter().map(|dimension| SortKey::Param(dimension.name.clone()));
-    let fixed = [SortKey::Value, SortKey::Number, SortKey::Step, SortKey::Seconds, SortKey::State, SortKey::Started];
-    fixed.into_iter().chain(params).chain([SortKey::Metric(OTHER_METRIC.to_owned()), SortKey::Metric("nirgends".to_owned())]).collect()
+    let params =
+        spec.space.dimensions().iter().map(|dimension| SortKey::Param(dimension.name.clone()));
+    let fixed = [
+        SortKey::Value,
+        SortKey::Number,
+        SortKey::Step,
+        SortKey::Seconds,
+        SortKey::State,
+        SortKey::Started,
+    ];
+    fixed
+        .into_iter()
+        .chain(params)
+        .chain([SortKey::Metric(OTHER_METRIC.to_owned()), SortKey::Metric("nirgends".to_owned())])
+        .collect()
 }
 
 /// A study with a random journal.
-fn study(store: &mut dyn Storage, seed: u64, rng: &mut StreamRng) -> Result<(StudySpec, StudyId), StorageError> {
+fn study(
+    store: &mut dyn Storage,
+    seed: u64,
+    rng: &mut StreamRng,
+) -> Result<(StudySpec, StudyId), StorageError> {
     let direction = if seed.is_multiple_of(2) { Direction::Minimize } else { Direction::Maximize };
     let spec = small_study(&format!("study {seed}"), direction);
     let study = store.create_study(Timestamp(0), &spec)?;
@@ -95,10 +113,17 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
         let keys = sort_keys(&spec);
         let reader = open();
         for round in 0..60 {
-            let terms: Vec<&str> = (0..rng.random_range(0..3)).filter_map(|_| TERMS.choose(&mut rng).copied()).collect();
+            let terms: Vec<&str> = (0..rng.random_range(0..3))
+                .filter_map(|_| TERMS.choose(&mut rng).copied())
+                .collect();
             // Every term is tried by itself, too.
-            let text = if seed < 2 { TERMS.get(round).map_or_else(String::new, |term| (*term).to_owned()) } else { terms.join(" ") };
-            let filter = Filter::parse_with(&text, &spec, &[OTHER_METRIC.to_owned()]).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let text = if seed < 2 {
+                TERMS.get(round).map_or_else(String::new, |term| (*term).to_owned())
+            } else {
+                terms.join(" ")
+            };
+            let filter = Filter::parse_with(&text, &spec, &[OTHER_METRIC.to_owned()])
+                .unwrap_or_else(|error| panic!("{text}: {error}"));
             let sort = keys[rng.random_range(0..keys.len())].clone();
             let query = TrialQuery {
                 filter: filter.clone(),
@@ -108,9 +133,19 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
                 limit: *[0, 1, 7, u64::MAX].choose(&mut rng).unwrap_or(&1),
             };
             let listed: Vec<_> = reader.trials(study, &query)?;
-            assert_eq!(listed.iter().map(|trial| trial.number.0).collect::<Vec<_>>(), expected(&view, &query), "{query:?}");
-            assert!(listed.iter().map(|trial| trial.number).eq(reader.numbers(study, &query)?), "{query:?}");
-            assert!(listed.iter().all(|trial| filter.matches(trial)), "{query:?}: what is listed is whole");
+            assert_eq!(
+                listed.iter().map(|trial| trial.number.0).collect::<Vec<_>>(),
+                expected(&view, &query),
+                "{query:?}"
+            );
+            assert!(
+                listed.iter().map(|trial| trial.number).eq(reader.numbers(study, &query)?),
+                "{query:?}"
+            );
+            assert!(
+                listed.iter().all(|trial| filter.matches(trial)),
+                "{query:?}: what is listed is whole"
+            );
             let passing = view.trials.iter().filter(|trial| filter.matches(trial)).count() as u64;
             assert_eq!(reader.count(study, &filter)?, passing, "{text}");
         }
@@ -120,24 +155,42 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
 
 fn expected(view: &StudyView, query: &TrialQuery) -> Vec<u64> {
     let passing = view.trials.iter().filter(|trial| query.filter.matches(trial));
-    let mut places: Vec<Place> = passing.map(|trial| query.sort.place(view.direction(), trial)).collect();
+    let mut places: Vec<Place> =
+        passing.map(|trial| query.sort.place(view.direction(), trial)).collect();
     places.sort_by(|mine, theirs| mine.compare(theirs, query.reverse));
-    let (offset, limit) = (query.offset.try_into().unwrap_or(usize::MAX), query.limit.try_into().unwrap_or(usize::MAX));
+    let (offset, limit) = (
+        query.offset.try_into().unwrap_or(usize::MAX),
+        query.limit.try_into().unwrap_or(usize::MAX),
+    );
     places.into_iter().skip(offset).take(limit).map(|place| place.number().0).collect()
 }
 
 /// Outcomes as texts, so that NaN equals NaN.
 fn told(outcomes: impl IntoIterator<Item = Outcome>) -> BTreeMap<TrialNumber, String> {
-    outcomes.into_iter().map(|outcome| (outcome.number, format!("{outcome:?}").replace("-0.0", "0.0"))).collect()
+    outcomes
+        .into_iter()
+        .map(|outcome| (outcome.number, format!("{outcome:?}").replace("-0.0", "0.0")))
+        .collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds of a test")]
 fn whole(view: &StudyView) -> BTreeMap<TrialNumber, String> {
     told(view.trials.iter().map(|trial| {
         let (last_step, last_value) = trial.last().unzip();
-        let (number, state, value, params) = (trial.number, trial.state, trial.value, trial.params.clone());
+        let (number, state, value, params) =
+            (trial.number, trial.state, trial.value, trial.params.clone());
         let seconds = trial.busy_micros as f64 / 1e6;
-        Outcome { number, state, value, last_step, last_value, params, seconds, created: trial.created, finished: trial.finished }
+        Outcome {
+            number,
+            state,
+            value,
+            last_step,
+            last_value,
+            params,
+            seconds,
+            created: trial.created,
+            finished: trial.finished,
+        }
     }))
 }
 
@@ -163,7 +216,10 @@ fn outcomes(open: &mut Opener) -> Result<(), StorageError> {
         others += 1;
         let (changed, next) = open().outcomes(study, cursor)?;
         let of_batch = batch.iter().filter_map(Event::trial);
-        assert!(changed.iter().all(|outcome| of_batch.clone().any(|trial| trial == outcome.number)), "only what changed comes again");
+        assert!(
+            changed.iter().all(|outcome| of_batch.clone().any(|trial| trial == outcome.number)),
+            "only what changed comes again"
+        );
         assert!(changed.is_sorted_by_key(|outcome| outcome.number));
         known.extend(told(changed));
         cursor = next;
@@ -180,11 +236,15 @@ fn outcomes_without_clocks(open: &mut Opener) -> Result<(), StorageError> {
     let lease = held_study(&mut *store, Direction::Minimize)?;
     let other = Event::Reported {
         trial: TrialNumber(0),
-        attempt: crate::trial::AttemptNumber(0),
+        attempt: crate::study::trial::AttemptNumber(0),
         step: 4,
         metrics: std::iter::once((OTHER_METRIC.to_owned(), 9.0)).collect(),
     };
-    store.append(&lease, Timestamp(1000), &[created(0), created(1), reported(0, 0, 1, 0.5), other])?;
+    store.append(
+        &lease,
+        Timestamp(1000),
+        &[created(0), created(1), reported(0, 0, 1, 0.5), other],
+    )?;
     let (_, cursor) = store.outcomes(lease.study, OutcomeCursor::default())?;
     store.append(&lease, Timestamp(10), &[finished(1, TrialState::Complete, Some(f64::NAN))])?;
     let (changed, cursor) = store.outcomes(lease.study, cursor)?;
@@ -195,7 +255,8 @@ fn outcomes_without_clocks(open: &mut Opener) -> Result<(), StorageError> {
     spec.objectives[0].metric = OTHER_METRIC.to_owned();
     store.update_spec(&lease, Timestamp(5), &spec)?;
     let (changed, _) = open().outcomes(lease.study, cursor)?;
-    let last: Vec<_> = changed.iter().map(|outcome| (outcome.last_step, outcome.last_value)).collect();
+    let last: Vec<_> =
+        changed.iter().map(|outcome| (outcome.last_step, outcome.last_value)).collect();
     assert_eq!(last, [(Some(4), Some(9.0)), (None, None)]);
     Ok(())
 }
@@ -207,15 +268,26 @@ fn curves(open: &mut Opener) -> Result<(), StorageError> {
     let view = store.view(study)?;
     let mut asked: Vec<TrialNumber> = view.trials.iter().map(|trial| trial.number).rev().collect();
     asked.push(TrialNumber(5000));
-    let points = |curve: &[(u64, f64)]| curve.iter().map(|(step, value)| format!("{step} {}", value + 0.0)).collect::<Vec<_>>();
+    let points = |curve: &[(u64, f64)]| {
+        curve.iter().map(|(step, value)| format!("{step} {}", value + 0.0)).collect::<Vec<_>>()
+    };
     let read = open().curves(study, METRIC, &asked)?;
     assert!(read.iter().map(|(number, _)| number).eq(&asked));
     for (number, curve) in &read {
-        assert_eq!(points(curve), view.trial(*number).map_or_else(Vec::new, |trial| points(&trial.curve)), "trial {number}");
+        assert_eq!(
+            points(curve),
+            view.trial(*number).map_or_else(Vec::new, |trial| points(&trial.curve)),
+            "trial {number}"
+        );
     }
     for (number, curve) in store.curves(study, OTHER_METRIC, &asked)? {
-        let reports = store.reports(study, number)?.into_iter().filter(|(name, ..)| name == OTHER_METRIC);
-        assert_eq!(points(&curve), points(&reports.map(|(_, step, value)| (step, value)).collect::<Vec<_>>()), "trial {number}");
+        let reports =
+            store.reports(study, number)?.into_iter().filter(|(name, ..)| name == OTHER_METRIC);
+        assert_eq!(
+            points(&curve),
+            points(&reports.map(|(_, step, value)| (step, value)).collect::<Vec<_>>()),
+            "trial {number}"
+        );
     }
     assert!(store.curves(study, "nirgends", &asked)?.iter().all(|(_, curve)| curve.is_empty()));
     assert_eq!(open().metrics(study)?, ["", METRIC, OTHER_METRIC, "日本 \"x\""]);

@@ -4,21 +4,24 @@ use std::path::PathBuf;
 
 use super::journal::{METRIC, STRANGE, created, finished, holder, reported, small_study, started};
 use super::{Case, Opener, refused};
-use crate::device::{Device, Slot};
-use crate::event::{AttemptEnd, Event, Seq};
-use crate::metric::Direction;
-use crate::query::{SortKey, TrialQuery};
-use crate::space::{Distribution, Space};
-use crate::storage::{Attempt, Lease, Storage, StorageError, StudyId, Takeover};
-use crate::study::FailureCause;
-use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, TrialNumber, TrialState};
+use crate::storage::{Attempt, Lease, Remarked, Storage, StorageError, StudyId, Takeover};
+use crate::study::device::{Device, Slot};
+use crate::study::event::{AttemptEnd, Event, Seq};
+use crate::study::metric::Direction;
+use crate::study::query::{SortKey, TrialQuery};
+use crate::study::remark::RemarkKind;
+use crate::study::space::{Distribution, Space};
+use crate::study::spec::FailureCause;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
 pub(super) const CASES: &[(&str, Case)] = &[
     ("a study is found again by its name", found_again),
     ("a study that is not there is an error", not_there),
     ("strange numbers come back as they were", strange_numbers),
     ("a rerun's report replaces the same step's", reruns),
+    ("reports of one step are merged, and another attempt's replace them", one_step),
+    ("remarks are found from any place of the journal on", remarks),
     ("attempts are kept with their ends", attempts),
     ("checkpoints come and go", checkpoints),
     ("the journal comes back in pages", journal_pages),
@@ -27,7 +30,10 @@ pub(super) const CASES: &[(&str, Case)] = &[
 ];
 
 /// A new study, held.
-pub(super) fn held_study(store: &mut dyn Storage, direction: Direction) -> Result<Lease, StorageError> {
+pub(super) fn held_study(
+    store: &mut dyn Storage,
+    direction: Direction,
+) -> Result<Lease, StorageError> {
     let study = store.create_study(Timestamp(1), &small_study("s", direction))?;
     store.acquire(study, &holder(1), Timestamp(1), Takeover::IfFree)
 }
@@ -44,7 +50,10 @@ fn found_again(open: &mut Opener) -> Result<(), StorageError> {
         assert_eq!(found, Some((id, spec, Timestamp(index))));
     }
     assert_eq!(store.study("no such")?, None);
-    let twice = refused(store.create_study(Timestamp(9), &small_study("zwei", Direction::Minimize)), "a name used twice");
+    let twice = refused(
+        store.create_study(Timestamp(9), &small_study("zwei", Direction::Minimize)),
+        "a name used twice",
+    );
     assert!(matches!(twice, StorageError::Exists { name } if name == "zwei"));
     let mut sorted = names.to_vec();
     sorted.sort_unstable();
@@ -59,7 +68,10 @@ fn not_there(open: &mut Opener) -> Result<(), StorageError> {
     let is_missing = |error| matches!(error, StorageError::NoStudy { study: StudyId(5) });
     assert!(is_missing(refused(store.view(study), "the view")));
     assert!(is_missing(refused(store.summary(study), "the summary")));
-    assert!(is_missing(refused(store.trials(study, &TrialQuery::all(SortKey::Value)), "the trials")));
+    assert!(is_missing(refused(
+        store.trials(study, &TrialQuery::all(SortKey::Value)),
+        "the trials"
+    )));
     assert!(is_missing(refused(store.trial(study, TrialNumber(0)), "the trial")));
     assert!(is_missing(refused(store.attempts(study, None), "the attempts")));
     assert!(is_missing(refused(store.reports(study, TrialNumber(0)), "the reports")));
@@ -67,7 +79,10 @@ fn not_there(open: &mut Opener) -> Result<(), StorageError> {
     assert!(is_missing(refused(store.events_before(study, Seq(9), 1), "the journal's end")));
     assert!(is_missing(refused(store.running_since(study), "the time")));
     assert!(is_missing(refused(store.pending_requests(study), "the requests")));
-    assert!(is_missing(refused(store.acquire(study, &holder(1), Timestamp(0), Takeover::IfFree), "a lease")));
+    assert!(is_missing(refused(
+        store.acquire(study, &holder(1), Timestamp(0), Takeover::IfFree),
+        "a lease"
+    )));
     Ok(())
 }
 
@@ -81,26 +96,109 @@ fn strange_numbers(open: &mut Opener) -> Result<(), StorageError> {
     }
     store.append(&lease, Timestamp(2), &events)?;
     let view = open().view(lease.study)?;
-    let same = |stored: f64, written: f64| stored == written || (stored.is_nan() && written.is_nan());
+    let same =
+        |stored: f64, written: f64| stored == written || (stored.is_nan() && written.is_nan());
     for ((step, value), (at, written)) in view.trials[0].curve.iter().zip((0_u64..).zip(STRANGE)) {
         assert!(*step == at && same(*value, written), "{value} instead of {written} at step {at}");
     }
     assert_eq!(view.trials[0].curve.len(), STRANGE.len());
     for (trial, written) in view.trials[1..].iter().zip(STRANGE) {
-        assert!(trial.value.is_some_and(|value| same(value, written)), "{:?} instead of {written}", trial.value);
+        assert!(
+            trial.value.is_some_and(|value| same(value, written)),
+            "{:?} instead of {written}",
+            trial.value
+        );
     }
     let last = STRANGE[STRANGE.len() - 1];
     assert!(view.trials[0].last_metrics.get(METRIC).is_some_and(|value| same(value, last)));
     Ok(())
 }
 
+fn one_step(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let lease = held_study(&mut *store, Direction::Minimize)?;
+    let report = |attempt, metrics: &[(&str, f64)]| {
+        let metrics = metrics.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        Event::Reported { trial: TrialNumber(0), attempt: AttemptNumber(attempt), step: 1, metrics }
+    };
+    let events = [
+        created(0),
+        started(0, 0),
+        report(0, &[("train", 0.9)]),
+        report(0, &[("train", 0.9), (METRIC, 0.5)]),
+    ];
+    store.append(&lease, Timestamp(2), &events)?;
+    store.append(&lease, Timestamp(3), &[started(0, 1), report(1, &[("train", 0.8)])])?;
+    let named = |name: &str, value| (name.to_owned(), 1, value);
+    let mut reports = open().reports(lease.study, TrialNumber(0))?;
+    reports.sort_by(|one, other| one.0.cmp(&other.0));
+    let mut expected = [named("train", 0.8), named(METRIC, 0.5)];
+    expected.sort_by(|one, other| one.0.cmp(&other.0));
+    assert_eq!(reports, expected);
+    let view = open().view(lease.study)?;
+    let Some(trial) = open().trial(lease.study, TrialNumber(0))? else {
+        panic!("the trial is gone")
+    };
+    for trial in [&trial, &view.trials[0]] {
+        assert_eq!(
+            (trial.last(), trial.last_metrics.iter().collect::<Vec<_>>()),
+            (Some((1, 0.5)), vec![("train", 0.8)])
+        );
+    }
+    assert_eq!(
+        open().curves(lease.study, "train", &[TrialNumber(0)])?,
+        [(TrialNumber(0), vec![(1, 0.8)])]
+    );
+    Ok(())
+}
+
+fn remarks(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let lease = held_study(&mut *store, Direction::Minimize)?;
+    let remark = |trial, text: &str, count| {
+        let (attempt, kind, text) = (AttemptNumber(0), RemarkKind::Value, text.to_owned());
+        Event::Remarked { trial: TrialNumber(trial), attempt, kind, text, count }
+    };
+    let events = [
+        created(0),
+        created(1),
+        remark(1, "other", 1),
+        remark(0, "'quoted' \"%_*[", 1),
+        reported(0, 0, 1, 0.5),
+    ];
+    let first = store.append(&lease, Timestamp(2), &events)?;
+    let told = |text: &str, count| Remarked {
+        attempt: AttemptNumber(0),
+        kind: RemarkKind::Value,
+        text: text.to_owned(),
+        count,
+    };
+    assert_eq!(
+        open().remarks(lease.study, TrialNumber(0), Seq(0))?,
+        (vec![told("'quoted' \"%_*[", 1)], first)
+    );
+    let last =
+        store.append(&lease, Timestamp(3), &[remark(0, "again", 7), remark(10, "nobody's", 1)])?;
+    assert_eq!(open().remarks(lease.study, TrialNumber(0), first)?, (vec![told("again", 7)], last));
+    assert_eq!(open().remarks(lease.study, TrialNumber(0), last)?, (Vec::new(), last));
+    Ok(())
+}
+
 fn reruns(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
-    let first = [created(0), started(0, 0), reported(0, 0, 1, 0.5), reported(0, 0, 2, 0.4), reported(0, 0, 3, 0.3)];
+    let first = [
+        created(0),
+        started(0, 0),
+        reported(0, 0, 1, 0.5),
+        reported(0, 0, 2, 0.4),
+        reported(0, 0, 3, 0.3),
+    ];
     store.append(&lease, Timestamp(2), &first)?;
     store.append(&lease, Timestamp(3), &[started(0, 1), reported(0, 1, 2, f64::NAN)])?;
-    let Some(trial) = open().trial(lease.study, TrialNumber(0))? else { panic!("the trial is gone") };
+    let Some(trial) = open().trial(lease.study, TrialNumber(0))? else {
+        panic!("the trial is gone")
+    };
     assert_eq!(trial.curve.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(trial.curve[1].1.is_nan());
     assert_eq!(trial.last(), Some((3, 0.3)));
@@ -120,14 +218,32 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
     let resume = Some((4, PathBuf::from("/runs/ü")));
     let end = AttemptEnd::Failed(FailureCause::Oom);
     store.append(&lease, Timestamp(2), &[created(0), created(1), started(0, 0)])?;
-    let start =
-        |attempt, resume| Event::AttemptStarted { trial, attempt, slot: slot.clone(), resume, until: Some(9), rows_at_once: None, device_micros: 0 };
+    let start = |attempt, resume| Event::AttemptStarted {
+        trial,
+        attempt,
+        slot: slot.clone(),
+        resume,
+        until: Some(9),
+        rows_at_once: None,
+        device_micros: 0,
+    };
     store.append(&lease, Timestamp(3), &[start(first, None)])?;
-    store.append(&lease, Timestamp(4), &[Event::AttemptLaunched { trial, attempt: first, pid: 77, pid_started: 1 << 40 }])?;
+    store.append(
+        &lease,
+        Timestamp(4),
+        &[Event::AttemptLaunched { trial, attempt: first, pid: 77, pid_started: 1 << 40 }],
+    )?;
     store.append(
         &lease,
         Timestamp(8),
-        &[Event::AttemptEnded { trial, attempt: first, end: end.clone(), reason: Some("no memory".to_owned()), device_micros: None, memory: None }],
+        &[Event::AttemptEnded {
+            trial,
+            attempt: first,
+            end: end.clone(),
+            reason: Some("no memory".to_owned()),
+            device_micros: None,
+            memory: None,
+        }],
     )?;
     store.append(&lease, Timestamp(9), &[start(second, resume.clone())])?;
     let stored = open().attempts(lease.study, Some(trial))?;
@@ -144,27 +260,64 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
         reason: None,
         runner: None,
     };
-    let (process, ended, reason) = (Some((77, 1 << 40)), Some(Timestamp(8)), Some("no memory".to_owned()));
-    let closed = Attempt { attempt: first, resume: None, process, started: Timestamp(3), ended, end: Some(end), reason, ..open_end.clone() };
+    let (process, ended, reason) =
+        (Some((77, 1 << 40)), Some(Timestamp(8)), Some("no memory".to_owned()));
+    let closed = Attempt {
+        attempt: first,
+        resume: None,
+        process,
+        started: Timestamp(3),
+        ended,
+        end: Some(end),
+        reason,
+        ..open_end.clone()
+    };
     assert_eq!(stored, [closed, open_end]);
-    let all: Vec<_> = store.attempts(lease.study, None)?.iter().map(|attempt| (attempt.trial.0, attempt.attempt.0)).collect();
+    let all: Vec<_> = store
+        .attempts(lease.study, None)?
+        .iter()
+        .map(|attempt| (attempt.trial.0, attempt.attempt.0))
+        .collect();
     assert_eq!(all, [(0, 0), (1, 0), (1, 1)]);
-    assert_eq!(store.trial(lease.study, trial)?.map(|trial| (trial.busy_micros, trial.until)), Some((5, Some(9))));
+    assert_eq!(
+        store.trial(lease.study, trial)?.map(|trial| (trial.busy_micros, trial.until)),
+        Some((5, Some(9)))
+    );
     Ok(())
 }
 
 fn checkpoints(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
-    let save = |step, path: &str| Event::CheckpointSaved { trial: TrialNumber(0), step, path: PathBuf::from(path), bytes: None };
-    store.append(&lease, Timestamp(2), &[created(0), save(2, "/b"), save(1, "/a"), save(2, "/c"), save(3, "/a")])?;
+    let save = |step, path: &str| Event::CheckpointSaved {
+        trial: TrialNumber(0),
+        step,
+        path: PathBuf::from(path),
+        bytes: None,
+        system: None,
+    };
+    store.append(
+        &lease,
+        Timestamp(2),
+        &[created(0), save(2, "/b"), save(1, "/a"), save(2, "/c"), save(3, "/a")],
+    )?;
     let paths = |store: &dyn Storage| -> Result<Vec<_>, StorageError> {
         let trial = store.trial(lease.study, TrialNumber(0))?;
-        Ok(trial.iter().flat_map(|trial| &trial.checkpoints).map(|checkpoint| (checkpoint.step, checkpoint.path.display().to_string())).collect())
+        Ok(trial
+            .iter()
+            .flat_map(|trial| &trial.checkpoints)
+            .map(|checkpoint| (checkpoint.step, checkpoint.path.display().to_string()))
+            .collect())
     };
-    let kept = |list: &[(u64, &str)]| list.iter().map(|(step, path)| (*step, (*path).to_owned())).collect::<Vec<_>>();
+    let kept = |list: &[(u64, &str)]| {
+        list.iter().map(|(step, path)| (*step, (*path).to_owned())).collect::<Vec<_>>()
+    };
     assert_eq!(paths(&*open())?, kept(&[(2, "/b"), (2, "/c"), (3, "/a")]));
-    store.append(&lease, Timestamp(3), &[Event::CheckpointDropped { trial: TrialNumber(0), path: PathBuf::from("/b") }])?;
+    store.append(
+        &lease,
+        Timestamp(3),
+        &[Event::CheckpointDropped { trial: TrialNumber(0), path: PathBuf::from("/b") }],
+    )?;
     assert_eq!(paths(&*open())?, kept(&[(2, "/c"), (3, "/a")]));
     Ok(())
 }
@@ -192,7 +345,10 @@ fn journal_pages(open: &mut Opener) -> Result<(), StorageError> {
         let page = store.events_before(lease.study, cursor, 4)?;
         sizes.push(page.len());
         let Some((seq, _, _)) = page.first() else { break };
-        assert!(page.is_sorted_by_key(|(seq, _, _)| *seq) && page.iter().all(|(seq, _, _)| *seq < cursor));
+        assert!(
+            page.is_sorted_by_key(|(seq, _, _)| *seq)
+                && page.iter().all(|(seq, _, _)| *seq < cursor)
+        );
         cursor = *seq;
         read.splice(0..0, page.into_iter().map(|(_, _, event)| event));
     }
@@ -207,9 +363,10 @@ fn changed_specification(open: &mut Opener) -> Result<(), StorageError> {
     let spec = small_study("s", Direction::Minimize);
     let point = |optim: &str| {
         let params = [("optim".to_owned(), optim.into())].into_iter().collect();
-        (params, crate::trial::Origin::Enqueued(0))
+        (params, crate::study::trial::Origin::Enqueued(0))
     };
-    let create = |trial, (params, origin)| Event::TrialCreated { trial: TrialNumber(trial), params, origin };
+    let create =
+        |trial, (params, origin)| Event::TrialCreated { trial: TrialNumber(trial), params, origin };
     store.append(&lease, Timestamp(2), &[create(0, point("sgd"))])?;
     let mut dimensions = spec.space.dimensions().to_vec();
     for dimension in &mut dimensions {
@@ -218,12 +375,21 @@ fn changed_specification(open: &mut Opener) -> Result<(), StorageError> {
         }
     }
     let space = Space::new(dimensions).expect("one more choice");
-    let changed = crate::study::StudySpec { space, description: Some("neu".to_owned()), ..spec };
+    let changed =
+        crate::study::spec::StudySpec { space, description: Some("neu".to_owned()), ..spec };
     store.update_spec(&lease, Timestamp(3), &changed)?;
     store.append(&lease, Timestamp(4), &[create(1, point("lion"))])?;
     let reader = open();
-    assert_eq!(reader.study("s")?.map(|study| (study.spec, study.created)), Some((changed, Timestamp(1))));
-    let optim: Vec<_> = reader.view(lease.study)?.trials.iter().map(|trial| trial.params.get("optim").cloned()).collect();
+    assert_eq!(
+        reader.study("s")?.map(|study| (study.spec, study.created)),
+        Some((changed, Timestamp(1)))
+    );
+    let optim: Vec<_> = reader
+        .view(lease.study)?
+        .trials
+        .iter()
+        .map(|trial| trial.params.get("optim").cloned())
+        .collect();
     assert_eq!(optim, [Some("sgd".into()), Some("lion".into())]);
     Ok(())
 }
@@ -232,7 +398,12 @@ fn runners_time(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
     let start = || Event::RunnerStarted { pid: 1, host: "h".to_owned(), slots: Vec::new() };
-    let stop = |ran_micros| Event::RunnerStopped { reason: "done".to_owned(), ran_micros, heard: None, device_micros: 0 };
+    let stop = |ran_micros| Event::RunnerStopped {
+        reason: "done".to_owned(),
+        ran_micros,
+        heard: None,
+        device_micros: 0,
+    };
     assert_eq!(store.running_since(lease.study)?, (0, None));
     store.append(&lease, Timestamp(10), &[start()])?;
     assert_eq!(store.running_since(lease.study)?, (0, Some(Timestamp(10))));
@@ -242,10 +413,18 @@ fn runners_time(open: &mut Opener) -> Result<(), StorageError> {
     store.append(&lease, Timestamp(40), &[start()])?;
     store.append(&lease, Timestamp(60), &[start()])?;
     assert_eq!(store.running_since(lease.study)?, (20, Some(Timestamp(60))));
-    store.append(&lease, Timestamp(65), &[stop(5), Event::StudyFinished { reason: "all trials done".to_owned() }])?;
+    store.append(
+        &lease,
+        Timestamp(65),
+        &[stop(5), Event::StudyFinished { reason: "all trials done".to_owned() }],
+    )?;
     assert_eq!(open().running_since(lease.study)?, (25, None));
     assert_eq!(open().summary(lease.study)?.finished.as_deref(), Some("all trials done"));
-    store.append(&lease, Timestamp(70), &[Event::StudyReopened { reason: "more trials".to_owned() }])?;
+    store.append(
+        &lease,
+        Timestamp(70),
+        &[Event::StudyReopened { reason: "more trials".to_owned() }],
+    )?;
     assert_eq!(open().summary(lease.study)?.finished, None);
     Ok(())
 }

@@ -7,21 +7,22 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
 
+use super::column::{number_of, to_integer, to_real, trial_id};
 use super::fault::Fault;
 use super::located::{Roots, has_path};
-use super::number::{number_of, to_integer, to_real, trial_id};
 use super::read::{race, study_row};
-use crate::device::Slot;
-use crate::event::{AttemptEnd, Event};
-use crate::metric::Metrics;
-use crate::params::Params;
-use crate::race::Race;
-use crate::space::Distribution;
 use crate::storage::StudyId;
-use crate::study::{Extension, LARGEST_WHOLE};
-use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
-use crate::verdict::Verdict;
+use crate::study::decision::Verdict;
+use crate::study::device::Slot;
+use crate::study::event::{AttemptEnd, Event};
+use crate::study::finalists::Race;
+use crate::study::metric::Metrics;
+use crate::study::params::Params;
+use crate::study::space::Distribution;
+use crate::study::spec::{Extension, LARGEST_WHOLE, StepClock};
+use crate::study::state::continues;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
 /// What a writer remembers between calls, so as not to look it up again. Thrown away when a transaction fails.
 #[derive(Debug, Default)]
@@ -48,18 +49,28 @@ const REMEMBERED: usize = 256;
 
 impl CheckpointRows {
     /// Those of a trial, by path. Paths are compared as paths (`/a//b` is `/a/b`), as the fold does.
-    fn of(&mut self, connection: &Connection, roots: &Roots, trial: i64) -> Result<&mut Rows, Fault> {
+    fn of(
+        &mut self,
+        connection: &Connection,
+        roots: &Roots,
+        trial: i64,
+    ) -> Result<&mut Rows, Fault> {
         if self.of.len() >= REMEMBERED && !self.of.contains_key(&trial) {
             self.of.clear();
         }
         Ok(match self.of.entry(trial) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => {
-                let mut statement = connection.prepare_cached("SELECT seq, path FROM checkpoint WHERE trial_id = ?1")?;
+                let mut statement = connection
+                    .prepare_cached("SELECT seq, path FROM checkpoint WHERE trial_id = ?1")?;
                 let mut rows = Rows::new();
-                for row in statement.query_map([trial], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))? {
+                for row in statement
+                    .query_map([trial], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?
+                {
                     let (seq, path) = row?;
-                    rows.entry(roots.found(Some(number_of(trial)), Path::new(&path))).or_default().push((seq, path));
+                    rows.entry(roots.found(Some(number_of(trial)), Path::new(&path)))
+                        .or_default()
+                        .push((seq, path));
                 }
                 unknown.insert(rows)
             }
@@ -72,17 +83,29 @@ struct StudyCache {
     revision: i64,
     roots: Roots,
     objective: String,
+    clock: StepClock,
     dimensions: BTreeMap<String, (i64, Option<Distribution>)>,
 }
 
 /// The present version of each of a study's parameters: name and index.
-pub(super) fn present_dimensions(connection: &Connection, study: StudyId) -> Result<BTreeMap<String, i64>, Fault> {
-    let mut statement = connection.prepare_cached("SELECT name, max(idx) FROM dimension WHERE study_id = ?1 GROUP BY name")?;
-    Ok(statement.query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
+pub(super) fn present_dimensions(
+    connection: &Connection,
+    study: StudyId,
+) -> Result<BTreeMap<String, i64>, Fault> {
+    let mut statement = connection
+        .prepare_cached("SELECT name, max(idx) FROM dimension WHERE study_id = ?1 GROUP BY name")?;
+    Ok(statement
+        .query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?)
 }
 
 /// Writes a new version of a parameter and gives its index.
-pub(super) fn add_dimension(connection: &Connection, study: StudyId, name: &str, optuna_json: Option<&str>) -> Result<i64, Fault> {
+pub(super) fn add_dimension(
+    connection: &Connection,
+    study: StudyId,
+    name: &str,
+    optuna_json: Option<&str>,
+) -> Result<i64, Fault> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO dimension (study_id, idx, name, optuna_json)
          VALUES (?1, (SELECT coalesce(max(idx) + 1, 0) FROM dimension WHERE study_id = ?1), ?2, ?3) RETURNING idx",
@@ -96,7 +119,8 @@ pub(super) fn to_json<T: Serialize>(value: &T) -> Result<String, Fault> {
 }
 
 fn text(path: &Path) -> Result<&str, Fault> {
-    path.to_str().ok_or_else(|| Fault::unstorable(format!("the path `{}` is not UTF-8", path.display())))
+    path.to_str()
+        .ok_or_else(|| Fault::unstorable(format!("the path `{}` is not UTF-8", path.display())))
 }
 
 /// One transaction of one study.
@@ -126,7 +150,8 @@ impl<'a> Append<'a> {
         }
         let Cache { metrics, studies, checkpoints } = cache;
         let cache = studies.get_mut(&study).expect("inserted above if it was not there");
-        let version = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        let version =
+            connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if checkpoints.version != version {
             *checkpoints = CheckpointRows { version, of: HashMap::new() };
         }
@@ -137,15 +162,23 @@ impl<'a> Append<'a> {
     pub(super) fn write(&mut self, event: &Event) -> Result<i64, Fault> {
         let stored = if has_path(event) { self.with_stored_path(event)? } else { None };
         let event = stored.as_ref().unwrap_or(event);
-        self.execute("INSERT INTO event (study_id, at, body) VALUES (?1, ?2, ?3)", params![self.study.0, self.now.0, to_json(event)?])?;
+        self.execute(
+            "INSERT INTO event (study_id, at, body) VALUES (?1, ?2, ?3)",
+            params![self.study.0, self.now.0, to_json(event)?],
+        )?;
         let seq = self.connection.last_insert_rowid();
         match event {
-            Event::RunnerStarted { pid, host, slots } => self.runner_started(seq, *pid, host, slots)?,
+            Event::RunnerStarted { pid, host, slots } => {
+                self.runner_started(seq, *pid, host, slots)?
+            }
             Event::RunnerDescribed { lineage } => {
                 let sql = "UPDATE runner SET lineage = ?2 WHERE seq = (SELECT seq FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1)";
                 self.execute(sql, params![self.study.0, to_json(lineage)?]).map(drop)?;
             }
-            Event::RaceBegun { .. } | Event::RaceDropped { .. } | Event::RaceWon { .. } | Event::WinnerTested { .. } => self.race(event)?,
+            Event::RaceBegun { .. }
+            | Event::RaceDropped { .. }
+            | Event::RaceWon { .. }
+            | Event::WinnerTested { .. } => self.race(event)?,
             Event::RunnerStopped { reason, ran_micros, heard, device_micros } => {
                 self.use_devices(*device_micros)?;
                 self.runner_stopped(reason, *ran_micros, *heard)?;
@@ -170,7 +203,8 @@ impl<'a> Append<'a> {
                 self.execute(sql, params![self.study.0, to_json(slots)?]).map(drop)?;
             }
             Event::Noted { trial: None, text } => {
-                let sql = "INSERT INTO study_note (study_id, seq, at, text) VALUES (?1, ?2, ?3, ?4)";
+                let sql =
+                    "INSERT INTO study_note (study_id, seq, at, text) VALUES (?1, ?2, ?3, ?4)";
                 self.execute(sql, params![self.study.0, seq, self.now.0, text]).map(drop)?;
             }
             Event::Tagged { trial: None, tag, present } => {
@@ -182,7 +216,8 @@ impl<'a> Append<'a> {
             }
             Event::RequestServed { id, answer } => {
                 let sql = "UPDATE request SET served_at = ?3, answer = ?4 WHERE study_id = ?1 AND id = ?2 AND served_at IS NULL";
-                self.execute(sql, params![self.study.0, id, self.now.0, to_json(answer)?]).map(drop)?;
+                self.execute(sql, params![self.study.0, id, self.now.0, to_json(answer)?])
+                    .map(drop)?;
             }
             Event::TrialCreated { trial, params, origin } => {
                 self.create(trial_id(self.study, *trial)?, *trial, params, origin)?;
@@ -198,7 +233,11 @@ impl<'a> Append<'a> {
         if let Event::CheckpointDropped { trial, path } = event
             && trial.0 < self.trials
         {
-            let rows = self.checkpoints.of(self.connection, &self.cache.roots, trial_id(self.study, *trial)?)?;
+            let rows = self.checkpoints.of(
+                self.connection,
+                &self.cache.roots,
+                trial_id(self.study, *trial)?,
+            )?;
             let saved = rows.get(path).and_then(|saved| saved.first());
             if let Some((_, stored)) = saved.filter(|(_, stored)| Path::new(stored) != path) {
                 return Ok(Some(Event::CheckpointDropped { trial: *trial, path: stored.into() }));
@@ -217,7 +256,12 @@ impl<'a> Append<'a> {
         Ok(())
     }
 
-    fn runner_stopped(&self, reason: &str, ran_micros: i64, heard: Option<Timestamp>) -> Result<(), Fault> {
+    fn runner_stopped(
+        &self,
+        reason: &str,
+        ran_micros: i64,
+        heard: Option<Timestamp>,
+    ) -> Result<(), Fault> {
         self.execute(
             "UPDATE runner SET stopped_at = ?2, ran_micros = ?3, reason = ?4
              WHERE seq = (SELECT seq FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1) AND stopped_at IS NULL",
@@ -230,18 +274,27 @@ impl<'a> Append<'a> {
 
     fn use_devices(&self, micros: i64) -> Result<(), Fault> {
         if micros != 0 {
-            self.execute("UPDATE study SET busy_micros = busy_micros + ?2 WHERE id = ?1", params![self.study.0, micros])?;
+            self.execute(
+                "UPDATE study SET busy_micros = busy_micros + ?2 WHERE id = ?1",
+                params![self.study.0, micros],
+            )?;
         }
         Ok(())
     }
 
     fn finish_study(&self, reason: Option<&str>) -> Result<(), Fault> {
-        self.execute("UPDATE study SET finished_reason = ?2 WHERE id = ?1", params![self.study.0, reason])?;
+        self.execute(
+            "UPDATE study SET finished_reason = ?2 WHERE id = ?1",
+            params![self.study.0, reason],
+        )?;
         Ok(())
     }
 
     fn pause_study(&self, reason: Option<&str>) -> Result<(), Fault> {
-        self.execute("UPDATE study SET paused_reason = ?2 WHERE id = ?1", params![self.study.0, reason])?;
+        self.execute(
+            "UPDATE study SET paused_reason = ?2 WHERE id = ?1",
+            params![self.study.0, reason],
+        )?;
         Ok(())
     }
 
@@ -249,7 +302,8 @@ impl<'a> Append<'a> {
         let mut race = race(self.connection, self.study)?;
         Race::apply(&mut race, event);
         let race = race.as_ref().map(to_json).transpose()?;
-        self.execute("UPDATE study SET race = ?2 WHERE id = ?1", params![self.study.0, race]).map(drop)
+        self.execute("UPDATE study SET race = ?2 WHERE id = ?1", params![self.study.0, race])
+            .map(drop)
     }
 
     /// The specification has the budget as it is now; the columns say what of it the study file does not know.
@@ -267,8 +321,15 @@ impl<'a> Append<'a> {
         Ok(())
     }
 
-    fn create(&mut self, id: i64, number: TrialNumber, params: &Params, origin: &Origin) -> Result<(), Fault> {
-        let configuration = origin.configuration().map(|number| to_integer(number.0)).transpose()?;
+    fn create(
+        &mut self,
+        id: i64,
+        number: TrialNumber,
+        params: &Params,
+        origin: &Origin,
+    ) -> Result<(), Fault> {
+        let configuration =
+            origin.configuration().map(|number| to_integer(number.0)).transpose()?;
         self.execute(
             "INSERT INTO trial (id, study_id, number, state, origin, created_at, configuration) VALUES (?1, ?2, ?3, 'queued', ?4, ?5, ?6)",
             params![id, self.study.0, to_integer(number.0)?, to_json(origin)?, self.now.0, configuration],
@@ -283,7 +344,8 @@ impl<'a> Append<'a> {
                 Some(distribution) => distribution.to_internal(value),
                 None => value.as_number(),
             };
-            let sql = "INSERT INTO param (trial_id, dimension, value, internal) VALUES (?1, ?2, ?3, ?4)";
+            let sql =
+                "INSERT INTO param (trial_id, dimension, value, internal) VALUES (?1, ?2, ?3, ?4)";
             self.execute(sql, params![id, idx, to_json(value)?, internal])?;
         }
         Ok(())
@@ -291,25 +353,45 @@ impl<'a> Append<'a> {
 
     /// As in the fold, events about trials that do not exist change nothing.
     fn write_to_trial(&mut self, seq: i64, event: &Event) -> Result<(), Fault> {
-        let Some(id) = event.trial().filter(|number| number.0 < self.trials).map(|number| trial_id(self.study, number)).transpose()? else {
+        let Some(id) = event
+            .trial()
+            .filter(|number| number.0 < self.trials)
+            .map(|number| trial_id(self.study, number))
+            .transpose()?
+        else {
             return Ok(());
         };
         match event {
             Event::AttemptStarted { attempt, slot, resume, until, device_micros, .. } => {
                 self.use_devices(*device_micros)?;
-                let resume = resume.as_ref().map(|(step, path)| Ok::<_, Fault>((to_integer(*step)?, text(path)?))).transpose()?;
+                let resume = resume
+                    .as_ref()
+                    .map(|(step, path)| Ok::<_, Fault>((to_integer(*step)?, text(path)?)))
+                    .transpose()?;
                 self.start(id, *attempt, slot, resume, until.map(to_integer).transpose()?)
             }
             Event::AttemptLaunched { attempt, pid, pid_started, .. } => {
                 let sql = "UPDATE attempt SET pid = ?3, pid_started = ?4 WHERE trial_id = ?1 AND attempt = ?2";
                 self.execute(sql, params![id, attempt.0, pid, to_integer(*pid_started)?]).map(drop)
             }
-            Event::Reported { attempt, step, metrics, .. } => self.report(id, *attempt, to_integer(*step)?, metrics),
+            Event::Reported { attempt, step, metrics, .. } => {
+                self.report(id, *attempt, to_integer(*step)?, metrics)
+            }
             Event::Decided { step, verdict, .. } => self.decide(id, to_integer(*step)?, verdict),
             Event::CheckpointSaved { step, path, bytes, .. } => {
                 self.drop_checkpoint(id, path)?;
                 let sql = "INSERT INTO checkpoint (trial_id, seq, step, path, at, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-                self.execute(sql, params![id, seq, to_integer(*step)?, text(path)?, self.now.0, bytes.map(to_integer).transpose()?])?;
+                self.execute(
+                    sql,
+                    params![
+                        id,
+                        seq,
+                        to_integer(*step)?,
+                        text(path)?,
+                        self.now.0,
+                        bytes.map(to_integer).transpose()?
+                    ],
+                )?;
                 let found = self.cache.roots.found(Some(number_of(id)), path);
                 let rows = self.checkpoints.of(self.connection, &self.cache.roots, id)?;
                 rows.entry(found).or_default().push((seq, text(path)?.to_owned()));
@@ -330,15 +412,31 @@ impl<'a> Append<'a> {
                 self.execute(sql, params![id, hold.map(Hold::as_str), reason])?;
                 self.unfinish(id)
             }
-            Event::LimitsBroken { violation, .. } => self.execute("UPDATE trial SET violation = ?2 WHERE id = ?1", params![id, violation]).map(drop),
-            Event::TrialHeld { hold, .. } => self.execute("UPDATE trial SET hold = ?2 WHERE id = ?1", params![id, hold.map(Hold::as_str)]).map(drop),
+            Event::LimitsBroken { violation, .. } => self
+                .execute("UPDATE trial SET violation = ?2 WHERE id = ?1", params![id, violation])
+                .map(drop),
+            Event::TrialHeld { hold, .. } => self
+                .execute(
+                    "UPDATE trial SET hold = ?2 WHERE id = ?1",
+                    params![id, hold.map(Hold::as_str)],
+                )
+                .map(drop),
             Event::TrialContinued { until, from, .. } => {
                 let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, continued = ?3, reason = ?4 WHERE id = ?1";
-                self.execute(sql, params![id, to_integer(*until)?, from.as_str(), format!("continues to step {until}")])?;
+                self.execute(
+                    sql,
+                    params![
+                        id,
+                        to_integer(*until)?,
+                        from.as_str(),
+                        continues(self.cache.clock, *until)
+                    ],
+                )?;
                 self.unfinish(id)
             }
             Event::Noted { text, .. } => {
-                let sql = "INSERT INTO trial_note (trial_id, seq, at, text) VALUES (?1, ?2, ?3, ?4)";
+                let sql =
+                    "INSERT INTO trial_note (trial_id, seq, at, text) VALUES (?1, ?2, ?3, ?4)";
                 self.execute(sql, params![id, seq, self.now.0, text]).map(drop)
             }
             Event::Tagged { tag, present, .. } => {
@@ -348,12 +446,21 @@ impl<'a> Append<'a> {
                 };
                 self.execute(sql, params![id, tag]).map(drop)
             }
-            Event::TrialFinished { state, value, reason, .. } => self.finish(id, *state, *value, reason.as_deref()),
+            Event::TrialFinished { state, value, reason, .. } => {
+                self.finish(id, *state, *value, reason.as_deref())
+            }
             _ => Ok(()),
         }
     }
 
-    fn start(&self, id: i64, attempt: AttemptNumber, slot: &Slot, resume: Option<(i64, &str)>, until: Option<i64>) -> Result<(), Fault> {
+    fn start(
+        &self,
+        id: i64,
+        attempt: AttemptNumber,
+        slot: &Slot,
+        resume: Option<(i64, &str)>,
+        until: Option<i64>,
+    ) -> Result<(), Fault> {
         let (index, device) = (to_integer(slot.index as u64)?, slot.device.to_string());
         let (resume_step, resume_path) = resume.unzip();
         self.execute(
@@ -375,7 +482,13 @@ impl<'a> Append<'a> {
         self.unfinish(id)
     }
 
-    fn report(&mut self, id: i64, attempt: AttemptNumber, step: i64, metrics: &Metrics) -> Result<(), Fault> {
+    fn report(
+        &mut self,
+        id: i64,
+        attempt: AttemptNumber,
+        step: i64,
+        metrics: &Metrics,
+    ) -> Result<(), Fault> {
         for (name, value) in metrics.iter() {
             let metric = self.metric(name)?;
             self.execute(
@@ -400,7 +513,11 @@ impl<'a> Append<'a> {
         if let Some(id) = self.metrics.get(name) {
             return Ok(*id);
         }
-        let known = self.connection.prepare_cached("SELECT id FROM metric WHERE name = ?1")?.query_row([name], |row| row.get(0)).optional()?;
+        let known = self
+            .connection
+            .prepare_cached("SELECT id FROM metric WHERE name = ?1")?
+            .query_row([name], |row| row.get(0))
+            .optional()?;
         let id = match known {
             Some(id) => id,
             None => {
@@ -414,19 +531,36 @@ impl<'a> Append<'a> {
 
     fn decide(&self, id: i64, step: i64, verdict: &Verdict) -> Result<(), Fault> {
         let sql = "INSERT OR REPLACE INTO decision (trial_id, step, verdict, reason, at) VALUES (?1, ?2, ?3, ?4, ?5)";
-        self.execute(sql, params![id, step, verdict.word(), verdict.reason().map(|reason| &reason.0), self.now.0])?;
+        self.execute(
+            sql,
+            params![id, step, verdict.word(), verdict.reason().map(|reason| &reason.0), self.now.0],
+        )?;
         Ok(())
     }
 
     fn drop_checkpoint(&mut self, id: i64, path: &Path) -> Result<(), Fault> {
         let path = self.cache.roots.found(Some(number_of(id)), path);
-        for (seq, _) in self.checkpoints.of(self.connection, &self.cache.roots, id)?.remove(&path).unwrap_or_default() {
-            self.execute("DELETE FROM checkpoint WHERE trial_id = ?1 AND seq = ?2", params![id, seq])?;
+        for (seq, _) in self
+            .checkpoints
+            .of(self.connection, &self.cache.roots, id)?
+            .remove(&path)
+            .unwrap_or_default()
+        {
+            self.execute(
+                "DELETE FROM checkpoint WHERE trial_id = ?1 AND seq = ?2",
+                params![id, seq],
+            )?;
         }
         Ok(())
     }
 
-    fn end(&self, id: i64, attempt: AttemptNumber, end: &AttemptEnd, reason: Option<&str>) -> Result<i64, Fault> {
+    fn end(
+        &self,
+        id: i64,
+        attempt: AttemptNumber,
+        end: &AttemptEnd,
+        reason: Option<&str>,
+    ) -> Result<i64, Fault> {
         let sql = "UPDATE attempt SET ended_at = ?3, outcome = ?4, reason = ?5 WHERE trial_id = ?1 AND attempt = ?2";
         self.execute(sql, params![id, attempt.0, self.now.0, to_json(end)?, reason])?;
         if matches!(end, AttemptEnd::Failed(_)) {
@@ -435,15 +569,22 @@ impl<'a> Append<'a> {
         // An attempt lost with its runner ended when that was last heard.
         let ended: Option<i64> = match end {
             AttemptEnd::Lost => {
-                let mut statement = self.connection.prepare_cached("SELECT min(killed_at, ?2) FROM study WHERE id = ?1")?;
+                let mut statement = self
+                    .connection
+                    .prepare_cached("SELECT min(killed_at, ?2) FROM study WHERE id = ?1")?;
                 statement.query_row(params![self.study.0, self.now.0], |row| row.get(0))?
             }
             _ => Some(self.now.0),
         };
         let Some(ended) = ended else { return Ok(0) };
-        let mut statement = self.connection.prepare_cached("SELECT max(?2 - coalesce(started_at, ?2), 0) FROM trial WHERE id = ?1")?;
+        let mut statement = self.connection.prepare_cached(
+            "SELECT max(?2 - coalesce(started_at, ?2), 0) FROM trial WHERE id = ?1",
+        )?;
         let spent: i64 = statement.query_row(params![id, ended], |row| row.get(0))?;
-        self.execute("UPDATE trial SET busy_micros = busy_micros + ?2 WHERE id = ?1", params![id, spent])?;
+        self.execute(
+            "UPDATE trial SET busy_micros = busy_micros + ?2 WHERE id = ?1",
+            params![id, spent],
+        )?;
         Ok(spent)
     }
 
@@ -459,15 +600,23 @@ impl<'a> Append<'a> {
         Ok(())
     }
 
-    fn finish(&self, id: i64, state: TrialState, value: Option<f64>, reason: Option<&str>) -> Result<(), Fault> {
+    fn finish(
+        &self,
+        id: i64,
+        state: TrialState,
+        value: Option<f64>,
+        reason: Option<&str>,
+    ) -> Result<(), Fault> {
         let sql = "UPDATE trial SET state = ?2, reason = ?3, finished_at = ?4, hold = NULL, continued = NULL WHERE id = ?1";
         self.execute(sql, params![id, state.as_str(), reason, self.now.0])?;
         match value {
             Some(value) => {
-                let sql = "INSERT OR REPLACE INTO trial_value (trial_id, idx, value) VALUES (?1, 0, ?2)";
+                let sql =
+                    "INSERT OR REPLACE INTO trial_value (trial_id, idx, value) VALUES (?1, 0, ?2)";
                 self.execute(sql, params![id, to_real(value)])?
             }
-            None => self.execute("DELETE FROM trial_value WHERE trial_id = ?1 AND idx = 0", params![id])?,
+            None => self
+                .execute("DELETE FROM trial_value WHERE trial_id = ?1 AND idx = 0", params![id])?,
         };
         Ok(())
     }
@@ -477,9 +626,20 @@ impl StudyCache {
     fn load(connection: &Connection, store: &Path, study: StudyId) -> Result<Self, Fault> {
         let row = study_row(connection, study)?;
         let present = present_dimensions(connection, study)?;
-        let distribution = |name: &str| row.spec.space.dimension(name).map(|dimension| dimension.distribution.clone());
-        let dimensions = present.into_iter().map(|(name, idx)| (name.clone(), (idx, distribution(&name)))).collect();
+        let distribution = |name: &str| {
+            row.spec.space.dimension(name).map(|dimension| dimension.distribution.clone())
+        };
+        let dimensions = present
+            .into_iter()
+            .map(|(name, idx)| (name.clone(), (idx, distribution(&name))))
+            .collect();
         let roots = Roots::of(connection, study, store)?;
-        Ok(StudyCache { revision: row.revision, roots, objective: row.spec.objective().metric.clone(), dimensions })
+        Ok(StudyCache {
+            revision: row.revision,
+            roots,
+            objective: row.spec.objective().metric.clone(),
+            clock: row.spec.step,
+            dimensions,
+        })
     }
 }

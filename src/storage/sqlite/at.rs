@@ -5,10 +5,10 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::column::json;
 use super::fault::Fault;
 use super::migrate::APPLICATION_ID;
-use super::read::json;
-use crate::paths::component;
+use crate::storage::paths::component;
 use crate::storage::{BUSY_TIMEOUT, StorageError};
 
 /// What lies at a path.
@@ -28,14 +28,17 @@ pub fn store_at(path: &Path) -> StoreAt {
     match std::fs::metadata(path) {
         Ok(file) if !file.is_file() || file.len() == 0 => return StoreAt::Nothing,
         Ok(_) => {}
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return StoreAt::Nothing,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return StoreAt::Nothing;
+        }
         Err(_) => return StoreAt::Unreadable,
     }
     let look = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
-        let application: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+        let application: i64 =
+            connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
         if application != APPLICATION_ID {
             return Ok(StoreAt::Nothing);
         }
@@ -59,15 +62,23 @@ pub fn studies_at(path: &Path) -> Result<Option<(String, Vec<String>)>, StorageE
     let id = match store_at(path) {
         StoreAt::Nothing => return Ok(None),
         StoreAt::Store(id) => id,
-        StoreAt::Unreadable => return Err(StorageError::Missing { path: path.display().to_string() }),
+        StoreAt::Unreadable => {
+            return Err(StorageError::Missing { path: path.display().to_string() });
+        }
     };
     let read = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
-        let sql = if id.is_empty() { "SELECT name, NULL FROM study" } else { "SELECT name, files FROM study" };
+        let sql = if id.is_empty() {
+            "SELECT name, NULL FROM study"
+        } else {
+            "SELECT name, files FROM study"
+        };
         let mut statement = connection.prepare(sql)?;
-        let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?)))?;
+        let rows = statement.query_map([], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
+        })?;
         Ok(rows.collect::<Result<Vec<_>, rusqlite::Error>>()?)
     };
     let named = read().map_err(|fault: Fault| fault.at(path, "reading its studies"))?;

@@ -20,16 +20,28 @@ pub(super) fn place(path: &Path, version: i64) -> PathBuf {
 pub(super) fn keep_copy(path: &Path, version: i64) -> Result<(), Fault> {
     let copy = place(path, version);
     let refused = |source: Box<dyn std::error::Error + Send + Sync>| {
-        Fault::from(StorageError::NoBackup { path: path.display().to_string(), found: version, copy: copy.display().to_string(), source })
+        Fault::from(StorageError::NoBackup {
+            path: path.display().to_string(),
+            found: version,
+            copy: copy.display().to_string(),
+            source,
+        })
     };
     let part = place(&copy, 0);
     // What a process left that was killed while copying.
     let _usually_absent = fs::remove_file(&part);
     let vacuum = || {
-        let reader = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        let reader = Connection::open_with_flags(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )?;
         reader.execute("VACUUM INTO ?1", [part.display().to_string()])
     };
     vacuum().map_err(|error| refused(error.into()))?;
-    let durable = || fs::File::open(&part).and_then(|file| file.sync_all()).and_then(|()| fs::rename(&part, &copy));
+    let durable = || {
+        fs::File::open(&part)
+            .and_then(|file| file.sync_all())
+            .and_then(|()| fs::rename(&part, &copy))
+    };
     durable().map_err(|error| refused(error.into()))
 }

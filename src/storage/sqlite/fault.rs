@@ -47,13 +47,19 @@ impl Fault {
         let path = path.display().to_string();
         match source.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => StorageError::DiskFull { path, doing, source },
-            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => StorageError::NotUsable { path, doing, source },
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+                StorageError::NotUsable { path, doing, source }
+            }
             Some(ErrorCode::DatabaseCorrupt) => StorageError::Damaged { path, doing, source },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 StorageError::Locked { path, doing, seconds: BUSY_TIMEOUT.as_secs(), source }
             }
-            Some(ErrorCode::SystemIoFailure) if is_refused_write(&source) => StorageError::WriteFailed { path, doing, source },
-            Some(ErrorCode::NotADatabase) => StorageError::NotAStore { path, why: "it is not an SQLite database".to_owned() },
+            Some(ErrorCode::SystemIoFailure) if is_refused_write(&source) => {
+                StorageError::WriteFailed { path, doing, source }
+            }
+            Some(ErrorCode::NotADatabase) => {
+                StorageError::NotAStore { path, why: "it is not an SQLite database".to_owned() }
+            }
             _ => StorageError::Sqlite { path, doing, source },
         }
     }

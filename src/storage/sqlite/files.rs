@@ -66,7 +66,11 @@ impl Files {
         loop {
             let files = Files::look(path);
             let mut open = open_files();
-            let Some(known) = open.iter().filter_map(Weak::upgrade).find(|known| files.main.is_some() && known.main == files.main) else {
+            let Some(known) = open
+                .iter()
+                .filter_map(Weak::upgrade)
+                .find(|known| files.main.is_some() && known.main == files.main)
+            else {
                 let files = Arc::new(files);
                 open.push(Arc::downgrade(&files));
                 return Ok(files);
@@ -83,8 +87,14 @@ impl Files {
 
     fn look(path: &Path) -> Files {
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let files =
-            Files { path: path.to_owned(), main: identity(path), real, wal: OnceLock::new(), shm: OnceLock::new(), longest: AtomicU64::new(0) };
+        let files = Files {
+            path: path.to_owned(),
+            main: identity(path),
+            real,
+            wal: OnceLock::new(),
+            shm: OnceLock::new(),
+            longest: AtomicU64::new(0),
+        };
         files.learn();
         files
     }
@@ -112,23 +122,43 @@ impl Files {
             ("-wal", self.wal.get().copied(), &self.beside("-wal")),
             ("-shm", self.shm.get().copied(), &self.beside("-shm")),
         ];
-        ones.into_iter().filter_map(|(ending, known, path)| Some((ending, known?, path))).try_for_each(|(ending, known, path)| {
-            let what = match fs::metadata(path) {
-                Ok(metadata) if (metadata.dev(), metadata.ino()) == known => {
-                    let shortest = if ending == "-shm" { self.longest.fetch_max(metadata.len(), Ordering::Relaxed) } else { 0 };
-                    if metadata.len() >= shortest {
-                        return Ok(());
+        ones.into_iter()
+            .filter_map(|(ending, known, path)| Some((ending, known?, path)))
+            .try_for_each(|(ending, known, path)| {
+                let what = match fs::metadata(path) {
+                    Ok(metadata) if (metadata.dev(), metadata.ino()) == known => {
+                        let shortest = if ending == "-shm" {
+                            self.longest.fetch_max(metadata.len(), Ordering::Relaxed)
+                        } else {
+                            0
+                        };
+                        if metadata.len() >= shortest {
+                            return Ok(());
+                        }
+                        "was truncated"
                     }
-                    "was truncated"
-                }
-                Ok(_) => "was replaced by another file",
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) && ending.is_empty() => "was moved or deleted",
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => "was removed",
-                // Whoever may not look cannot tell.
-                Err(_) => return Ok(()),
-            };
-            Err(Exchanged { ending, what })
-        })
+                    Ok(_) => "was replaced by another file",
+                    Err(error)
+                        if matches!(
+                            error.kind(),
+                            ErrorKind::NotFound | ErrorKind::NotADirectory
+                        ) && ending.is_empty() =>
+                    {
+                        "was moved or deleted"
+                    }
+                    Err(error)
+                        if matches!(
+                            error.kind(),
+                            ErrorKind::NotFound | ErrorKind::NotADirectory
+                        ) =>
+                    {
+                        "was removed"
+                    }
+                    // Whoever may not look cannot tell.
+                    Err(_) => return Ok(()),
+                };
+                Err(Exchanged { ending, what })
+            })
     }
 
     /// What lies at the path of the log now, if it is not the log that was opened: its length.
@@ -152,7 +182,8 @@ impl Files {
 
     fn has(&self, path: &Path, identity: Option<Identity>) -> bool {
         let is_known = |known: Option<Identity>| known.is_some() && known == identity;
-        let is_there = |ending: &&str| identity.is_some() && self::identity(&self.beside(ending)) == identity;
+        let is_there =
+            |ending: &&str| identity.is_some() && self::identity(&self.beside(ending)) == identity;
         let is_named = |ending: &&str| *path == self.beside(ending);
         is_known(self.main)
             || is_known(self.wal.get().copied())
@@ -193,7 +224,10 @@ pub fn is_open_here(path: &Path) -> bool {
 /// It cannot be opened, or belongs to such a store.
 pub fn open_file(path: &Path) -> io::Result<File> {
     if is_open_here(path) {
-        return Err(io::Error::new(ErrorKind::ResourceBusy, "it belongs to the store that is in use"));
+        return Err(io::Error::new(
+            ErrorKind::ResourceBusy,
+            "it belongs to the store that is in use",
+        ));
     }
     File::open(path)
 }
@@ -248,7 +282,10 @@ mod tests {
             let gone = if ending.is_empty() { "was moved or deleted" } else { "was removed" };
             assert_eq!(files.check(), Err(Exchanged { ending, what: gone }));
             fs::write(&path, "x").unwrap();
-            assert_eq!(files.check(), Err(Exchanged { ending, what: "was replaced by another file" }));
+            assert_eq!(
+                files.check(),
+                Err(Exchanged { ending, what: "was replaced by another file" })
+            );
             fs::rename(&away, &path).unwrap();
             files.check().unwrap();
         }
@@ -259,15 +296,30 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hpsearch.db");
         let store = SqliteStore::open(&path).unwrap();
-        let (link, soft, other) = (directory.path().join("link"), directory.path().join("soft"), directory.path().join("other"));
+        let (link, soft, other) = (
+            directory.path().join("link"),
+            directory.path().join("soft"),
+            directory.path().join("other"),
+        );
         fs::hard_link(with_ending(&path, "-shm"), &link).unwrap();
         std::os::unix::fs::symlink(&path, &soft).unwrap();
         fs::write(&other, "x").unwrap();
-        for name in [path.clone(), with_ending(&path, "-wal"), with_ending(&path, "-shm"), with_ending(&path, "-journal"), link, soft.clone()] {
+        for name in [
+            path.clone(),
+            with_ending(&path, "-wal"),
+            with_ending(&path, "-shm"),
+            with_ending(&path, "-journal"),
+            link,
+            soft.clone(),
+        ] {
             assert!(is_open_here(&name), "{}", name.display());
             assert!(open_file(&name).is_err() && read_file(&name).is_err());
         }
-        assert!(!is_open_here(&other) && read_file(&other).unwrap() == b"x" && !is_open_here(&directory.path().join("no such/file")));
+        assert!(
+            !is_open_here(&other)
+                && read_file(&other).unwrap() == b"x"
+                && !is_open_here(&directory.path().join("no such/file"))
+        );
         drop(store);
         assert!(!is_open_here(&path) && !is_open_here(&soft));
         let reader = SqliteReader::open(&path).unwrap();

@@ -25,7 +25,18 @@ const FUSE: u32 = 0x6573_5546;
 
 /// The name of a network file system behind FUSE, by its type in the mount table; `None` for local ones and virtiofs.
 pub(super) fn fuse_name(kind: &str) -> Option<&'static str> {
-    let known = ["sshfs", "s3fs", "rclone", "gcsfuse", "glusterfs", "davfs", "mount-s3", "juicefs", "curlftpfs", "ceph"];
+    let known = [
+        "sshfs",
+        "s3fs",
+        "rclone",
+        "gcsfuse",
+        "glusterfs",
+        "davfs",
+        "mount-s3",
+        "juicefs",
+        "curlftpfs",
+        "ceph",
+    ];
     let program = kind.strip_prefix("fuse.")?;
     known.into_iter().find(|name| *name == program)
 }
@@ -47,7 +58,11 @@ pub(super) fn mount_type<'a>(mountinfo: &'a str, directory: &Path) -> Option<&'a
 pub(super) fn network_file_system(directory: &Path) -> Option<&'static str> {
     let directory = std::fs::canonicalize(directory).ok()?;
     let statfs = rustix::fs::statfs(&directory).ok()?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "magic numbers are 32 bits in a field of varying width")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "magic numbers are 32 bits in a field of varying width"
+    )]
     let magic = statfs.f_type as u32;
     if magic != FUSE {
         return network_name(magic);
@@ -68,10 +83,16 @@ mod tests {
 
     #[test]
     fn network_file_systems_are_told_from_local_ones() {
-        for (magic, name) in [(0x6969, "NFS"), (0xFF53_4D42, "SMB/CIFS"), (0x0BD0_0BD0, "Lustre"), (0x00C3_6400, "CephFS")] {
+        for (magic, name) in [
+            (0x6969, "NFS"),
+            (0xFF53_4D42, "SMB/CIFS"),
+            (0x0BD0_0BD0, "Lustre"),
+            (0x00C3_6400, "CephFS"),
+        ] {
             assert_eq!(network_name(magic), Some(name));
         }
-        let (ext4, xfs, btrfs, zfs, tmpfs, overlay, ninep) = (0xEF53, 0x5846_5342, 0x9123_683E, 0x2FC1_2FC1, 0x0102_1994, 0x794C_7630, 0x0102_1997);
+        let (ext4, xfs, btrfs, zfs, tmpfs, overlay, ninep) =
+            (0xEF53, 0x5846_5342, 0x9123_683E, 0x2FC1_2FC1, 0x0102_1994, 0x794C_7630, 0x0102_1997);
         for magic in [ext4, xfs, btrfs, zfs, tmpfs, overlay, ninep, FUSE, 0] {
             assert_eq!(network_name(magic), None, "{magic:x}");
         }

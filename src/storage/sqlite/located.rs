@@ -5,10 +5,10 @@ use std::path::{Component, Path, PathBuf};
 use rusqlite::Connection;
 
 use super::fault::Fault;
-use crate::event::Event;
-use crate::paths::component;
 use crate::storage::StudyId;
-use crate::trial::TrialNumber;
+use crate::storage::paths::component;
+use crate::study::event::Event;
+use crate::study::trial::TrialNumber;
 
 /// Where the relative paths of a study lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,14 +36,19 @@ impl Roots {
                 roots.push(root);
             }
         }
-        let name: String = connection.prepare_cached("SELECT name FROM study WHERE id = ?1")?.query_row([study.0], |row| row.get(0))?;
+        let name: String = connection
+            .prepare_cached("SELECT name FROM study WHERE id = ?1")?
+            .query_row([study.0], |row| row.get(0))?;
         Ok(Roots { roots, component: component(&name) })
     }
 
     /// A path as it is stored: relative, if it lies in the directory of files.
     pub(super) fn stored<'a>(&self, path: &'a Path) -> &'a Path {
         let inside = self.roots.first().and_then(|root| path.strip_prefix(root).ok());
-        let is_plain = |path: &&Path| path.components().all(|part| matches!(part, Component::Normal(_))) && !path.as_os_str().is_empty();
+        let is_plain = |path: &&Path| {
+            path.components().all(|part| matches!(part, Component::Normal(_)))
+                && !path.as_os_str().is_empty()
+        };
         inside.filter(is_plain).unwrap_or(path)
     }
 
@@ -60,7 +65,9 @@ impl Roots {
             return places.find(|path| path.exists()).unwrap_or(first);
         }
         match trial.and_then(|trial| self.moved(trial, stored)) {
-            Some(inside) if !stored.starts_with(present) && !stored.exists() => present.join(inside),
+            Some(inside) if !stored.starts_with(present) && !stored.exists() => {
+                present.join(inside)
+            }
             _ => stored.to_owned(),
         }
     }
@@ -69,7 +76,9 @@ impl Roots {
     fn moved(&self, trial: TrialNumber, stored: &Path) -> Option<PathBuf> {
         let parts: Vec<Component<'_>> = stored.components().collect();
         let own = format!("trial-{trial}");
-        let at = parts.windows(2).rposition(|pair| pair[0].as_os_str() == self.component.as_str() && pair[1].as_os_str() == own.as_str())?;
+        let at = parts.windows(2).rposition(|pair| {
+            pair[0].as_os_str() == self.component.as_str() && pair[1].as_os_str() == own.as_str()
+        })?;
         let inside: PathBuf = parts[at..].iter().collect();
         (parts.len() > at + 2).then_some(inside)
     }
@@ -87,8 +96,11 @@ impl Roots {
     fn mapped(&self, event: &Event, lead: impl Fn(TrialNumber, &Path) -> PathBuf) -> Option<Event> {
         let mut mapped = event.clone();
         match &mut mapped {
-            Event::CheckpointSaved { trial, path, .. } | Event::CheckpointDropped { trial, path } => *path = lead(*trial, path),
-            Event::AttemptStarted { trial, resume: Some((_, path)), .. } => *path = lead(*trial, path),
+            Event::CheckpointSaved { trial, path, .. }
+            | Event::CheckpointDropped { trial, path } => *path = lead(*trial, path),
+            Event::AttemptStarted { trial, resume: Some((_, path)), .. } => {
+                *path = lead(*trial, path)
+            }
             _ => return None,
         }
         Some(mapped)
@@ -97,7 +109,12 @@ impl Roots {
 
 /// Whether an event has a path.
 pub(super) fn has_path(event: &Event) -> bool {
-    matches!(event, Event::CheckpointSaved { .. } | Event::CheckpointDropped { .. } | Event::AttemptStarted { resume: Some(_), .. })
+    matches!(
+        event,
+        Event::CheckpointSaved { .. }
+            | Event::CheckpointDropped { .. }
+            | Event::AttemptStarted { resume: Some(_), .. }
+    )
 }
 
 /// Relative to the working directory, without asking the disk; as it is where even that is unknown.
@@ -147,7 +164,10 @@ mod tests {
         assert_eq!(found(3, old), directory.path().join("files/s/trial-3/checkpoint-9"));
         // Another trial's, another study's, or a file of one's own stays where it was.
         assert_eq!(found(4, old), Path::new(old));
-        assert_eq!(found(3, "/nowhere/t/trial-3/checkpoint-9"), Path::new("/nowhere/t/trial-3/checkpoint-9"));
+        assert_eq!(
+            found(3, "/nowhere/t/trial-3/checkpoint-9"),
+            Path::new("/nowhere/t/trial-3/checkpoint-9")
+        );
         assert_eq!(found(3, "/nowhere/s/trial-3"), Path::new("/nowhere/s/trial-3"));
         let there = directory.path().join("s/trial-3/x");
         std::fs::create_dir_all(&there).unwrap();

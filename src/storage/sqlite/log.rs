@@ -27,7 +27,8 @@ const LOOKS: u32 = 50;
 const EARLIER: u32 = 1 << 20;
 
 /// What is said of a log that does not hold what it should.
-pub(super) const DAMAGED: Exchanged = Exchanged { ending: "-wal", what: "was truncated or overwritten" };
+pub(super) const DAMAGED: Exchanged =
+    Exchanged { ending: "-wal", what: "was truncated or overwritten" };
 const OLD_INDEX: Exchanged = Exchanged { ending: "-shm", what: "was overwritten" };
 
 type Salts = [u8; 8];
@@ -55,7 +56,12 @@ struct Chain {
 impl Log {
     /// An error if the log does not hold what its index says. Only what is new is read, or everything if `whole` is wished.
     /// Returns the number of its frames, nothing where that cannot be said.
-    pub(super) fn check(&mut self, connection: &Connection, files: &Files, whole: bool) -> Result<Option<u32>, Exchanged> {
+    pub(super) fn check(
+        &mut self,
+        connection: &Connection,
+        files: &Files,
+        whole: bool,
+    ) -> Result<Option<u32>, Exchanged> {
         if self.file.is_none() {
             self.file = files.own_log();
         }
@@ -65,7 +71,11 @@ impl Log {
             let frames = frames(connection);
             let Some(count) = frames else { return Ok(None) };
             let header = header(file);
-            let found = if count == 0 { Ok(None) } else { self.follow(file, header, count, whole).map(Some) };
+            let found = if count == 0 {
+                Ok(None)
+            } else {
+                self.follow(file, header, count, whole).map(Some)
+            };
             match found {
                 Ok(None) => return Ok(frames),
                 Ok(Some(chain)) => {
@@ -76,7 +86,12 @@ impl Log {
                     }
                     return Ok(frames);
                 }
-                Err(exchanged) if looks == 0 || (self::header(file) == header && self::frames(connection) == frames) => return Err(exchanged),
+                Err(exchanged)
+                    if looks == 0
+                        || (self::header(file) == header && self::frames(connection) == frames) =>
+                {
+                    return Err(exchanged);
+                }
                 Err(_) => looks -= 1,
             }
         }
@@ -86,17 +101,31 @@ impl Log {
     pub(super) fn is_as_known(&self) -> bool {
         let (Some(file), Some(known)) = (&self.file, &self.known) else { return true };
         let header = header(file);
-        let is_same = header.as_ref().and_then(Chain::begun).is_some_and(|begun| begun.salts == known.salts);
+        let is_same =
+            header.as_ref().and_then(Chain::begun).is_some_and(|begun| begun.salts == known.salts);
         self.follow(file, header, if is_same { known.frames } else { 0 }, true).is_ok()
     }
 
-    fn follow(&self, file: &File, header: Option<[u8; HEADER]>, frames: u32, whole: bool) -> Result<Chain, Exchanged> {
+    fn follow(
+        &self,
+        file: &File,
+        header: Option<[u8; HEADER]>,
+        frames: u32,
+        whole: bool,
+    ) -> Result<Chain, Exchanged> {
         let begun = header.as_ref().and_then(Chain::begun).ok_or(DAMAGED)?;
         let mut chain = match &self.known {
-            Some(known) if known.salts == begun.salts && frames < known.frames => return Err(OLD_INDEX),
+            Some(known) if known.salts == begun.salts && frames < known.frames => {
+                return Err(OLD_INDEX);
+            }
             Some(known) if known.salts == begun.salts && !known.is_in(file) => return Err(DAMAGED),
             Some(known) if known.salts == begun.salts && !whole => known.clone(),
-            Some(known) if known.salts != begun.salts && (self.past.contains(&begun.salts) || begun.is_before(known)) => return Err(DAMAGED),
+            Some(known)
+                if known.salts != begun.salts
+                    && (self.past.contains(&begun.salts) || begun.is_before(known)) =>
+            {
+                return Err(DAMAGED);
+            }
             _ => begun,
         };
         let mut bytes = vec![0; FRAME_HEADER + chain.page];
@@ -118,7 +147,13 @@ impl Chain {
         let is_big_endian = magic & 1 == 1;
         let sum = summed((0, 0), header.get(..24)?, is_big_endian);
         let salts = header.get(16..24)?.try_into().ok()?;
-        (sum == (number(header, 24), number(header, 28))).then_some(Chain { salts, page, is_big_endian, frames: 0, sum })
+        (sum == (number(header, 24), number(header, 28))).then_some(Chain {
+            salts,
+            page,
+            is_big_endian,
+            frames: 0,
+            sum,
+        })
     }
 
     /// Where the next frame begins.
@@ -129,13 +164,15 @@ impl Chain {
     /// With one more frame, if it follows.
     fn with(mut self, frame: &[u8]) -> Option<Chain> {
         let (head, page) = frame.split_at_checked(FRAME_HEADER)?;
-        self.sum = summed(summed(self.sum, head.get(..8)?, self.is_big_endian), page, self.is_big_endian);
+        self.sum =
+            summed(summed(self.sum, head.get(..8)?, self.is_big_endian), page, self.is_big_endian);
         self.frames += 1;
         self.is_last(head).then_some(self)
     }
 
     fn is_last(&self, head: &[u8]) -> bool {
-        head.get(8..16) == Some(self.salts.as_slice()) && (number(head, 16), number(head, 20)) == self.sum
+        head.get(8..16) == Some(self.salts.as_slice())
+            && (number(head, 16), number(head, 20)) == self.sum
     }
 
     /// Whether its last frame is where it was.
@@ -157,7 +194,8 @@ fn number(bytes: &[u8], at: usize) -> u32 {
 
 fn summed(sum: Sum, bytes: &[u8], is_big_endian: bool) -> Sum {
     let (words, _) = bytes.as_chunks::<4>();
-    let word = |bytes| if is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
+    let word =
+        |bytes| if is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
     let (pairs, _) = words.as_chunks::<2>();
     pairs.iter().fold(sum, |(first, second), &[one, two]| {
         let first = first.wrapping_add(word(one)).wrapping_add(second);

@@ -11,8 +11,12 @@ use crate::storage::StorageError;
 pub(super) const APPLICATION_ID: i64 = 0x6870_7372;
 
 /// The steps from an empty file to the present schema, appended to and never edited: step `n` leads to version `n + 1`.
-pub(super) const MIGRATIONS: &[&str] =
-    &[concat!(include_str!("v1.sql"), include_str!("v1_optuna.sql")), include_str!("v2.sql"), include_str!("v3.sql"), include_str!("v4.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    concat!(include_str!("v1.sql"), include_str!("v1_optuna.sql")),
+    include_str!("v2.sql"),
+    include_str!("v3.sql"),
+    include_str!("v4.sql"),
+];
 
 /// The version that `migrations` lead to.
 pub(super) fn newest(migrations: &[&str]) -> i64 {
@@ -21,25 +25,41 @@ pub(super) fn newest(migrations: &[&str]) -> i64 {
 
 /// The version of the store behind `connection`, 0 for an empty file; an error for files of other programs and of a newer
 /// hpsearch.
-pub(super) fn version(connection: &Connection, path: &Path, migrations: &[&str]) -> Result<i64, Fault> {
+pub(super) fn version(
+    connection: &Connection,
+    path: &Path,
+    migrations: &[&str],
+) -> Result<i64, Fault> {
     // One moment for all questions: between two of them another process may make the store.
-    let _moment = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
+    let _moment =
+        connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
     let integer = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
-    let not_a_store = |why: String| Err(StorageError::NotAStore { path: path.display().to_string(), why }.into());
+    let not_a_store =
+        |why: String| Err(StorageError::NotAStore { path: path.display().to_string(), why }.into());
     let application = integer("PRAGMA application_id")?;
     let found = integer("PRAGMA user_version")?;
     if application == APPLICATION_ID {
         let known = newest(migrations);
-        return if found > known { Err(StorageError::Newer { path: path.display().to_string(), found, known }.into()) } else { Ok(found) };
+        return if found > known {
+            Err(StorageError::Newer { path: path.display().to_string(), found, known }.into())
+        } else {
+            Ok(found)
+        };
     }
     if application != 0 {
-        return not_a_store(format!("it is an SQLite database of another program (application_id {application})"));
+        return not_a_store(format!(
+            "it is an SQLite database of another program (application_id {application})"
+        ));
     }
     if integer("SELECT count(*) FROM sqlite_schema WHERE name = 'alembic_version'")? > 0 {
         return not_a_store("it looks like a database of Optuna".to_owned());
     }
     let tables = integer("SELECT count(*) FROM sqlite_schema")?;
-    if tables > 0 || found != 0 { not_a_store("it is an SQLite database of another program".to_owned()) } else { Ok(0) }
+    if tables > 0 || found != 0 {
+        not_a_store("it is an SQLite database of another program".to_owned())
+    } else {
+        Ok(0)
+    }
 }
 
 /// Runs the steps that are missing, all in one transaction. Of a file that holds something `keep_copy` is called before,
@@ -78,10 +98,18 @@ pub(super) fn migrate(
 mod tests {
     use super::*;
 
-    const STEPS: &[&str] = &["CREATE TABLE a (x INTEGER) STRICT;", "ALTER TABLE a ADD COLUMN y TEXT;", "CREATE TABLE b (z REAL) STRICT;"];
+    const STEPS: &[&str] = &[
+        "CREATE TABLE a (x INTEGER) STRICT;",
+        "ALTER TABLE a ADD COLUMN y TEXT;",
+        "CREATE TABLE b (z REAL) STRICT;",
+    ];
 
     fn columns(connection: &Connection) -> String {
-        connection.query_row("SELECT group_concat(name) FROM pragma_table_info('a')", [], |row| row.get(0)).unwrap()
+        connection
+            .query_row("SELECT group_concat(name) FROM pragma_table_info('a')", [], |row| {
+                row.get(0)
+            })
+            .unwrap()
     }
 
     #[test]
@@ -92,7 +120,10 @@ mod tests {
         migrate(&mut connection, Path::new("x"), STEPS, |_| Ok(()), |_| Ok(())).ok().unwrap();
         migrate(&mut connection, Path::new("x"), STEPS, |_| Ok(()), |_| Ok(())).ok().unwrap();
         assert_eq!(columns(&connection), "x,y");
-        assert_eq!(connection.query_row("SELECT x FROM a", [], |row| row.get::<_, i64>(0)).unwrap(), 7);
+        assert_eq!(
+            connection.query_row("SELECT x FROM a", [], |row| row.get::<_, i64>(0)).unwrap(),
+            7
+        );
     }
 
     #[test]
@@ -114,10 +145,17 @@ mod tests {
             .unwrap();
         }
         assert_eq!(copied, [1]);
-        let refused = || Err(StorageError::NoTrial { trial: crate::trial::TrialNumber(0) }.into());
+        let refused =
+            || Err(StorageError::NoTrial { trial: crate::study::trial::TrialNumber(0) }.into());
         let more = [STEPS[0], STEPS[1], STEPS[2], "CREATE TABLE c (x REAL) STRICT;"];
-        assert!(migrate(&mut connection, Path::new("x"), &more, |_| refused(), |_| Ok(())).is_err());
-        assert_eq!(version(&connection, Path::new("x"), &more).ok().unwrap(), 3, "without a copy nothing is changed");
+        assert!(
+            migrate(&mut connection, Path::new("x"), &more, |_| refused(), |_| Ok(())).is_err()
+        );
+        assert_eq!(
+            version(&connection, Path::new("x"), &more).ok().unwrap(),
+            3,
+            "without a copy nothing is changed"
+        );
     }
 
     #[test]
@@ -135,6 +173,9 @@ mod tests {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, Path::new("x"), STEPS, |_| Ok(()), |_| Ok(())).ok().unwrap();
         let refused = migrate(&mut connection, Path::new("x"), &STEPS[..2], |_| Ok(()), |_| Ok(()));
-        assert!(matches!(refused, Err(Fault::Store(StorageError::Newer { found: 3, known: 2, .. }))));
+        assert!(matches!(
+            refused,
+            Err(Fault::Store(StorageError::Newer { found: 3, known: 2, .. }))
+        ));
     }
 }

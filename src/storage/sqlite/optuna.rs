@@ -2,8 +2,8 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::params::Value;
-use crate::space::{Distribution, Scale};
+use crate::study::params::Value;
+use crate::study::space::{Distribution, Scale};
 
 /// Optuna's `distribution_json`.
 pub(super) fn distribution_json(distribution: &Distribution) -> Json {
@@ -30,10 +30,21 @@ mod tests {
     #[test]
     fn each_kind_has_its_name_and_its_attributes() {
         let float = distribution_json(&Distribution::float(1e-5, 0.1, Scale::Log, None).unwrap());
-        assert_eq!(float, json!({ "name": "FloatDistribution", "attributes": { "step": null, "low": 1e-5, "high": 0.1, "log": true } }));
+        assert_eq!(
+            float,
+            json!({ "name": "FloatDistribution", "attributes": { "step": null, "low": 1e-5, "high": 0.1, "log": true } })
+        );
         let int = distribution_json(&Distribution::int(2, 8, Scale::Linear, 2).unwrap());
-        assert_eq!(int, json!({ "name": "IntDistribution", "attributes": { "log": false, "step": 2, "low": 2, "high": 8 } }));
-        let choice = distribution_json(&Distribution::choice(vec!["a".into(), 1i64.into(), true.into()]).unwrap());
-        assert_eq!(choice, json!({ "name": "CategoricalDistribution", "attributes": { "choices": ["a", 1, true] } }));
+        assert_eq!(
+            int,
+            json!({ "name": "IntDistribution", "attributes": { "log": false, "step": 2, "low": 2, "high": 8 } })
+        );
+        let choice = distribution_json(
+            &Distribution::choice(vec!["a".into(), 1i64.into(), true.into()]).unwrap(),
+        );
+        assert_eq!(
+            choice,
+            json!({ "name": "CategoricalDistribution", "attributes": { "choices": ["a", 1, true] } })
+        );
     }
 }

@@ -4,21 +4,25 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, Row, params};
 
+use super::column::{from_integer, from_real, number_of, trial_id, trial_ids};
 use super::fault::Fault;
-use super::number::{from_integer, from_real, number_of, trial_id, trial_ids};
 use super::read::study_row;
 use super::trials::param_value;
-use crate::event::Seq;
-use crate::params::Params;
 use crate::storage::{Outcome, OutcomeCursor, StudyId};
-use crate::time::Timestamp;
-use crate::trial::{TrialNumber, TrialState};
+use crate::study::event::Seq;
+use crate::study::params::Params;
+use crate::study::time::Timestamp;
+use crate::study::trial::{TrialNumber, TrialState};
 
 /// So many changed trials are looked up one by one; of more, the whole range is read.
 const LOOKED_UP: usize = 2000;
 
 /// The outcomes of trials that were created or changed since the cursor.
-pub(super) fn outcomes(connection: &Connection, study: StudyId, after: OutcomeCursor) -> Result<(Vec<Outcome>, OutcomeCursor), Fault> {
+pub(super) fn outcomes(
+    connection: &Connection,
+    study: StudyId,
+    after: OutcomeCursor,
+) -> Result<(Vec<Outcome>, OutcomeCursor), Fault> {
     let revision = study_row(connection, study)?.revision;
     let newest = "SELECT coalesce(max(seq), 0) FROM event WHERE study_id = ?1";
     let seq = Seq(connection.prepare_cached(newest)?.query_row([study.0], |row| row.get(0))?);
@@ -32,9 +36,13 @@ pub(super) fn outcomes(connection: &Connection, study: StudyId, after: OutcomeCu
     }
     let changed = changed(connection, study, after.seq)?;
     let mut outcomes = Vec::new();
-    if let (true, Some(from), Some(to)) = (changed.len() > LOOKED_UP, changed.first(), changed.last()) {
+    if let (true, Some(from), Some(to)) =
+        (changed.len() > LOOKED_UP, changed.first(), changed.last())
+    {
         outcomes = range(connection, study, *from, *to)?;
-        outcomes.retain(|outcome| trial_id(study, outcome.number).is_ok_and(|id| changed.binary_search(&id).is_ok()));
+        outcomes.retain(|outcome| {
+            trial_id(study, outcome.number).is_ok_and(|id| changed.binary_search(&id).is_ok())
+        });
     } else {
         for id in changed {
             outcomes.append(&mut range(connection, study, id, id)?);
@@ -58,7 +66,12 @@ fn changed(connection: &Connection, study: StudyId, seq: Seq) -> Result<Vec<i64>
     Ok(ids)
 }
 
-fn range(connection: &Connection, study: StudyId, first: i64, last: i64) -> Result<Vec<Outcome>, Fault> {
+fn range(
+    connection: &Connection,
+    study: StudyId,
+    first: i64,
+    last: i64,
+) -> Result<Vec<Outcome>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT t.id, t.state, v.trial_id, v.value, t.last_step, t.last_value, t.busy_micros, t.created_at, t.finished_at
          FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id",
@@ -77,12 +90,20 @@ fn outcome(row: &Row<'_>) -> Result<Outcome, Fault> {
     let id: i64 = row.get(0)?;
     let place = |column: &str| format!("table `trial`, id {id}, column `{column}`");
     let word = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
-    let last_step = row.get::<_, Option<i64>>(4)?.map(|step| from_integer(step, || place("last_step"))).transpose()?;
+    let last_step = row
+        .get::<_, Option<i64>>(4)?
+        .map(|step| from_integer(step, || place("last_step")))
+        .transpose()?;
     let last_value = from_real(row.get(5)?);
     Ok(Outcome {
         number: number_of(id),
-        state: TrialState::from_word(word).ok_or_else(|| Fault::corrupt(place("state"), format!("`{word}` is not a state")))?,
-        value: if row.get::<_, Option<i64>>(2)?.is_some() { Some(from_real(row.get(3)?)) } else { None },
+        state: TrialState::from_word(word)
+            .ok_or_else(|| Fault::corrupt(place("state"), format!("`{word}` is not a state")))?,
+        value: if row.get::<_, Option<i64>>(2)?.is_some() {
+            Some(from_real(row.get(3)?))
+        } else {
+            None
+        },
         last_step,
         last_value: last_step.map(|_| last_value),
         params: Params::new(),
@@ -92,9 +113,18 @@ fn outcome(row: &Row<'_>) -> Result<Outcome, Fault> {
     })
 }
 
-fn add_params(connection: &Connection, study: StudyId, first: i64, last: i64, outcomes: &mut [Outcome]) -> Result<(), Fault> {
-    let mut statement = connection.prepare_cached("SELECT idx, name FROM dimension WHERE study_id = ?1")?;
-    let names: BTreeMap<i64, String> = statement.query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+fn add_params(
+    connection: &Connection,
+    study: StudyId,
+    first: i64,
+    last: i64,
+    outcomes: &mut [Outcome],
+) -> Result<(), Fault> {
+    let mut statement =
+        connection.prepare_cached("SELECT idx, name FROM dimension WHERE study_id = ?1")?;
+    let names: BTreeMap<i64, String> = statement
+        .query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
     let mut statement =
         connection.prepare_cached("SELECT trial_id, dimension, value FROM param WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id")?;
     let mut rows = statement.query([first, last])?;
@@ -107,9 +137,16 @@ fn add_params(connection: &Connection, study: StudyId, first: i64, last: i64, ou
         }
         if let Some(outcome) = current.as_mut().filter(|outcome| outcome.number == number) {
             let dimension: i64 = row.get(1)?;
-            let place = || format!("table `param`, study {}, trial {number}, dimension {dimension}", study.0);
-            let name = names.get(&dimension).ok_or_else(|| Fault::corrupt(place(), "there is no such dimension"))?;
-            outcome.params.insert(name.as_str(), param_value(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?, place)?);
+            let place = || {
+                format!("table `param`, study {}, trial {number}, dimension {dimension}", study.0)
+            };
+            let name = names
+                .get(&dimension)
+                .ok_or_else(|| Fault::corrupt(place(), "there is no such dimension"))?;
+            outcome.params.insert(
+                name.as_str(),
+                param_value(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?, place)?,
+            );
         }
     }
     Ok(())

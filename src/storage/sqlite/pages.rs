@@ -5,19 +5,24 @@ use std::fmt::Write as _;
 
 use rusqlite::{Connection, Row, params};
 
+use super::column::{
+    TRIALS_PER_STUDY, from_integer, from_real, json, number_of, trial_id, trial_ids,
+};
 use super::fault::Fault;
-use super::number::{TRIALS_PER_STUDY, from_integer, from_real, number_of, trial_id, trial_ids};
-use super::read::json;
 use super::trials::{self, param_value};
-use crate::metric::Direction;
-use crate::params::Params;
-use crate::query::{Filter, Needs, Place, SortKey, TrialQuery};
 use crate::storage::StudyId;
-use crate::time::Timestamp;
-use crate::trial::{Note, Origin, Trial, TrialNumber, TrialState};
+use crate::study::metric::Direction;
+use crate::study::params::Params;
+use crate::study::query::{Filter, Needs, Place, SortKey, TrialQuery};
+use crate::study::time::Timestamp;
+use crate::study::trial::{Note, Origin, Trial, TrialNumber, TrialState};
 
 /// A page of trials.
-pub(super) fn page(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, Fault> {
+pub(super) fn page(
+    connection: &Connection,
+    study: StudyId,
+    query: &TrialQuery,
+) -> Result<Vec<Trial>, Fault> {
     if let Some((first, last)) = range(connection, study, query)? {
         let mut page = trials::range(connection, study, first, last)?;
         if query.reverse {
@@ -29,7 +34,11 @@ pub(super) fn page(connection: &Connection, study: StudyId, query: &TrialQuery) 
 }
 
 /// The numbers of the trials of a page.
-pub(super) fn numbers(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Vec<TrialNumber>, Fault> {
+pub(super) fn numbers(
+    connection: &Connection,
+    study: StudyId,
+    query: &TrialQuery,
+) -> Result<Vec<TrialNumber>, Fault> {
     let mut numbers: Vec<TrialNumber> = match range(connection, study, query)? {
         Some((first, last)) => (first..=last).map(number_of).collect(),
         None => return Ok(ids(connection, study, query)?.into_iter().map(number_of).collect()),
@@ -86,15 +95,23 @@ fn cut(mut places: Vec<Place>, query: &TrialQuery) -> Vec<Place> {
 
 /// The first and the last id of a page of all trials by number: numbers have no gaps. The last is before the first where
 /// there are none. `None`: the page is not one range.
-fn range(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Option<(i64, i64)>, Fault> {
+fn range(
+    connection: &Connection,
+    study: StudyId,
+    query: &TrialQuery,
+) -> Result<Option<(i64, i64)>, Fault> {
     if !query.filter.is_all() || query.sort != SortKey::Number {
         return Ok(None);
     }
     let (least, most) = trial_ids(study);
-    let newest: Option<i64> =
-        connection.prepare_cached("SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2")?.query_row([least, most], |row| row.get(0))?;
+    let newest: Option<i64> = connection
+        .prepare_cached("SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2")?
+        .query_row([least, most], |row| row.get(0))?;
     let newest = newest.unwrap_or(least - 1);
-    let (offset, length) = (i64::try_from(query.offset).unwrap_or(i64::MAX), i64::try_from(query.limit).unwrap_or(i64::MAX));
+    let (offset, length) = (
+        i64::try_from(query.offset).unwrap_or(i64::MAX),
+        i64::try_from(query.limit).unwrap_or(i64::MAX),
+    );
     Ok(Some(if query.reverse {
         let last = newest.saturating_sub(offset);
         (last.saturating_sub(length).saturating_add(1).max(least), last)
@@ -121,7 +138,8 @@ pub(super) enum Which {
 
 /// SQL for the complete trials of the study `?1` whose value is not NaN, the best first: as `v`, in the order of an index.
 pub(super) fn ranked(direction: Direction, reverse: Reverse, which: Which) -> String {
-    let order = if (direction == Direction::Maximize) == (reverse == Reverse::No) { "DESC" } else { "ASC" };
+    let order =
+        if (direction == Direction::Maximize) == (reverse == Reverse::No) { "DESC" } else { "ASC" };
     let feasible = if which == Which::Feasible { " AND t.violation IS NULL" } else { "" };
     format!(
         "FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id
@@ -130,16 +148,26 @@ pub(super) fn ranked(direction: Direction, reverse: Reverse, which: Which) -> St
 }
 
 /// The ids of a page of complete trials by their values: NaN is worst.
-fn best_ids(connection: &Connection, study: StudyId, direction: Direction, query: &TrialQuery) -> Result<Vec<i64>, Fault> {
+fn best_ids(
+    connection: &Connection,
+    study: StudyId,
+    direction: Direction,
+    query: &TrialQuery,
+) -> Result<Vec<i64>, Fault> {
     let worst = format!(
         "SELECT v.trial_id FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id
          WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NULL AND t.state = 'complete' ORDER BY v.trial_id LIMIT ?2 OFFSET ?3"
     );
     let reverse = if query.reverse { Reverse::Yes } else { Reverse::No };
-    let others = format!("SELECT v.trial_id {} LIMIT ?2 OFFSET ?3", ranked(direction, reverse, Which::All));
+    let others =
+        format!("SELECT v.trial_id {} LIMIT ?2 OFFSET ?3", ranked(direction, reverse, Which::All));
     let ids = |sql: &str, limit: u64, offset: u64| -> Result<Vec<i64>, Fault> {
-        let (limit, offset) = (i64::try_from(limit).unwrap_or(i64::MAX), i64::try_from(offset).unwrap_or(i64::MAX));
-        Ok(connection.prepare_cached(sql)?.query_map([study.0, limit, offset], |row| row.get(0))?.collect::<Result<_, _>>()?)
+        let (limit, offset) =
+            (i64::try_from(limit).unwrap_or(i64::MAX), i64::try_from(offset).unwrap_or(i64::MAX));
+        Ok(connection
+            .prepare_cached(sql)?
+            .query_map([study.0, limit, offset], |row| row.get(0))?
+            .collect::<Result<_, _>>()?)
     };
     if !query.reverse {
         return ids(&others, query.limit, query.offset);
@@ -147,23 +175,32 @@ fn best_ids(connection: &Connection, study: StudyId, direction: Direction, query
     let end = query.offset.saturating_add(query.limit);
     let nan = ids(&worst, end, 0)?;
     let known = nan.len() as u64;
-    let mut page: Vec<i64> = nan.into_iter().skip(usize::try_from(query.offset).unwrap_or(usize::MAX)).collect();
+    let mut page: Vec<i64> =
+        nan.into_iter().skip(usize::try_from(query.offset).unwrap_or(usize::MAX)).collect();
     let missing = query.limit - (page.len() as u64).min(query.limit);
     page.extend(ids(&others, missing, query.offset.saturating_sub(known))?);
     Ok(page)
 }
 
 /// How many trials pass a filter.
-pub(super) fn count(connection: &Connection, study: StudyId, filter: &Filter) -> Result<u64, Fault> {
+pub(super) fn count(
+    connection: &Connection,
+    study: StudyId,
+    filter: &Filter,
+) -> Result<u64, Fault> {
     if filter.is_about_states_only() {
-        let sql = format!("SELECT count(*) FROM trial WHERE study_id = ?1{}", state_condition(filter.states().as_deref()));
+        let sql = format!(
+            "SELECT count(*) FROM trial WHERE study_id = ?1{}",
+            state_condition(filter.states().as_deref())
+        );
         let count = connection.prepare_cached(&sql)?.query_row([study.0], |row| row.get(0))?;
         return from_integer(count, || format!("table `trial`, study {}", study.0));
     }
     let mut needs = Needs::default();
     filter.add_needs(&mut needs);
     let mut count = 0;
-    Scan { connection, study, needs, states: filter.states() }.run(|trial| count += u64::from(filter.matches(trial)))?;
+    Scan { connection, study, needs, states: filter.states() }
+        .run(|trial| count += u64::from(filter.matches(trial)))?;
     Ok(count)
 }
 
@@ -192,22 +229,31 @@ impl Scan<'_> {
         let names = self.dimensions()?;
         let wanted: Vec<(&str, Vec<i64>)> = match self.needs.all_params {
             true => Vec::new(),
-            false => self.needs.params.iter().map(|name| (name.as_str(), indices(&names, name))).collect(),
+            false => self
+                .needs
+                .params
+                .iter()
+                .map(|name| (name.as_str(), indices(&names, name)))
+                .collect(),
         };
         let sql = self.sql(&wanted);
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut rows = statement.query(params![first, last])?;
         let mut all_params =
             self.connection.prepare_cached("SELECT trial_id, dimension, value FROM param WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id")?;
-        let mut all_params = if self.needs.all_params { Some(all_params.query([first, last])?) } else { None };
+        let mut all_params =
+            if self.needs.all_params { Some(all_params.query([first, last])?) } else { None };
         let mut marks = if self.needs.marks { self.marks()? } else { Marks::new() };
         // A parameter's row that was read, and belongs to a trial that comes later.
         let mut ahead: Option<(i64, i64, String)> = None;
         while let Some(row) = rows.next()? {
             let mut trial = sparse(row, self.needs.metrics)?;
             for (column, (name, _)) in (FIXED_COLUMNS..).zip(&wanted) {
-                if let Some(text) = row.get_ref(column)?.as_str_or_null().map_err(rusqlite::Error::from)? {
-                    let place = || format!("table `param`, study {}, trial {}", self.study.0, trial.number);
+                if let Some(text) =
+                    row.get_ref(column)?.as_str_or_null().map_err(rusqlite::Error::from)?
+                {
+                    let place =
+                        || format!("table `param`, study {}, trial {}", self.study.0, trial.number);
                     let value = param_value(text, place)?;
                     trial.params.insert(*name, value);
                 }
@@ -224,8 +270,15 @@ impl Scan<'_> {
                     match ahead.take_if(|(owner, ..)| *owner <= id) {
                         None => break,
                         Some((owner, dimension, text)) if owner == id => {
-                            let place = || format!("table `param`, study {}, trial {}, dimension {dimension}", self.study.0, trial.number);
-                            let name = names.get(&dimension).ok_or_else(|| Fault::corrupt(place(), "there is no such dimension"))?;
+                            let place = || {
+                                format!(
+                                    "table `param`, study {}, trial {}, dimension {dimension}",
+                                    self.study.0, trial.number
+                                )
+                            };
+                            let name = names.get(&dimension).ok_or_else(|| {
+                                Fault::corrupt(place(), "there is no such dimension")
+                            })?;
                             let value = param_value(&text, place)?;
                             trial.params.insert(name.as_str(), value);
                         }
@@ -249,7 +302,11 @@ impl Scan<'_> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query([first, last])?;
         while let Some(row) = rows.next()? {
-            marks.entry(number_of(row.get(0)?)).or_default().0.push(Note { at: Timestamp(row.get(1)?), text: row.get(2)? });
+            marks
+                .entry(number_of(row.get(0)?))
+                .or_default()
+                .0
+                .push(Note { at: Timestamp(row.get(1)?), text: row.get(2)? });
         }
         let sql = "SELECT trial_id, tag FROM trial_tag WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, tag";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -261,8 +318,12 @@ impl Scan<'_> {
     }
 
     fn dimensions(&self) -> Result<BTreeMap<i64, String>, Fault> {
-        let mut statement = self.connection.prepare_cached("SELECT idx, name FROM dimension WHERE study_id = ?1")?;
-        Ok(statement.query_map([self.study.0], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT idx, name FROM dimension WHERE study_id = ?1")?;
+        Ok(statement
+            .query_map([self.study.0], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_, _>>()?)
     }
 
     fn sql(&self, params: &[(&str, Vec<i64>)]) -> String {
@@ -278,14 +339,30 @@ impl Scan<'_> {
         );
         for (_, indices) in params {
             let indices: Vec<String> = indices.iter().map(i64::to_string).collect();
-            let _ = write!(sql, ", (SELECT p.value FROM param p WHERE p.trial_id = t.id AND p.dimension IN ({}))", indices.join(", "));
+            let _ = write!(
+                sql,
+                ", (SELECT p.value FROM param p WHERE p.trial_id = t.id AND p.dimension IN ({}))",
+                indices.join(", ")
+            );
         }
-        let join = if value { "LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0" } else { "" };
+        let join =
+            if value { "LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0" } else { "" };
         let states = state_condition(self.states.as_deref());
         // Through the index where few trials are in these states; else it costs more than it saves.
-        let few = self.states.iter().flatten().all(|state| !matches!(state, TrialState::Complete | TrialState::Pruned));
-        let study = if self.states.is_some() && few { format!(" AND t.study_id = {}", self.study.0) } else { String::new() };
-        let _ = write!(sql, " FROM trial t {join} WHERE t.id BETWEEN ?1 AND ?2{study}{states} ORDER BY t.id");
+        let few = self
+            .states
+            .iter()
+            .flatten()
+            .all(|state| !matches!(state, TrialState::Complete | TrialState::Pruned));
+        let study = if self.states.is_some() && few {
+            format!(" AND t.study_id = {}", self.study.0)
+        } else {
+            String::new()
+        };
+        let _ = write!(
+            sql,
+            " FROM trial t {join} WHERE t.id BETWEEN ?1 AND ?2{study}{states} ORDER BY t.id"
+        );
         sql
     }
 }
@@ -303,18 +380,33 @@ fn sparse(row: &Row<'_>, with_metrics: bool) -> Result<Trial, Fault> {
     let id: i64 = row.get(0)?;
     let place = |column: &str| format!("table `trial`, id {id}, column `{column}`");
     let word = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
-    let last_step = row.get::<_, Option<i64>>(2)?.map(|step| from_integer(step, || place("last_step"))).transpose()?;
-    let device = row.get_ref(10)?.as_str_or_null().map_err(rusqlite::Error::from)?.map(str::parse).transpose();
+    let last_step = row
+        .get::<_, Option<i64>>(2)?
+        .map(|step| from_integer(step, || place("last_step")))
+        .transpose()?;
+    let device = row
+        .get_ref(10)?
+        .as_str_or_null()
+        .map_err(rusqlite::Error::from)?
+        .map(str::parse)
+        .transpose();
     let last_metrics = match with_metrics {
-        true => json(row.get_ref(12)?.as_str().map_err(rusqlite::Error::from)?, || place("last_metrics"))?,
+        true => json(row.get_ref(12)?.as_str().map_err(rusqlite::Error::from)?, || {
+            place("last_metrics")
+        })?,
         false => Default::default(),
     };
     Ok(Trial {
         number: number_of(id),
         params: Params::new(),
         origin: Origin::Enqueued(0),
-        state: TrialState::from_word(word).ok_or_else(|| Fault::corrupt(place("state"), format!("`{word}` is not a state")))?,
-        value: if row.get::<_, Option<i64>>(8)?.is_some() { Some(from_real(row.get(9)?)) } else { None },
+        state: TrialState::from_word(word)
+            .ok_or_else(|| Fault::corrupt(place("state"), format!("`{word}` is not a state")))?,
+        value: if row.get::<_, Option<i64>>(8)?.is_some() {
+            Some(from_real(row.get(9)?))
+        } else {
+            None
+        },
         violation: row.get(13)?,
         curve: match last_step {
             Some(step) => vec![(step, from_real(row.get(3)?))],

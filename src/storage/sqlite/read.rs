@@ -5,78 +5,110 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
-use serde::de::DeserializeOwned;
 
+use super::column::{from_integer, from_real, json, number_of, trial_id, trial_ids};
 use super::fault::Fault;
-use super::number::{from_integer, from_real, number_of, trial_id, trial_ids};
 use super::pages::{self, Reverse, Which};
 use super::trials;
-use crate::configuration::{self, Run};
-use crate::device::{Device, Slot};
-use crate::event::{Answer, Event, Request, Seq};
-use crate::lineage::Lineage;
-use crate::race::Race;
-use crate::storage::{Attempt, Curve, HeldLease, Holder, StorageError, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary};
-use crate::study::{Extension, StudySpec};
-use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, Note, TrialNumber, TrialState};
-use crate::view::{Counts, StudyView};
-
-/// A JSON column's content.
-pub(super) fn json<T: DeserializeOwned>(text: &str, place: impl FnOnce() -> String) -> Result<T, Fault> {
-    serde_json::from_str(text).map_err(|error| Fault::corrupt(place(), error))
-}
+use crate::storage::{
+    Attempt, Curve, HeldLease, Holder, StorageError, StoredRequest, StoredRunner, StoredStudy,
+    StudyId, StudySummary,
+};
+use crate::study::configuration::{self, Run};
+use crate::study::device::{Device, Slot};
+use crate::study::event::{Answer, Event, Request, Seq};
+use crate::study::finalists::Race;
+use crate::study::metric::Score;
+use crate::study::provenance::Lineage;
+use crate::study::spec::{Extension, StudySpec};
+use crate::study::state::{Counts, StudyView, value_so_far};
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, Note, TrialNumber, TrialState};
 
 /// All studies by name.
 pub(super) fn studies(connection: &Connection) -> Result<Vec<StudySummary>, Fault> {
     let mut statement = connection.prepare_cached("SELECT id FROM study ORDER BY name")?;
-    let ids = statement.query_map([], |row| row.get(0).map(StudyId))?.collect::<Result<Vec<_>, _>>()?;
+    let ids =
+        statement.query_map([], |row| row.get(0).map(StudyId))?.collect::<Result<Vec<_>, _>>()?;
     ids.into_iter().map(|id| summary(connection, id)).collect()
 }
 
 /// The study called `name`.
 pub(super) fn study(connection: &Connection, name: &str) -> Result<Option<StoredStudy>, Fault> {
     let mut statement = connection.prepare_cached("SELECT id FROM study WHERE name = ?1")?;
-    let Some(id) = statement.query_row([name], |row| row.get(0).map(StudyId)).optional()? else { return Ok(None) };
+    let Some(id) = statement.query_row([name], |row| row.get(0).map(StudyId)).optional()? else {
+        return Ok(None);
+    };
     let row = study_row(connection, id)?;
     let directory = directory(connection, id)?;
-    Ok(Some(StoredStudy { id, spec: row.spec, extension: row.extension, created: row.created, directory }))
+    Ok(Some(StoredStudy {
+        id,
+        spec: row.spec,
+        extension: row.extension,
+        created: row.created,
+        directory,
+    }))
 }
 
 /// One study's line of `ls`.
 pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySummary, Fault> {
     let StudyRow { spec, created, finished, paused, extension, .. } = study_row(connection, id)?;
     let mut counts = Counts::default();
-    let mut statement = connection.prepare_cached("SELECT state, count(*) FROM trial WHERE study_id = ?1 GROUP BY state")?;
+    let mut statement = connection
+        .prepare_cached("SELECT state, count(*) FROM trial WHERE study_id = ?1 GROUP BY state")?;
     let mut rows = statement.query([id.0])?;
     while let Some(row) = rows.next()? {
         let word: String = row.get(0)?;
         let place = || format!("table `trial`, study {}", id.0);
-        let state = TrialState::from_word(&word).ok_or_else(|| Fault::corrupt(place(), format!("`{word}` is not a state")))?;
+        let state = TrialState::from_word(&word)
+            .ok_or_else(|| Fault::corrupt(place(), format!("`{word}` is not a state")))?;
         *counts.of(state) = from_integer(row.get(1)?, place)?;
     }
     let race = race(connection, id)?;
     let best = match race.as_ref().and_then(Race::winner) {
         Some(winner) => Some((winner.trial, winner.sample.mean)),
-        None => best(connection, id, spec.replicates)?,
+        None => best(connection, id, &spec, counts)?,
     };
     let mut race_counts = Counts::default();
-    if connection.prepare_cached("SELECT 1 FROM trial WHERE study_id = ?1 AND configuration IS NOT NULL")?.exists([id.0])? {
+    if connection
+        .prepare_cached("SELECT 1 FROM trial WHERE study_id = ?1 AND configuration IS NOT NULL")?
+        .exists([id.0])?
+    {
         let runs = runs(connection, id)?;
-        runs.iter().filter(|run| run.origin.is_race()).for_each(|run| *race_counts.of(run.state) += 1);
+        runs.iter()
+            .filter(|run| run.origin.is_race())
+            .for_each(|run| *race_counts.of(run.state) += 1);
     }
     let (notes, tags) = (notes(connection, id)?, tags(connection, id)?);
     let paused_devices = paused_devices(connection, id)?;
     let held = held(connection, id)?;
     let directory = directory(connection, id)?;
-    Ok(StudySummary { id, spec, counts, best, race, race_counts, finished, paused, paused_devices, extension, notes, tags, held, created, directory })
+    Ok(StudySummary {
+        id,
+        spec,
+        counts,
+        best,
+        race,
+        race_counts,
+        finished,
+        paused,
+        paused_devices,
+        extension,
+        notes,
+        tags,
+        held,
+        created,
+        directory,
+    })
 }
 
 /// The names of the directories that were taken for its files, the present one first.
 pub(super) fn directories(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
     let mut statement = connection.prepare_cached("SELECT files FROM study WHERE id = ?1")?;
     let names: Option<String> = statement.query_row([study.0], |row| row.get(0))?;
-    names.map_or(Ok(Vec::new()), |text| json(&text, || format!("table `study`, id {}, column `files`", study.0)))
+    names.map_or(Ok(Vec::new()), |text| {
+        json(&text, || format!("table `study`, id {}, column `files`", study.0))
+    })
 }
 
 /// The name of the directory of its files, once it was taken.
@@ -85,29 +117,65 @@ fn directory(connection: &Connection, study: StudyId) -> Result<Option<String>, 
 }
 
 fn paused_devices(connection: &Connection, study: StudyId) -> Result<BTreeSet<Device>, Fault> {
-    let mut statement = connection.prepare_cached("SELECT device FROM paused_device WHERE study_id = ?1")?;
-    let names = statement.query_map([study.0], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+    let mut statement =
+        connection.prepare_cached("SELECT device FROM paused_device WHERE study_id = ?1")?;
+    let names = statement
+        .query_map([study.0], |row| row.get::<_, String>(0))?
+        .collect::<Result<Vec<_>, _>>()?;
     let place = || format!("table `paused_device`, study {}", study.0);
-    names.iter().map(|name| name.parse().map_err(|unknown| Fault::corrupt(place(), unknown))).collect()
+    names
+        .iter()
+        .map(|name| name.parse().map_err(|unknown| Fault::corrupt(place(), unknown)))
+        .collect()
 }
 
 /// The race of a study.
 pub(super) fn race(connection: &Connection, study: StudyId) -> Result<Option<Race>, Fault> {
     let mut statement = connection.prepare_cached("SELECT race FROM study WHERE id = ?1")?;
-    let stored: Option<String> = statement.query_row([study.0], |row| row.get(0)).optional()?.flatten();
-    stored.map(|text| json(&text, || format!("table `study`, id {}, column `race`", study.0))).transpose()
+    let stored: Option<String> =
+        statement.query_row([study.0], |row| row.get(0)).optional()?.flatten();
+    stored
+        .map(|text| json(&text, || format!("table `study`, id {}, column `race`", study.0)))
+        .transpose()
 }
 
-fn best(connection: &Connection, study: StudyId, replicates: u32) -> Result<Option<(TrialNumber, f64)>, Fault> {
-    let mut grouped = connection.prepare_cached("SELECT 1 FROM trial WHERE study_id = ?1 AND configuration IS NOT NULL")?;
-    if replicates > 1 || grouped.exists([study.0])? {
-        let direction = trials::direction(connection, study)?;
-        let ranked = configuration::ranked(runs(connection, study)?, direction, replicates);
+/// [`StudyView::leader`], without its winner of a race.
+fn best(
+    connection: &Connection,
+    study: StudyId,
+    spec: &StudySpec,
+    counts: Counts,
+) -> Result<Option<(TrialNumber, f64)>, Fault> {
+    let mut grouped = connection
+        .prepare_cached("SELECT 1 FROM trial WHERE study_id = ?1 AND configuration IS NOT NULL")?;
+    let direction = trials::direction(connection, study)?;
+    if spec.replicates > 1 || grouped.exists([study.0])? {
+        let ranked = configuration::ranked(runs(connection, study)?, direction, spec.replicates);
         return Ok(ranked.first().map(|(number, sample)| (*number, sample.mean)));
     }
-    let sql = format!("SELECT v.trial_id, v.value {} LIMIT 1", pages::ranked(trials::direction(connection, study)?, Reverse::No, Which::Feasible));
+    let sql = format!(
+        "SELECT v.trial_id, v.value {} LIMIT 1",
+        pages::ranked(direction, Reverse::No, Which::Feasible)
+    );
     let mut statement = connection.prepare_cached(&sql)?;
-    Ok(statement.query_row([study.0], |row| Ok((number_of(row.get(0)?), row.get(1)?))).optional()?)
+    let complete: Option<(TrialNumber, f64)> = statement
+        .query_row([study.0], |row| Ok((number_of(row.get(0)?), row.get(1)?)))
+        .optional()?;
+    let mut candidates: Vec<(TrialNumber, f64)> = complete.into_iter().collect();
+    if counts.queued + counts.running + counts.paused > 0 {
+        let sql = "SELECT id FROM trial WHERE study_id = ?1 AND state IN ('queued', 'running', 'paused') AND continued = 'complete'";
+        let mut statement = connection.prepare_cached(sql)?;
+        let ids =
+            statement.query_map([study.0], |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
+        for number in ids.into_iter().map(number_of) {
+            let value = trials::one(connection, study, number)?
+                .and_then(|trial| value_so_far(spec.value, direction, &spec.constraints, &trial));
+            candidates.extend(value.map(|value| (number, value)));
+        }
+    }
+    Ok(candidates
+        .into_iter()
+        .min_by_key(|(number, value)| (Score::new(direction, *value), *number)))
 }
 
 /// The trials of a study, as far as ranking its configurations needs them.
@@ -124,7 +192,8 @@ fn runs(connection: &Connection, study: StudyId) -> Result<Vec<Run>, Fault> {
         let place = || format!("table `trial`, study {}, trial {number}", study.0);
         let word: String = row.get(2)?;
         let value = row.get::<_, Option<i64>>(3)?.map(|_| row.get(4).map(from_real)).transpose()?;
-        let state = TrialState::from_word(&word).ok_or_else(|| Fault::corrupt(place(), format!("`{word}` is not a state")))?;
+        let state = TrialState::from_word(&word)
+            .ok_or_else(|| Fault::corrupt(place(), format!("`{word}` is not a state")))?;
         let origin = json(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?, place)?;
         runs.push(Run { number, origin, state, value, violates: row.get(5)? });
     }
@@ -141,7 +210,8 @@ pub(super) fn runners(connection: &Connection, study: StudyId) -> Result<Vec<Sto
     while let Some(row) = rows.next()? {
         let seq: i64 = row.get(0)?;
         let place = || format!("table `runner`, seq {seq}");
-        let lineage: Option<Lineage> = row.get::<_, Option<String>>(5)?.map(|text| json(&text, place)).transpose()?;
+        let lineage: Option<Lineage> =
+            row.get::<_, Option<String>>(5)?.map(|text| json(&text, place)).transpose()?;
         runners.push(StoredRunner {
             seq: Seq(seq),
             pid: from_integer(row.get(1)?, place)?,
@@ -158,21 +228,32 @@ pub(super) fn runners(connection: &Connection, study: StudyId) -> Result<Vec<Sto
 }
 
 /// Every version of a study's specification, with the last event before it.
-pub(super) fn revisions(connection: &Connection, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, Fault> {
+pub(super) fn revisions(
+    connection: &Connection,
+    study: StudyId,
+) -> Result<Vec<(Seq, StudySpec)>, Fault> {
     require(connection, study)?;
-    let mut statement = connection.prepare_cached("SELECT seq, spec FROM study_revision WHERE study_id = ?1 ORDER BY revision")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT seq, spec FROM study_revision WHERE study_id = ?1 ORDER BY revision",
+    )?;
     let mut rows = statement.query([study.0])?;
     let mut revisions = Vec::new();
     while let Some(row) = rows.next()? {
         let place = || format!("table `study_revision`, study {}", study.0);
-        revisions.push((Seq(row.get(0)?), json(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?, place)?));
+        revisions.push((
+            Seq(row.get(0)?),
+            json(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?, place)?,
+        ));
     }
     Ok(revisions)
 }
 
 /// A text that is kept by its digest.
 pub(super) fn document(connection: &Connection, digest: &str) -> Result<Option<String>, Fault> {
-    Ok(connection.prepare_cached("SELECT body FROM document WHERE digest = ?1")?.query_row([digest], |row| row.get(0)).optional()?)
+    Ok(connection
+        .prepare_cached("SELECT body FROM document WHERE digest = ?1")?
+        .query_row([digest], |row| row.get(0))
+        .optional()?)
 }
 
 /// Who holds a study.
@@ -182,9 +263,18 @@ pub(super) fn held(connection: &Connection, study: StudyId) -> Result<Option<Hel
     let mut rows = statement.query([study.0])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let place = || format!("table `lease`, study {}", study.0);
-    let holder =
-        Holder { pid: from_integer(row.get(1)?, place)?, pid_started: from_integer(row.get(2)?, place)?, host: row.get(3)?, boot_id: row.get(5)? };
-    Ok(Some(HeldLease { epoch: row.get(0)?, holder, acquired: Timestamp(row.get(4)?), lock_file: None }))
+    let holder = Holder {
+        pid: from_integer(row.get(1)?, place)?,
+        pid_started: from_integer(row.get(2)?, place)?,
+        host: row.get(3)?,
+        boot_id: row.get(5)?,
+    };
+    Ok(Some(HeldLease {
+        epoch: row.get(0)?,
+        holder,
+        acquired: Timestamp(row.get(4)?),
+        lock_file: None,
+    }))
 }
 
 /// The row of table `study`.
@@ -209,7 +299,9 @@ pub(super) fn study_row(connection: &Connection, study: StudyId) -> Result<Study
     let Some(row) = rows.next()? else { return Err(StorageError::NoStudy { study }.into()) };
     let place = || format!("table `study`, id {}", study.0);
     Ok(StudyRow {
-        spec: json(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?, || format!("table `study`, id {}, column `spec`", study.0))?,
+        spec: json(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?, || {
+            format!("table `study`, id {}, column `spec`", study.0)
+        })?,
         revision: row.get(1)?,
         created: Timestamp(row.get(2)?),
         finished: row.get(3)?,
@@ -256,31 +348,46 @@ pub(super) fn view(connection: &Connection, study: StudyId) -> Result<StudyView,
 
 /// What was written about a study.
 fn notes(connection: &Connection, study: StudyId) -> Result<Vec<Note>, Fault> {
-    let mut statement = connection.prepare_cached("SELECT at, text FROM study_note WHERE study_id = ?1 ORDER BY seq")?;
-    let notes = statement.query_map([study.0], |row| Ok(Note { at: Timestamp(row.get(0)?), text: row.get(1)? }))?;
+    let mut statement = connection
+        .prepare_cached("SELECT at, text FROM study_note WHERE study_id = ?1 ORDER BY seq")?;
+    let notes = statement
+        .query_map([study.0], |row| Ok(Note { at: Timestamp(row.get(0)?), text: row.get(1)? }))?;
     Ok(notes.collect::<Result<_, _>>()?)
 }
 
 /// The tags of a study.
 fn tags(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
-    let mut statement = connection.prepare_cached("SELECT tag FROM study_tag WHERE study_id = ?1 ORDER BY tag")?;
+    let mut statement =
+        connection.prepare_cached("SELECT tag FROM study_tag WHERE study_id = ?1 ORDER BY tag")?;
     Ok(statement.query_map([study.0], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
 /// What came of a request.
-pub(super) fn answer(connection: &Connection, study: StudyId, id: i64) -> Result<Option<Answer>, Fault> {
+pub(super) fn answer(
+    connection: &Connection,
+    study: StudyId,
+    id: i64,
+) -> Result<Option<Answer>, Fault> {
     require(connection, study)?;
-    let mut statement = connection.prepare_cached("SELECT answer FROM request WHERE study_id = ?1 AND id = ?2 AND served_at IS NOT NULL")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT answer FROM request WHERE study_id = ?1 AND id = ?2 AND served_at IS NOT NULL",
+    )?;
     match statement.query_row([study.0, id], |row| row.get::<_, Option<String>>(0)).optional()? {
         None => Ok(None),
         // Served by an older hpsearch, which said nothing.
         Some(None) => Ok(Some(Answer::Done(String::new()))),
-        Some(Some(text)) => json(&text, || format!("table `request`, id {id}, column `answer`")).map(Some),
+        Some(Some(text)) => {
+            json(&text, || format!("table `request`, id {id}, column `answer`")).map(Some)
+        }
     }
 }
 
 /// Attempts of one trial, or of all.
-pub(super) fn attempts(connection: &Connection, study: StudyId, trial: Option<TrialNumber>) -> Result<Vec<Attempt>, Fault> {
+pub(super) fn attempts(
+    connection: &Connection,
+    study: StudyId,
+    trial: Option<TrialNumber>,
+) -> Result<Vec<Attempt>, Fault> {
     require(connection, study)?;
     let (first, last) = match trial {
         None => trial_ids(study),
@@ -304,9 +411,12 @@ pub(super) fn attempts(connection: &Connection, study: StudyId, trial: Option<Tr
 fn attempt(study: StudyId, row: &Row<'_>) -> Result<Attempt, Fault> {
     let trial = number_of(row.get(0)?);
     let place = || format!("table `attempt`, study {}, trial {trial}", study.0);
-    let device = row.get::<_, String>(3)?.parse().map_err(|unknown| Fault::corrupt(place(), unknown))?;
+    let device =
+        row.get::<_, String>(3)?.parse().map_err(|unknown| Fault::corrupt(place(), unknown))?;
     let process = match (row.get::<_, Option<i64>>(4)?, row.get::<_, Option<i64>>(5)?) {
-        (Some(pid), Some(started)) => Some((from_integer(pid, place)?, from_integer(started, place)?)),
+        (Some(pid), Some(started)) => {
+            Some((from_integer(pid, place)?, from_integer(started, place)?))
+        }
         _ => None,
     };
     let resume = match (row.get::<_, Option<i64>>(11)?, row.get::<_, Option<String>>(12)?) {
@@ -316,7 +426,10 @@ fn attempt(study: StudyId, row: &Row<'_>) -> Result<Attempt, Fault> {
     Ok(Attempt {
         trial,
         resume,
-        until: row.get::<_, Option<i64>>(13)?.map(|until| from_integer(until, place)).transpose()?,
+        until: row
+            .get::<_, Option<i64>>(13)?
+            .map(|until| from_integer(until, place))
+            .transpose()?,
         attempt: AttemptNumber(from_integer(row.get(1)?, place)?),
         slot: Slot { index: from_integer(row.get(2)?, place)?, device },
         process,
@@ -329,7 +442,11 @@ fn attempt(study: StudyId, row: &Row<'_>) -> Result<Attempt, Fault> {
 }
 
 /// All reports of one trial: metric, step and value, in that order.
-pub(super) fn reports(connection: &Connection, study: StudyId, trial: TrialNumber) -> Result<Vec<(String, u64, f64)>, Fault> {
+pub(super) fn reports(
+    connection: &Connection,
+    study: StudyId,
+    trial: TrialNumber,
+) -> Result<Vec<(String, u64, f64)>, Fault> {
     require(connection, study)?;
     let Ok(id) = trial_id(study, trial) else { return Ok(Vec::new()) };
     let mut statement = connection.prepare_cached(
@@ -338,23 +455,37 @@ pub(super) fn reports(connection: &Connection, study: StudyId, trial: TrialNumbe
     let mut rows = statement.query([id])?;
     let mut reports = Vec::new();
     while let Some(row) = rows.next()? {
-        let step = from_integer(row.get(1)?, || format!("table `report`, study {}, trial {trial}", study.0))?;
+        let step = from_integer(row.get(1)?, || {
+            format!("table `report`, study {}, trial {trial}", study.0)
+        })?;
         reports.push((row.get(0)?, step, from_real(row.get(2)?)));
     }
     Ok(reports)
 }
 
 /// A metric's reports by some trials.
-pub(super) fn curves(connection: &Connection, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, Fault> {
+pub(super) fn curves(
+    connection: &Connection,
+    study: StudyId,
+    metric: &str,
+    trials: &[TrialNumber],
+) -> Result<Vec<Curve>, Fault> {
     require(connection, study)?;
-    let metric: Option<i64> = connection.prepare_cached("SELECT id FROM metric WHERE name = ?1")?.query_row([metric], |row| row.get(0)).optional()?;
-    let mut statement = connection.prepare_cached("SELECT step, value FROM report WHERE trial_id = ?1 AND metric_id = ?2 ORDER BY step")?;
+    let metric: Option<i64> = connection
+        .prepare_cached("SELECT id FROM metric WHERE name = ?1")?
+        .query_row([metric], |row| row.get(0))
+        .optional()?;
+    let mut statement = connection.prepare_cached(
+        "SELECT step, value FROM report WHERE trial_id = ?1 AND metric_id = ?2 ORDER BY step",
+    )?;
     let mut curve = |number: TrialNumber| {
         let mut points = Vec::new();
         if let (Some(metric), Ok(id)) = (metric, trial_id(study, number)) {
             let mut rows = statement.query([id, metric])?;
             while let Some(row) = rows.next()? {
-                let step = from_integer(row.get(0)?, || format!("table `report`, study {}, trial {number}", study.0))?;
+                let step = from_integer(row.get(0)?, || {
+                    format!("table `report`, study {}, trial {number}", study.0)
+                })?;
                 points.push((step, from_real(row.get(1)?)));
             }
         }
@@ -386,18 +517,67 @@ pub(super) fn metrics(connection: &Connection, study: StudyId) -> Result<Vec<Str
 }
 
 /// The journal after `seq`.
-pub(super) fn events_after(connection: &Connection, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
-    journal_page(connection, "SELECT seq, at, body FROM event WHERE study_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3", study, seq, limit)
+pub(super) fn events_after(
+    connection: &Connection,
+    study: StudyId,
+    seq: Seq,
+    limit: u64,
+) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
+    journal_page(
+        connection,
+        "SELECT seq, at, body FROM event WHERE study_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+        study,
+        seq,
+        limit,
+    )
 }
 
-pub(super) fn events_before(connection: &Connection, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
+pub(super) fn events_before(
+    connection: &Connection,
+    study: StudyId,
+    seq: Seq,
+    limit: u64,
+) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
     let newest_first = "SELECT seq, at, body FROM event WHERE study_id = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
     let mut events = journal_page(connection, newest_first, study, seq, limit)?;
     events.reverse();
     Ok(events)
 }
 
-fn journal_page(connection: &Connection, query: &str, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
+/// The remarks on a trial's lines after `seq`, and the journal's last place. They are found by how their JSON begins, so that
+/// not all of a long journal is parsed.
+pub(super) fn remarks(
+    connection: &Connection,
+    study: StudyId,
+    trial: TrialNumber,
+    seq: Seq,
+) -> Result<(Vec<Event>, Seq), Fault> {
+    require(connection, study)?;
+    let last = connection
+        .prepare_cached("SELECT coalesce(max(seq), 0) FROM event WHERE study_id = ?1")?
+        .query_row([study.0], |row| row.get(0))?;
+    let begin = format!("{{\"type\":\"remarked\",\"trial\":{trial},");
+    let mut statement = connection.prepare_cached(
+        "SELECT seq, body FROM event WHERE study_id = ?1 AND seq > ?2 AND seq <= ?3 AND substr(body, 1, length(?4)) = ?4 ORDER BY seq",
+    )?;
+    let mut rows = statement.query(params![study.0, seq.0, last, begin])?;
+    let mut events = Vec::new();
+    while let Some(row) = rows.next()? {
+        let seq: i64 = row.get(0)?;
+        events.push(json(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?, || {
+            format!("table `event`, seq {seq}, column `body`")
+        })?);
+    }
+    Ok((events, Seq(last)))
+}
+
+fn journal_page(
+    connection: &Connection,
+    query: &str,
+    study: StudyId,
+    seq: Seq,
+    limit: u64,
+) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
     require(connection, study)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut statement = connection.prepare_cached(query)?;
@@ -405,16 +585,24 @@ fn journal_page(connection: &Connection, query: &str, study: StudyId, seq: Seq, 
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
         let seq: i64 = row.get(0)?;
-        let event = json(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?, || format!("table `event`, seq {seq}, column `body`"))?;
+        let event = json(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?, || {
+            format!("table `event`, seq {seq}, column `body`")
+        })?;
         events.push((Seq(seq), Timestamp(row.get(1)?), event));
     }
     Ok(events)
 }
 
 /// Microseconds that runners spent on the study and, if one runs, when it began.
-pub(super) fn running_since(connection: &Connection, study: StudyId) -> Result<(i64, Option<Timestamp>), Fault> {
+pub(super) fn running_since(
+    connection: &Connection,
+    study: StudyId,
+) -> Result<(i64, Option<Timestamp>), Fault> {
     let mut statement = connection.prepare_cached("SELECT ran_micros FROM study WHERE id = ?1")?;
-    let ran = statement.query_row([study.0], |row| row.get(0)).optional()?.ok_or(StorageError::NoStudy { study })?;
+    let ran = statement
+        .query_row([study.0], |row| row.get(0))
+        .optional()?
+        .ok_or(StorageError::NoStudy { study })?;
     let mut statement =
         connection.prepare_cached("SELECT iif(stopped_at IS NULL, started_at, NULL) FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1")?;
     let since: Option<Option<i64>> = statement.query_row([study.0], |row| row.get(0)).optional()?;
@@ -422,17 +610,26 @@ pub(super) fn running_since(connection: &Connection, study: StudyId) -> Result<(
 }
 
 /// Requests not yet served, oldest first.
-pub(super) fn pending_requests(connection: &Connection, study: StudyId) -> Result<Vec<StoredRequest>, Fault> {
+pub(super) fn pending_requests(
+    connection: &Connection,
+    study: StudyId,
+) -> Result<Vec<StoredRequest>, Fault> {
     require(connection, study)?;
-    let mut statement = connection.prepare_cached("SELECT id, body FROM request WHERE study_id = ?1 AND served_at IS NULL ORDER BY id")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT id, body FROM request WHERE study_id = ?1 AND served_at IS NULL ORDER BY id",
+    )?;
     let mut rows = statement.query([study.0])?;
     let mut requests = Vec::new();
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
         // One that cannot be read must not keep the study from being run: it is refused like any that cannot be done.
         let read = row.get_ref(1)?.as_str().map_err(|error| error.to_string());
-        let read = read.and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()));
-        requests.push(StoredRequest { id, request: read.unwrap_or_else(|why| Request::Unreadable { why }) });
+        let read =
+            read.and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()));
+        requests.push(StoredRequest {
+            id,
+            request: read.unwrap_or_else(|why| Request::Unreadable { why }),
+        });
     }
     Ok(requests)
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 
 use super::append::to_json;
+use super::column::json;
 use super::fault::Fault;
-use super::read::json;
-use crate::lineage::{Masked, masked_command};
 use crate::storage::BUSY_TIMEOUT;
+use crate::study::provenance::{Masked, masked_command};
 
 /// Others may read meanwhile: what is left then is done by whoever opens the store next.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -30,7 +30,12 @@ pub(super) fn erase(connection: &Connection) -> Result<(), Fault> {
         )?;
     }
     let masked = Masked::new(values.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-    rewrite(connection, "SELECT digest, body FROM document", "UPDATE document SET body = ?2 WHERE digest = ?1", |text| Ok(masked.text(text)))?;
+    rewrite(
+        connection,
+        "SELECT digest, body FROM document",
+        "UPDATE document SET body = ?2 WHERE digest = ?1",
+        |text| Ok(masked.text(text)),
+    )?;
     let command = |text: &str| {
         let words: Vec<String> = json(text, || "the command line of a runner".to_owned())?;
         to_json(&masked_command(&words))
@@ -61,9 +66,16 @@ fn values(connection: &Connection) -> Result<Vec<(String, String)>, Fault> {
 }
 
 /// Writes anew what changes of a text column, by its key.
-fn rewrite(connection: &Connection, select: &str, update: &str, change: impl Fn(&str) -> Result<String, Fault>) -> Result<(), Fault> {
+fn rewrite(
+    connection: &Connection,
+    select: &str,
+    update: &str,
+    change: impl Fn(&str) -> Result<String, Fault>,
+) -> Result<(), Fault> {
     let mut statement = connection.prepare(select)?;
-    let rows = statement.query_map([], |row| Ok((row.get::<_, rusqlite::types::Value>(0)?, row.get::<_, String>(1)?)))?;
+    let rows = statement.query_map([], |row| {
+        Ok((row.get::<_, rusqlite::types::Value>(0)?, row.get::<_, String>(1)?))
+    })?;
     let rows: Vec<(rusqlite::types::Value, String)> = rows.collect::<Result<_, _>>()?;
     for (key, text) in rows {
         let changed = change(&text)?;
@@ -88,7 +100,8 @@ pub(super) fn finish(connection: &Connection) -> Result<(), Fault> {
     let is_clean = || {
         connection.execute_batch("PRAGMA secure_delete = ON; VACUUM")?;
         // The log held the pages as they were.
-        let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        let is_busy: bool =
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
         if !is_busy {
             connection.execute("UPDATE store SET values_left = 0", [])?;
         }

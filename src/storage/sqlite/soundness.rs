@@ -15,26 +15,43 @@ pub fn sqlite_version() -> &'static str {
 impl SqliteReader {
     /// The version of the store's schema.
     pub fn schema_version(&self) -> Result<i64, StorageError> {
-        self.read("reading its version", |connection| Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?))
+        self.read("reading its version", |connection| {
+            Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
+        })
     }
 
     /// Everything that is wrong with the file, one sentence each; `hear` is told how many tables of how many are checked.
     pub fn soundness(&self, hear: &mut dyn FnMut(u64, u64)) -> Result<Vec<String>, StorageError> {
         self.read("checking it", |connection| {
-            let mut names = connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")?;
-            let names = names.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+            let mut names = connection
+                .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")?;
+            let names = names
+                .query_map([], |row| row.get::<_, String>(0))?
+                .collect::<Result<Vec<_>, _>>()?;
             let mut problems = Vec::new();
             let all = names.len() as u64;
             for (done, name) in (0_u64..).zip(&names) {
                 hear(done, all);
-                let mut check = connection.prepare("SELECT integrity_check FROM pragma_integrity_check(?1) LIMIT ?2")?;
-                let said = check.query_map((name, MOST), |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
-                problems.extend(said.into_iter().filter(|said| said != "ok").map(|said| format!("table `{name}`: {said}")));
+                let mut check = connection
+                    .prepare("SELECT integrity_check FROM pragma_integrity_check(?1) LIMIT ?2")?;
+                let said = check
+                    .query_map((name, MOST), |row| row.get::<_, String>(0))?
+                    .collect::<Result<Vec<_>, _>>()?;
+                problems.extend(
+                    said.into_iter()
+                        .filter(|said| said != "ok")
+                        .map(|said| format!("table `{name}`: {said}")),
+                );
             }
-            let mut references = connection.prepare("SELECT \"table\", parent, count(*) FROM pragma_foreign_key_check GROUP BY 1, 2")?;
+            let mut references = connection.prepare(
+                "SELECT \"table\", parent, count(*) FROM pragma_foreign_key_check GROUP BY 1, 2",
+            )?;
             let broken = references.query_map([], |row| {
-                let (table, parent, rows): (String, String, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                Ok(format!("table `{table}`: {rows} rows point to rows of `{parent}` that are not there"))
+                let (table, parent, rows): (String, String, i64) =
+                    (row.get(0)?, row.get(1)?, row.get(2)?);
+                Ok(format!(
+                    "table `{table}`: {rows} rows point to rows of `{parent}` that are not there"
+                ))
             })?;
             problems.extend(broken.collect::<Result<Vec<_>, _>>()?);
             hear(all, all);
@@ -54,14 +71,22 @@ mod tests {
         let path = directory.path().join("hpsearch.db");
         drop(SqliteStore::open(&path).unwrap());
         let mut heard = Vec::new();
-        let sound = SqliteReader::open(&path).unwrap().soundness(&mut |done, of| heard.push((done, of))).unwrap();
+        let sound = SqliteReader::open(&path)
+            .unwrap()
+            .soundness(&mut |done, of| heard.push((done, of)))
+            .unwrap();
         assert_eq!(sound, Vec::<String>::new());
-        assert!(heard.first().unwrap().0 == 0 && heard.last().unwrap().0 == heard.last().unwrap().1);
+        assert!(
+            heard.first().unwrap().0 == 0 && heard.last().unwrap().0 == heard.last().unwrap().1
+        );
         let outsider = rusqlite::Connection::open(&path).unwrap();
         outsider.pragma_update(None, "foreign_keys", false).unwrap();
         outsider.execute("INSERT INTO objective (study_id, idx, metric, direction) VALUES (99, 0, 'loss', 'minimize')", []).unwrap();
         let problems = SqliteReader::open(&path).unwrap().soundness(&mut |_, _| {}).unwrap();
-        assert_eq!(problems, ["table `objective`: 1 rows point to rows of `study` that are not there"]);
+        assert_eq!(
+            problems,
+            ["table `objective`: 1 rows point to rows of `study` that are not there"]
+        );
     }
 
     #[test]

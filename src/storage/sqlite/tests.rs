@@ -5,20 +5,24 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::metric::Direction;
-use crate::params::Params;
-use crate::query::SortKey;
-use crate::seed::SeedTree;
 use crate::storage::conformance::{self, random_journal, small_study};
-use crate::trial::{Origin, TrialState};
+use crate::study::metric::Direction;
+use crate::study::params::Params;
+use crate::study::query::SortKey;
+use crate::study::seed::SeedTree;
+use crate::study::trial::{Origin, TrialState};
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000_000);
 
 fn assert_sound(path: &Path) {
     let connection = Connection::open(path).unwrap();
-    let verdict: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    let verdict: String =
+        connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(verdict, "ok");
-    assert!(!connection.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap(), "a row refers to nothing");
+    assert!(
+        !connection.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap(),
+        "a row refers to nothing"
+    );
 }
 
 /// A store with a study in its own directory, and the lease on it.
@@ -37,7 +41,11 @@ fn begin(store: &mut SqliteStore, name: &str) -> Lease {
 }
 
 fn journal(length: usize) -> Vec<Event> {
-    random_journal(&small_study("s", Direction::Minimize), length, &mut SeedTree::new(3).stream("journal"))
+    random_journal(
+        &small_study("s", Direction::Minimize),
+        length,
+        &mut SeedTree::new(3).stream("journal"),
+    )
 }
 
 /// The error and its causes, as the command line prints them.
@@ -74,7 +82,10 @@ fn opening_again_changes_nothing_and_a_reader_sees_the_same() {
     let reader = SqliteReader::open(&path).unwrap();
     assert_eq!(format!("{:?}", reader.view(lease.study).unwrap()), before);
     drop(reader);
-    assert_eq!(format!("{:?}", SqliteStore::open(&path).unwrap().view(lease.study).unwrap()), before);
+    assert_eq!(
+        format!("{:?}", SqliteStore::open(&path).unwrap().view(lease.study).unwrap()),
+        before
+    );
     assert_sound(&path);
 }
 
@@ -91,7 +102,12 @@ fn a_missing_store_is_told_with_the_way_to_make_one() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("no.db");
     let message = told(&SqliteReader::open(&path).unwrap_err());
-    assert!(message.contains("no.db") && message.contains("hpsearch run study.toml") && message.contains("--store PATH"), "{message}");
+    assert!(
+        message.contains("no.db")
+            && message.contains("hpsearch run study.toml")
+            && message.contains("--store PATH"),
+        "{message}"
+    );
     assert!(!path.exists(), "a reader makes no file");
     // A file that a runner is just making is not there yet.
     fs::write(&path, "").unwrap();
@@ -104,18 +120,30 @@ fn files_of_other_programs_are_refused_and_left_alone() {
     let text = directory.path().join("notes.txt");
     fs::write(&text, "Dear diary, ".repeat(100)).unwrap();
     let optuna = directory.path().join("optuna.db");
-    Connection::open(&optuna).unwrap().execute_batch("CREATE TABLE alembic_version (version_num TEXT)").unwrap();
+    Connection::open(&optuna)
+        .unwrap()
+        .execute_batch("CREATE TABLE alembic_version (version_num TEXT)")
+        .unwrap();
     let other = directory.path().join("other.db");
-    Connection::open(&other).unwrap().execute_batch("PRAGMA application_id = 1234; CREATE TABLE x (y)").unwrap();
-    for (path, word) in [(text, "not an SQLite database"), (optuna, "Optuna"), (other, "another program")] {
+    Connection::open(&other)
+        .unwrap()
+        .execute_batch("PRAGMA application_id = 1234; CREATE TABLE x (y)")
+        .unwrap();
+    for (path, word) in
+        [(text, "not an SQLite database"), (optuna, "Optuna"), (other, "another program")]
+    {
         let before = fs::read(&path).unwrap();
-        for error in [SqliteStore::open(&path).unwrap_err(), SqliteReader::open(&path).unwrap_err()] {
+        for error in [SqliteStore::open(&path).unwrap_err(), SqliteReader::open(&path).unwrap_err()]
+        {
             assert!(matches!(error, StorageError::NotAStore { .. }), "{error:?}");
             assert!(told(&error).contains(word), "{}", told(&error));
         }
         assert_eq!(fs::read(&path).unwrap(), before);
     }
-    assert!(matches!(SqliteStore::open(directory.path()), Err(StorageError::NotAFile { .. })), "a directory is no store");
+    assert!(
+        matches!(SqliteStore::open(directory.path()), Err(StorageError::NotAFile { .. })),
+        "a directory is no store"
+    );
 }
 
 #[test]
@@ -123,7 +151,10 @@ fn a_store_of_a_newer_version_is_refused() {
     let (_directory, path, store, _lease) = fresh();
     store.reader.connection.pragma_update(None, "user_version", 99).unwrap();
     drop(store);
-    assert!(matches!(SqliteStore::open(&path), Err(StorageError::Newer { found: 99, known: 4, .. })));
+    assert!(matches!(
+        SqliteStore::open(&path),
+        Err(StorageError::Newer { found: 99, known: 4, .. })
+    ));
     assert!(matches!(SqliteReader::open(&path), Err(StorageError::Newer { .. })));
 }
 
@@ -141,7 +172,8 @@ fn a_full_disk_writes_nothing_and_the_study_goes_on_when_there_is_space() {
     let events = journal(3000);
     let (first, rest) = events.split_at(300);
     store.append(&lease, NOW, first).unwrap();
-    let pages: i64 = store.reader.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    let pages: i64 =
+        store.reader.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
     let limit = |store: &SqliteStore, pages: i64| {
         let set = format!("PRAGMA max_page_count = {pages}");
         store.reader.connection.query_row(&set, [], |row| row.get::<_, i64>(0)).unwrap()
@@ -151,7 +183,12 @@ fn a_full_disk_writes_nothing_and_the_study_goes_on_when_there_is_space() {
     let error = store.append(&lease, NOW, rest).unwrap_err();
     assert!(matches!(error, StorageError::DiskFull { .. }), "{error:?}");
     let message = told(&error);
-    assert!(message.contains("hpsearch.db") && message.contains("free some space") && message.contains("database or disk is full"), "{message}");
+    assert!(
+        message.contains("hpsearch.db")
+            && message.contains("free some space")
+            && message.contains("database or disk is full"),
+        "{message}"
+    );
     assert_eq!(format!("{:?}", store.view(lease.study).unwrap()), before);
     assert_eq!(store.events_after(lease.study, Seq(0), u64::MAX).unwrap().len(), first.len());
     limit(&store, i64::from(u32::MAX) - 1);
@@ -171,7 +208,11 @@ fn a_store_that_cannot_be_written_is_told() {
     store.reader.connection.pragma_update(None, "query_only", true).unwrap();
     let error = store.append(&lease, NOW, &journal(5)).unwrap_err();
     assert!(matches!(error, StorageError::NotUsable { .. }), "{error:?}");
-    assert!(told(&error).contains("permissions") && told(&error).contains("readonly database"), "{}", told(&error));
+    assert!(
+        told(&error).contains("permissions") && told(&error).contains("readonly database"),
+        "{}",
+        told(&error)
+    );
     drop(store);
     assert_sound(&path);
 }
@@ -186,7 +227,10 @@ fn an_archived_store_is_read_without_its_directory_being_touched() {
     fs::rename(&path, &archived).unwrap();
     let (connection, version) = open_archived(&archived, &archived).ok().unwrap();
     assert_eq!(version, migrate::newest(MIGRATIONS));
-    assert_eq!(SqliteReader::new(connection, &archived).unwrap().view(lease.study).unwrap().trials.len(), trials);
+    assert_eq!(
+        SqliteReader::new(connection, &archived).unwrap().view(lease.study).unwrap().trials.len(),
+        trials
+    );
     assert!(!has_log(&archived));
 }
 
@@ -198,7 +242,11 @@ fn a_store_that_another_process_does_not_let_go_of_is_told() {
     store.reader.connection.busy_timeout(Duration::ZERO).unwrap();
     let error = store.append(&lease, NOW, &journal(5)).unwrap_err();
     assert!(matches!(error, StorageError::Locked { .. }), "{error:?}");
-    assert!(told(&error).contains("fuser") && told(&error).contains("database is locked"), "{}", told(&error));
+    assert!(
+        told(&error).contains("fuser") && told(&error).contains("database is locked"),
+        "{}",
+        told(&error)
+    );
     assert!(store.view(lease.study).is_ok(), "readers do not wait for writers");
 }
 
@@ -213,26 +261,50 @@ fn a_damaged_file_is_told_with_the_way_to_save_it() {
     fs::write(&path, bytes).unwrap();
     let error = SqliteStore::open(&path).and_then(|store| store.view(lease.study)).unwrap_err();
     assert!(matches!(error, StorageError::Damaged { .. }), "{error:?}");
-    assert!(told(&error).contains(".recover") && told(&error).contains("malformed"), "{}", told(&error));
+    assert!(
+        told(&error).contains(".recover") && told(&error).contains("malformed"),
+        "{}",
+        told(&error)
+    );
 }
 
 #[test]
 fn unreadable_json_is_told_with_its_table_and_row() {
     let (_directory, _path, mut store, lease) = fresh();
     store.append(&lease, NOW, &journal(50)).unwrap();
-    store.reader.connection.execute("UPDATE event SET body = '{\"type\":\"from the future\"}' WHERE seq = 7", []).unwrap();
+    store
+        .reader
+        .connection
+        .execute("UPDATE event SET body = '{\"type\":\"from the future\"}' WHERE seq = 7", [])
+        .unwrap();
     let error = store.events_after(lease.study, Seq(0), 100).unwrap_err();
-    assert!(matches!(&error, StorageError::Corrupt { place, .. } if place == "table `event`, seq 7, column `body`"), "{error:?}");
+    assert!(
+        matches!(&error, StorageError::Corrupt { place, .. } if place == "table `event`, seq 7, column `body`"),
+        "{error:?}"
+    );
     store.reader.connection.execute("UPDATE trial SET origin = '{}' WHERE number = 0", []).unwrap();
     let error = store.view(lease.study).unwrap_err();
-    assert!(matches!(&error, StorageError::Corrupt { place, .. } if place == "table `trial`, id 1000000000, column `origin`"), "{error:?}");
+    assert!(
+        matches!(&error, StorageError::Corrupt { place, .. } if place == "table `trial`, id 1000000000, column `origin`"),
+        "{error:?}"
+    );
 }
 
 #[test]
 fn what_has_no_form_in_the_store_is_refused_whole() {
     let (_directory, _path, mut store, lease) = fresh();
-    let create = Event::TrialCreated { trial: TrialNumber(0), params: Params::new(), origin: Origin::Enqueued(0) };
-    let save = Event::CheckpointSaved { trial: TrialNumber(0), step: u64::MAX, path: PathBuf::from("/a"), bytes: None };
+    let create = Event::TrialCreated {
+        trial: TrialNumber(0),
+        params: Params::new(),
+        origin: Origin::Enqueued(0),
+    };
+    let save = Event::CheckpointSaved {
+        trial: TrialNumber(0),
+        step: u64::MAX,
+        path: PathBuf::from("/a"),
+        bytes: None,
+        system: None,
+    };
     let error = store.append(&lease, NOW, &[create.clone(), save]).unwrap_err();
     assert!(told(&error).contains("18446744073709551615 is larger"), "{}", told(&error));
     assert!(store.view(lease.study).unwrap().trials.is_empty());
@@ -242,14 +314,26 @@ fn what_has_no_form_in_the_store_is_refused_whole() {
 #[test]
 fn ids_learned_in_a_failed_transaction_are_forgotten() {
     let (_directory, path, mut store, lease) = fresh();
-    let create = |trial| Event::TrialCreated { trial: TrialNumber(trial), params: Params::new(), origin: Origin::Enqueued(0) };
+    let create = |trial| Event::TrialCreated {
+        trial: TrialNumber(trial),
+        params: Params::new(),
+        origin: Origin::Enqueued(0),
+    };
     let report = |step| {
         let metrics = [("a new metric".to_owned(), 1.0)].into_iter().collect();
-        Event::Reported { trial: TrialNumber(0), attempt: crate::trial::AttemptNumber(0), step, metrics }
+        Event::Reported {
+            trial: TrialNumber(0),
+            attempt: crate::study::trial::AttemptNumber(0),
+            step,
+            metrics,
+        }
     };
     store.append(&lease, NOW, &[create(0), report(1), report(u64::MAX)]).unwrap_err();
     store.append(&lease, NOW, &[create(0), report(1)]).unwrap();
-    assert_eq!(store.reports(lease.study, TrialNumber(0)).unwrap(), [("a new metric".to_owned(), 1, 1.0)]);
+    assert_eq!(
+        store.reports(lease.study, TrialNumber(0)).unwrap(),
+        [("a new metric".to_owned(), 1, 1.0)]
+    );
     drop(store);
     assert_sound(&path);
 }
@@ -261,7 +345,9 @@ fn several_processes_may_make_the_store_at_once() {
     std::thread::scope(|scope| {
         for index in 0..8 {
             let path = &path;
-            scope.spawn(move || begin(&mut SqliteStore::open(path).unwrap(), &format!("study {index}")));
+            scope.spawn(move || {
+                begin(&mut SqliteStore::open(path).unwrap(), &format!("study {index}"))
+            });
         }
     });
     assert_eq!(SqliteReader::open(&path).unwrap().studies().unwrap().len(), 8);
@@ -274,12 +360,17 @@ fn readers_see_whole_batches_while_one_writes() {
     let done = AtomicBool::new(false);
     // A trial is created, reported and finished in one batch: no reader may see less.
     let batch = |number| {
-        let (trial, attempt) = (TrialNumber(number), crate::trial::AttemptNumber(0));
+        let (trial, attempt) = (TrialNumber(number), crate::study::trial::AttemptNumber(0));
         let metrics = [("eval_loss".to_owned(), 0.5)].into_iter().collect();
         [
             Event::TrialCreated { trial, params: Params::new(), origin: Origin::Enqueued(0) },
             Event::Reported { trial, attempt, step: 1, metrics },
-            Event::TrialFinished { trial, state: TrialState::Complete, value: Some(0.5), reason: None },
+            Event::TrialFinished {
+                trial,
+                state: TrialState::Complete,
+                value: Some(0.5),
+                reason: None,
+            },
         ]
     };
     std::thread::scope(|scope| {
@@ -292,7 +383,12 @@ fn readers_see_whole_batches_while_one_writes() {
                     last_round = done.load(Ordering::Acquire);
                     let _ = reader.changed().unwrap();
                     let view = reader.view(lease.study).unwrap();
-                    assert!(view.trials.iter().all(|trial| trial.state == TrialState::Complete && trial.curve.len() == 1));
+                    assert!(
+                        view.trials
+                            .iter()
+                            .all(|trial| trial.state == TrialState::Complete
+                                && trial.curve.len() == 1)
+                    );
                     assert!(
                         reader
                             .trials(lease.study, &TrialQuery::all(SortKey::Value).page(0, 20))
@@ -303,7 +399,9 @@ fn readers_see_whole_batches_while_one_writes() {
                     let events = reader.events_after(lease.study, cursor, u64::MAX).unwrap();
                     assert_eq!(events.len() % 3, 0);
                     cursor = events.last().map_or(cursor, |(seq, _, _)| *seq);
-                    assert!(cursor == Seq(0) || reader.summary(lease.study).unwrap().best.is_some());
+                    assert!(
+                        cursor == Seq(0) || reader.summary(lease.study).unwrap().best.is_some()
+                    );
                 }
                 assert_eq!(cursor, Seq(900));
             });
@@ -342,7 +440,10 @@ fn optunas_views_show_the_study() {
     let (_directory, _path, mut store, lease) = fresh();
     let finish = |number, state, value| {
         let trial = TrialNumber(number);
-        let params = [("optim".to_owned(), "sgd".into()), ("learning_rate".to_owned(), 0.01.into())].into_iter().collect();
+        let params =
+            [("optim".to_owned(), "sgd".into()), ("learning_rate".to_owned(), 0.01.into())]
+                .into_iter()
+                .collect();
         [
             Event::TrialCreated { trial, params, origin: Origin::Enqueued(0) },
             Event::TrialFinished { trial, state, value, reason: Some("so".to_owned()) },
@@ -356,10 +457,22 @@ fn optunas_views_show_the_study() {
         let mut statement = store.reader.connection.prepare(sql).unwrap();
         statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
     };
-    assert_eq!(rows("SELECT state FROM trials ORDER BY number"), ["COMPLETE", "FAIL", "COMPLETE", "PRUNED"]);
-    assert_eq!(rows("SELECT value_type FROM trial_values ORDER BY trial_id"), ["FINITE", "INF_POS"]);
-    assert_eq!(rows("SELECT DISTINCT param_name || ' ' || param_value FROM trial_params ORDER BY 1"), ["learning_rate 0.01", "optim 0.0"]);
-    assert_eq!(rows("SELECT datetime_complete FROM trials LIMIT 1"), ["2023-11-14 22:13:20.000000"]);
+    assert_eq!(
+        rows("SELECT state FROM trials ORDER BY number"),
+        ["COMPLETE", "FAIL", "COMPLETE", "PRUNED"]
+    );
+    assert_eq!(
+        rows("SELECT value_type FROM trial_values ORDER BY trial_id"),
+        ["FINITE", "INF_POS"]
+    );
+    assert_eq!(
+        rows("SELECT DISTINCT param_name || ' ' || param_value FROM trial_params ORDER BY 1"),
+        ["learning_rate 0.01", "optim 0.0"]
+    );
+    assert_eq!(
+        rows("SELECT datetime_complete FROM trials LIMIT 1"),
+        ["2023-11-14 22:13:20.000000"]
+    );
 }
 
 /// Stores as earlier versions left them.
@@ -391,7 +504,11 @@ fn an_older_store_is_brought_up_to_date_and_kept_as_it_was() {
             folded.apply(at, &event);
         }
         let view = reader.view(study.id).unwrap();
-        assert_eq!(format!("{view:?}"), format!("{folded:?}"), "its journal folds to what is read now");
+        assert_eq!(
+            format!("{view:?}"),
+            format!("{folded:?}"),
+            "its journal folds to what is read now"
+        );
         let expected = match version {
             1 => (3, 3, 1),
             2 => (4, 1, 1),
@@ -419,11 +536,20 @@ fn a_store_of_version_2_keeps_what_its_user_wrote_and_learns_who_ran_what() {
     let study = store.study("old").unwrap().unwrap();
     assert_eq!((study.extension.trials, study.spec.budget.trials), (2, Some(7)));
     let view = store.view(study.id).unwrap();
-    assert_eq!((view.tags.as_slice(), view.trials[1].tags.as_slice()), (["early".to_owned()].as_slice(), ["odd".to_owned()].as_slice()));
+    assert_eq!(
+        (view.tags.as_slice(), view.trials[1].tags.as_slice()),
+        (["early".to_owned()].as_slice(), ["odd".to_owned()].as_slice())
+    );
     assert_eq!((view.notes.len(), view.trials[1].notes.len()), (1, 1));
-    let count = |sql: &str| store.reader.connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    let count =
+        |sql: &str| store.reader.connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!(count("SELECT count(*) FROM attempt WHERE runner IS NULL"), 0);
-    assert_eq!(count("SELECT count(*) FROM study_revision r JOIN study s ON s.id = r.study_id WHERE r.spec = s.spec"), 1);
+    assert_eq!(
+        count(
+            "SELECT count(*) FROM study_revision r JOIN study s ON s.id = r.study_id WHERE r.spec = s.spec"
+        ),
+        1
+    );
 }
 
 #[test]
@@ -434,9 +560,16 @@ fn a_store_that_cannot_be_copied_is_left_as_it_was() {
         // A directory in the place of the copy: it cannot be renamed there.
         fs::create_dir_all(backup::place(&path, version).join("taken")).unwrap();
         let error = SqliteStore::open(&path).unwrap_err();
-        assert!(matches!(error, StorageError::NoBackup { found, .. } if found == version), "{error:?}");
+        assert!(
+            matches!(error, StorageError::NoBackup { found, .. } if found == version),
+            "{error:?}"
+        );
         let place = format!("hpsearch.db.v{version}");
-        assert!(told(&error).contains(&place) && told(&error).contains("nothing was changed"), "{}", told(&error));
+        assert!(
+            told(&error).contains(&place) && told(&error).contains("nothing was changed"),
+            "{}",
+            told(&error)
+        );
         assert_eq!(version_of(&path), version);
     }
 }
@@ -456,7 +589,9 @@ fn released_versions_are_what_they_were() {
 
 /// The schema's text, in an order of its own.
 fn schema(connection: &Connection) -> Vec<String> {
-    let mut statement = connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").unwrap();
+    let mut statement = connection
+        .prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
+        .unwrap();
     statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
 }
 
@@ -466,7 +601,11 @@ fn new_stores_and_those_of_older_versions_have_one_schema() {
     for (version, dump) in OLD {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(&old_store(&directory, dump)).unwrap();
-        assert_eq!(schema(&store.reader.connection), schema(&new.reader.connection), "version {version}");
+        assert_eq!(
+            schema(&store.reader.connection),
+            schema(&new.reader.connection),
+            "version {version}"
+        );
     }
 }
 
@@ -474,7 +613,11 @@ fn new_stores_and_those_of_older_versions_have_one_schema() {
 fn with_old_json_valid(connection: &Connection) {
     let tables: Vec<(String, String)> = {
         let mut statement = connection.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%json_valid(%'").unwrap();
-        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().collect::<Result<_, _>>().unwrap()
+        statement
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap()
     };
     assert!(tables.len() > 5);
     connection.execute_batch("PRAGMA writable_schema = ON").unwrap();
@@ -485,7 +628,9 @@ fn with_old_json_valid(connection: &Connection) {
             let (column, rest) = part.split_once(')').unwrap();
             text.push_str(&format!("coalesce(json_valid({column}), 0){rest}"));
         }
-        connection.execute("UPDATE sqlite_schema SET sql = ?2 WHERE name = ?1", [&name, &text]).unwrap();
+        connection
+            .execute("UPDATE sqlite_schema SET sql = ?2 WHERE name = ?1", [&name, &text])
+            .unwrap();
     }
     connection.execute_batch("PRAGMA writable_schema = RESET").unwrap();
 }
@@ -495,11 +640,17 @@ fn nulls_break_no_constraint_of_an_sqlite_whose_json_valid_of_null_is_0() {
     let (directory, path, mut store, lease) = fresh();
     store.append(&lease, NOW, &journal(300)).unwrap();
     store.request(lease.study, NOW, &Request::Stop).unwrap();
-    store.append(&lease, NOW, &[Event::RunnerStarted { pid: 1, host: "here".to_owned(), slots: Vec::new() }]).unwrap();
+    store
+        .append(
+            &lease,
+            NOW,
+            &[Event::RunnerStarted { pid: 1, host: "here".to_owned(), slots: Vec::new() }],
+        )
+        .unwrap();
     let attempt = Event::AttemptStarted {
         trial: TrialNumber(0),
-        attempt: crate::trial::AttemptNumber(9),
-        slot: crate::device::Slot { index: 0, device: crate::device::Device::Cpu },
+        attempt: crate::study::trial::AttemptNumber(9),
+        slot: crate::study::device::Slot { index: 0, device: crate::study::device::Device::Cpu },
         resume: None,
         until: None,
         rows_at_once: None,
@@ -521,16 +672,25 @@ fn nulls_break_no_constraint_of_an_sqlite_whose_json_valid_of_null_is_0() {
     }
     for (version, path) in paths {
         let connection = Connection::open(&path).unwrap();
-        for (table, column) in [("dimension", "optuna_json"), ("attempt", "outcome"), ("request", "answer"), ("runner", "lineage"), ("study", "race")]
-        {
+        for (table, column) in [
+            ("dimension", "optuna_json"),
+            ("attempt", "outcome"),
+            ("request", "answer"),
+            ("runner", "lineage"),
+            ("study", "race"),
+        ] {
             let nulls = format!("SELECT count(*) FROM {table} WHERE {column} IS NULL");
             let nulls: i64 = connection.query_row(&nulls, [], |row| row.get(0)).unwrap();
             assert!(version > 0 || nulls > 0, "{table}.{column}");
         }
         with_old_json_valid(&connection);
-        let said: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        let said: String =
+            connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
         assert_eq!(said, "ok", "version {version}");
-        assert!(connection.execute("UPDATE study SET race = 'no json'", []).is_err(), "the constraints hold");
+        assert!(
+            connection.execute("UPDATE study SET race = 'no json'", []).is_err(),
+            "the constraints hold"
+        );
     }
     drop(directory);
 }
@@ -549,7 +709,10 @@ fn values_of_the_environment_are_erased_from_an_older_store_and_its_copy_is_said
     assert!(VALUES.iter().all(|value| holds(&path, value)));
     let reader = SqliteReader::open(&path).unwrap();
     let copy = backup::place(&path, 3);
-    assert_eq!(reader.migrated(), Some(&Migrated { from: 3, copy: copy.clone(), held_values: true }));
+    assert_eq!(
+        reader.migrated(),
+        Some(&Migrated { from: 3, copy: copy.clone(), held_values: true })
+    );
     for value in VALUES {
         for ending in ["", "-wal", "-shm"] {
             let file = PathBuf::from(format!("{}{ending}", path.display()));
@@ -558,13 +721,18 @@ fn values_of_the_environment_are_erased_from_an_older_store_and_its_copy_is_said
         assert!(holds(&copy, value));
     }
     let study = reader.study("old").unwrap().unwrap();
-    let crate::study::Program::Command { env, .. } = &study.spec.program else { panic!() };
+    let crate::study::spec::Program::Command { env, .. } = &study.spec.program else { panic!() };
     assert_eq!(env.keys().collect::<Vec<_>>(), ["API_KEY", "MODE", "TOKEN"]);
     assert!(env.values().all(|value| value.get().is_none()));
     let lineage = reader.runners(study.id).unwrap()[0].lineage.clone().unwrap();
     assert!(lineage.command.contains(&"command.env.TOKEN=...".to_owned()), "{:?}", lineage.command);
     let changes = reader.document(&lineage.diff().unwrap().digest).unwrap().unwrap();
-    assert!(changes.contains("+env = { API_KEY =...") && changes.contains("-env = { API_KEY =...") && changes.contains("trials = 5"), "{changes}");
+    assert!(
+        changes.contains("+env = { API_KEY =...")
+            && changes.contains("-env = { API_KEY =...")
+            && changes.contains("trials = 5"),
+        "{changes}"
+    );
     assert!(!secrets::are_left(&reader.connection));
     assert_eq!(SqliteReader::open(&path).unwrap().migrated(), None);
     drop(reader);
@@ -578,7 +746,9 @@ fn a_migration_that_was_killed_before_the_file_was_written_anew_is_finished_by_t
         let path = old_store(&directory, OLD[2].1);
         let mut connection = Connection::open(&path).unwrap();
         enable_wal(&connection).ok().unwrap();
-        migrate::migrate(&mut connection, &path, MIGRATIONS, |_| Ok(()), secrets::erase).ok().unwrap();
+        migrate::migrate(&mut connection, &path, MIGRATIONS, |_| Ok(()), secrets::erase)
+            .ok()
+            .unwrap();
         assert!(secrets::are_left(&connection));
         drop(connection);
         assert!(VALUES.iter().any(|value| holds(&path, value)), "what was erased is in free pages");
@@ -600,7 +770,9 @@ fn the_log_is_written_back_so_that_a_copy_of_the_file_is_a_store() {
     let copied = |name: &str| {
         let copy = directory.path().join(name);
         fs::copy(&path, &copy).unwrap();
-        SqliteReader::open(&copy).and_then(|reader| reader.events_after(lease.study, Seq(0), u64::MAX)).map_or(0, |events| events.len())
+        SqliteReader::open(&copy)
+            .and_then(|reader| reader.events_after(lease.study, Seq(0), u64::MAX))
+            .map_or(0, |events| events.len())
     };
     store.append(&lease, NOW, &events[..20]).unwrap();
     assert_eq!(copied("before.db"), 0);
@@ -617,8 +789,15 @@ fn the_log_is_written_back_so_that_a_copy_of_the_file_is_a_store() {
 #[test]
 fn a_path_that_names_no_file_is_refused_with_the_reason() {
     for (path, why) in [("", "names no file"), ("a\0b.db", "NUL")] {
-        for error in [SqliteStore::open(Path::new(path)).unwrap_err(), SqliteReader::open(Path::new(path)).unwrap_err()] {
-            assert!(told(&error).contains(why) && told(&error).contains("--store PATH"), "{}", told(&error));
+        for error in [
+            SqliteStore::open(Path::new(path)).unwrap_err(),
+            SqliteReader::open(Path::new(path)).unwrap_err(),
+        ] {
+            assert!(
+                told(&error).contains(why) && told(&error).contains("--store PATH"),
+                "{}",
+                told(&error)
+            );
         }
     }
 }
@@ -637,7 +816,14 @@ fn a_log_that_a_screen_of_this_process_has_open_is_saved_when_that_is_closed() {
         drop(screen);
         closing.join().unwrap();
     });
-    assert_eq!(SqliteReader::open(&path).unwrap().events_after(lease.study, Seq(0), u64::MAX).unwrap().len(), 20);
+    assert_eq!(
+        SqliteReader::open(&path)
+            .unwrap()
+            .events_after(lease.study, Seq(0), u64::MAX)
+            .unwrap()
+            .len(),
+        20
+    );
     assert_sound(&path);
 }
 
@@ -653,12 +839,15 @@ fn writers_that_begin_the_log_anew_again_and_again_are_not_taken_for_damage() {
                 other.busy_timeout(BUSY_TIMEOUT).unwrap();
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                     other.execute("UPDATE store SET salt = salt", []).unwrap();
-                    let _busy = other.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
+                    let _busy =
+                        other.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
                 }
             });
         }
         for (turn, event) in journal(300).iter().enumerate() {
-            let appended = store.append(&lease, NOW, std::slice::from_ref(event)).and_then(|_| store.changed());
+            let appended = store
+                .append(&lease, NOW, std::slice::from_ref(event))
+                .and_then(|_| store.changed());
             if appended.is_err() || turn == 299 {
                 stop.store(true, std::sync::atomic::Ordering::Relaxed);
             }
@@ -666,7 +855,14 @@ fn writers_that_begin_the_log_anew_again_and_again_are_not_taken_for_damage() {
         }
     });
     drop(store);
-    assert_eq!(SqliteReader::open(&path).unwrap().events_after(lease.study, Seq(0), u64::MAX).unwrap().len(), 300);
+    assert_eq!(
+        SqliteReader::open(&path)
+            .unwrap()
+            .events_after(lease.study, Seq(0), u64::MAX)
+            .unwrap()
+            .len(),
+        300
+    );
     assert_sound(&path);
 }
 
@@ -701,12 +897,30 @@ fn a_log_that_is_changed_in_place_is_missed_by_the_next_look_wherever_it_was_cha
             if !is_closed {
                 store.checkpoints.at_once();
                 let error = store.append(&lease, NOW, &events[40..]).expect_err(name);
-                assert!(matches!(error, StorageError::Exchanged { rescue: Rescue::Damaged, .. }), "{name}: {error:?}");
-                assert!(told(&error).contains("was truncated or overwritten"), "{name}: {}", told(&error));
-                assert!(store.release(&lease).is_err() && store.changed().is_err(), "nothing more is written");
+                assert!(
+                    matches!(error, StorageError::Exchanged { rescue: Rescue::Damaged, .. }),
+                    "{name}: {error:?}"
+                );
+                assert!(
+                    told(&error).contains("was truncated or overwritten"),
+                    "{name}: {}",
+                    told(&error)
+                );
+                assert!(
+                    store.release(&lease).is_err() && store.changed().is_err(),
+                    "nothing more is written"
+                );
             }
             drop(store);
-            assert_eq!(SqliteReader::open(&path).unwrap().events_after(lease.study, Seq(0), u64::MAX).unwrap().len(), 20, "{name}");
+            assert_eq!(
+                SqliteReader::open(&path)
+                    .unwrap()
+                    .events_after(lease.study, Seq(0), u64::MAX)
+                    .unwrap()
+                    .len(),
+                20,
+                "{name}"
+            );
             assert_sound(&path);
         }
     }
@@ -723,10 +937,21 @@ fn another_writer_that_comes_to_a_damaged_log_does_not_write_it_back_either() {
     store.append(&lease, NOW, &journal(40)[20..]).unwrap();
     fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(0).unwrap();
     let other = SqliteStore::open(&path);
-    assert!(other.is_err() || other.is_ok_and(|mut other| other.changed().is_err() || other.renew_identity().is_err()));
+    assert!(
+        other.is_err()
+            || other
+                .is_ok_and(|mut other| other.changed().is_err() || other.renew_identity().is_err())
+    );
     assert!(store.changed().is_err());
     drop(store);
-    assert_eq!(SqliteReader::open(&path).unwrap().events_after(lease.study, Seq(0), u64::MAX).unwrap().len(), 20);
+    assert_eq!(
+        SqliteReader::open(&path)
+            .unwrap()
+            .events_after(lease.study, Seq(0), u64::MAX)
+            .unwrap()
+            .len(),
+        20
+    );
     assert_sound(&path);
 }
 
@@ -734,10 +959,22 @@ fn another_writer_that_comes_to_a_damaged_log_does_not_write_it_back_either() {
 fn an_index_that_is_cut_is_seen_before_it_is_touched() {
     let (_directory, path, mut store, lease) = fresh();
     store.append(&lease, NOW, &journal(20)).unwrap();
-    fs::OpenOptions::new().write(true).open(format!("{}-shm", path.display())).unwrap().set_len(0).unwrap();
+    fs::OpenOptions::new()
+        .write(true)
+        .open(format!("{}-shm", path.display()))
+        .unwrap()
+        .set_len(0)
+        .unwrap();
     let error = store.append(&lease, NOW, &[]).unwrap_err();
     assert!(told(&error).contains("-shm` was truncated"), "{}", told(&error));
     drop(store);
-    assert_eq!(SqliteReader::open(&path).unwrap().events_after(lease.study, Seq(0), u64::MAX).unwrap().len(), 20);
+    assert_eq!(
+        SqliteReader::open(&path)
+            .unwrap()
+            .events_after(lease.study, Seq(0), u64::MAX)
+            .unwrap()
+            .len(),
+        20
+    );
     assert_sound(&path);
 }

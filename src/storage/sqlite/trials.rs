@@ -5,35 +5,45 @@ use std::path::PathBuf;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::column::{from_integer, from_real, json, number_of, trial_id, trial_ids};
 use super::fault::Fault;
-use super::number::{from_integer, from_real, number_of, trial_id, trial_ids};
-use super::read::json;
-use crate::checkpoint::Checkpoint;
-use crate::metric::Direction;
-use crate::params::{Params, Value};
 use crate::storage::StudyId;
-use crate::time::Timestamp;
-use crate::trial::{Decision, Hold, Note, Trial, TrialNumber, TrialState};
-use crate::verdict::{Reason, Verdict};
+use crate::study::checkpoint::Checkpoint;
+use crate::study::decision::{Reason, Verdict};
+use crate::study::metric::Direction;
+use crate::study::params::{Params, Value};
+use crate::study::time::Timestamp;
+use crate::study::trial::{Decision, Hold, Note, Trial, TrialNumber, TrialState};
 
 /// All trials by number.
 pub(super) fn all(connection: &Connection, study: StudyId) -> Result<Vec<Trial>, Fault> {
     let (first, last) = trial_ids(study);
     let trials = Loader::new(connection, study)?.range(first, last)?;
     match (0..).zip(&trials).find(|(number, trial)| trial.number != TrialNumber(*number)) {
-        Some((number, _)) => Err(Fault::corrupt(format!("table `trial`, study {}", study.0), format!("trial {number} is missing"))),
+        Some((number, _)) => Err(Fault::corrupt(
+            format!("table `trial`, study {}", study.0),
+            format!("trial {number} is missing"),
+        )),
         None => Ok(trials),
     }
 }
 
 /// One trial.
-pub(super) fn one(connection: &Connection, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, Fault> {
+pub(super) fn one(
+    connection: &Connection,
+    study: StudyId,
+    number: TrialNumber,
+) -> Result<Option<Trial>, Fault> {
     let Ok(id) = trial_id(study, number) else { return Ok(None) };
     Ok(Loader::new(connection, study)?.range(id, id)?.pop())
 }
 
 /// The trials with these ids, in this order.
-pub(super) fn listed(connection: &Connection, study: StudyId, ids: &[i64]) -> Result<Vec<Trial>, Fault> {
+pub(super) fn listed(
+    connection: &Connection,
+    study: StudyId,
+    ids: &[i64],
+) -> Result<Vec<Trial>, Fault> {
     let loader = Loader::new(connection, study)?;
     let mut trials = Vec::with_capacity(ids.len());
     for id in ids {
@@ -43,13 +53,19 @@ pub(super) fn listed(connection: &Connection, study: StudyId, ids: &[i64]) -> Re
 }
 
 /// The trials with ids from `first` to `last`, by number.
-pub(super) fn range(connection: &Connection, study: StudyId, first: i64, last: i64) -> Result<Vec<Trial>, Fault> {
+pub(super) fn range(
+    connection: &Connection,
+    study: StudyId,
+    first: i64,
+    last: i64,
+) -> Result<Vec<Trial>, Fault> {
     Loader::new(connection, study)?.range(first, last)
 }
 
 /// The direction of the study's first objective.
 pub(super) fn direction(connection: &Connection, study: StudyId) -> Result<Direction, Fault> {
-    let mut statement = connection.prepare_cached("SELECT direction FROM objective WHERE study_id = ?1 AND idx = 0")?;
+    let mut statement = connection
+        .prepare_cached("SELECT direction FROM objective WHERE study_id = ?1 AND idx = 0")?;
     let word: String = statement.query_row([study.0], |row| row.get(0))?;
     Ok(if word == Direction::Maximize.as_str() { Direction::Maximize } else { Direction::Minimize })
 }
@@ -64,8 +80,11 @@ struct Loader<'a> {
 
 impl<'a> Loader<'a> {
     fn new(connection: &'a Connection, study: StudyId) -> Result<Self, Fault> {
-        let mut statement = connection.prepare_cached("SELECT idx, name FROM dimension WHERE study_id = ?1")?;
-        let dimensions = statement.query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+        let mut statement =
+            connection.prepare_cached("SELECT idx, name FROM dimension WHERE study_id = ?1")?;
+        let dimensions = statement
+            .query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_, _>>()?;
         let mut statement =
             connection.prepare_cached("SELECT m.id FROM objective o JOIN metric m ON m.name = o.metric WHERE o.study_id = ?1 AND o.idx = 0")?;
         let metric = statement.query_row([study.0], |row| row.get(0)).optional()?;
@@ -99,21 +118,37 @@ impl<'a> Loader<'a> {
     }
 
     fn add_params(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
-        self.add(trials, "SELECT trial_id, dimension, value FROM param WHERE trial_id BETWEEN ?1 AND ?2", params![first, last], |trial, row| {
-            let dimension: i64 = row.get(1)?;
-            let place = || format!("table `param`, study {}, trial {}, dimension {dimension}", self.study.0, trial.number);
-            let name = self.dimensions.get(&dimension).ok_or_else(|| Fault::corrupt(place(), "there is no such dimension"))?;
-            let value = param_value(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?, place)?;
-            trial.params.insert(name.clone(), value);
-            Ok(())
-        })
+        self.add(
+            trials,
+            "SELECT trial_id, dimension, value FROM param WHERE trial_id BETWEEN ?1 AND ?2",
+            params![first, last],
+            |trial, row| {
+                let dimension: i64 = row.get(1)?;
+                let place = || {
+                    format!(
+                        "table `param`, study {}, trial {}, dimension {dimension}",
+                        self.study.0, trial.number
+                    )
+                };
+                let name = self
+                    .dimensions
+                    .get(&dimension)
+                    .ok_or_else(|| Fault::corrupt(place(), "there is no such dimension"))?;
+                let value =
+                    param_value(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?, place)?;
+                trial.params.insert(name.clone(), value);
+                Ok(())
+            },
+        )
     }
 
     fn add_curves(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
         let Some(metric) = self.metric else { return Ok(()) };
         let sql = "SELECT trial_id, step, value FROM report WHERE metric_id = ?3 AND trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step";
         self.add(trials, sql, params![first, last, metric], |trial, row| {
-            let step = from_integer(row.get(1)?, || format!("table `report`, study {}, trial {}", self.study.0, trial.number))?;
+            let step = from_integer(row.get(1)?, || {
+                format!("table `report`, study {}, trial {}", self.study.0, trial.number)
+            })?;
             trial.curve.push((step, from_real(row.get(2)?)));
             Ok(())
         })
@@ -122,7 +157,8 @@ impl<'a> Loader<'a> {
     fn add_decisions(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
         let sql = "SELECT trial_id, step, verdict, reason FROM decision WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step";
         self.add(trials, sql, params![first, last], |trial, row| {
-            let place = || format!("table `decision`, study {}, trial {}", self.study.0, trial.number);
+            let place =
+                || format!("table `decision`, study {}, trial {}", self.study.0, trial.number);
             let step = from_integer(row.get(1)?, place)?;
             let word: String = row.get(2)?;
             let reason = row.get::<_, Option<String>>(3)?.map(Reason);
@@ -130,7 +166,12 @@ impl<'a> Loader<'a> {
                 ("continue", reason) => Verdict::Continue(reason),
                 ("pause", Some(reason)) => Verdict::Pause(reason),
                 ("stop", Some(reason)) => Verdict::Stop(reason),
-                _ => return Err(Fault::corrupt(place(), format!("`{word}` is not a verdict, or lacks its reason"))),
+                _ => {
+                    return Err(Fault::corrupt(
+                        place(),
+                        format!("`{word}` is not a verdict, or lacks its reason"),
+                    ));
+                }
             };
             trial.decisions.push(Decision { step, verdict });
             Ok(())
@@ -140,10 +181,20 @@ impl<'a> Loader<'a> {
     fn add_checkpoints(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
         let sql = "SELECT trial_id, step, path, bytes FROM checkpoint WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step, seq";
         self.add(trials, sql, params![first, last], |trial, row| {
-            let step = from_integer(row.get(1)?, || format!("table `checkpoint`, study {}, trial {}", self.study.0, trial.number))?;
-            let place = || format!("table `checkpoint`, study {}, trial {}", self.study.0, trial.number);
-            let bytes = row.get::<_, Option<i64>>(3)?.map(|bytes| from_integer(bytes, place)).transpose()?;
-            trial.checkpoints.push(Checkpoint { step, path: PathBuf::from(row.get::<_, String>(2)?), bytes });
+            let step = from_integer(row.get(1)?, || {
+                format!("table `checkpoint`, study {}, trial {}", self.study.0, trial.number)
+            })?;
+            let place =
+                || format!("table `checkpoint`, study {}, trial {}", self.study.0, trial.number);
+            let bytes = row
+                .get::<_, Option<i64>>(3)?
+                .map(|bytes| from_integer(bytes, place))
+                .transpose()?;
+            trial.checkpoints.push(Checkpoint {
+                step,
+                path: PathBuf::from(row.get::<_, String>(2)?),
+                bytes,
+            });
             Ok(())
         })
     }
@@ -177,9 +228,19 @@ impl<'a> Loader<'a> {
         while let Some(row) = rows.next()? {
             let number = number_of(row.get(0)?);
             // Trials have the numbers from that of the first one on, without gaps.
-            let index = trials.first().and_then(|first| number.0.checked_sub(first.number.0)).and_then(|index| usize::try_from(index).ok());
-            let trial = index.and_then(|index| trials.get_mut(index)).filter(|trial| trial.number == number);
-            let missing = || Fault::corrupt(format!("table `trial`, study {}", self.study.0), format!("trial {number} is missing"));
+            let index = trials
+                .first()
+                .and_then(|first| number.0.checked_sub(first.number.0))
+                .and_then(|index| usize::try_from(index).ok());
+            let trial = index
+                .and_then(|index| trials.get_mut(index))
+                .filter(|trial| trial.number == number);
+            let missing = || {
+                Fault::corrupt(
+                    format!("table `trial`, study {}", self.study.0),
+                    format!("trial {number} is missing"),
+                )
+            };
             take(trial.ok_or_else(missing)?, row)?;
         }
         Ok(())
@@ -187,9 +248,16 @@ impl<'a> Loader<'a> {
 }
 
 /// A column that holds a word of a few, or nothing.
-fn word_of<T>(row: &Row<'_>, column: usize, parse: fn(&str) -> Option<T>, place: impl FnOnce() -> String) -> Result<Option<T>, Fault> {
+fn word_of<T>(
+    row: &Row<'_>,
+    column: usize,
+    parse: fn(&str) -> Option<T>,
+    place: impl FnOnce() -> String,
+) -> Result<Option<T>, Fault> {
     let Some(word) = row.get::<_, Option<String>>(column)? else { return Ok(None) };
-    parse(&word).map(Some).ok_or_else(|| Fault::corrupt(place(), format!("`{word}` means nothing here")))
+    parse(&word)
+        .map(Some)
+        .ok_or_else(|| Fault::corrupt(place(), format!("`{word}` means nothing here")))
 }
 
 fn trial(row: &Row<'_>) -> Result<Trial, Fault> {
@@ -202,17 +270,23 @@ fn trial(row: &Row<'_>) -> Result<Trial, Fault> {
         number: number_of(id),
         params: Params::new(),
         origin: json(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?, || place("origin"))?,
-        state: TrialState::from_word(&word).ok_or_else(|| Fault::corrupt(place("state"), format!("`{word}` is not a state")))?,
+        state: TrialState::from_word(&word)
+            .ok_or_else(|| Fault::corrupt(place("state"), format!("`{word}` is not a state")))?,
         value: if has_value { Some(from_real(row.get(4)?)) } else { None },
         violation: row.get(17)?,
         curve: Vec::new(),
-        last_metrics: json(row.get_ref(5)?.as_str().map_err(rusqlite::Error::from)?, || place("last_metrics"))?,
+        last_metrics: json(row.get_ref(5)?.as_str().map_err(rusqlite::Error::from)?, || {
+            place("last_metrics")
+        })?,
         decisions: Vec::new(),
         checkpoints: Vec::new(),
         attempts: from_integer(row.get(6)?, || place("attempts"))?,
         failures: from_integer(row.get(14)?, || place("failures"))?,
         device: device.map_err(|unknown| Fault::corrupt(place("device"), unknown))?,
-        until: row.get::<_, Option<i64>>(8)?.map(|until| from_integer(until, || place("until"))).transpose()?,
+        until: row
+            .get::<_, Option<i64>>(8)?
+            .map(|until| from_integer(until, || place("until")))
+            .transpose()?,
         hold: word_of(row, 15, Hold::from_word, || place("hold"))?,
         continued: word_of(row, 16, TrialState::from_word, || place("continued"))?,
         notes: Vec::new(),

@@ -5,21 +5,23 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::column::{from_integer, number_of, trial_ids};
 use super::fault::Fault;
-use super::number::{from_integer, number_of, trial_ids};
 use super::read::require;
-use crate::checkpoint::Checkpoint;
-use crate::device::Slot;
-use crate::forecast::{RECENT, Tried, Used, devices_of};
 use crate::storage::StudyId;
-use crate::time::Timestamp;
-use crate::trial::{TrialNumber, TrialState};
+use crate::study::checkpoint::Checkpoint;
+use crate::study::device::Slot;
+use crate::study::time::Timestamp;
+use crate::study::trial::{TrialNumber, TrialState};
+use crate::study::usage::{RECENT, Tried, Used, devices_of};
 
 /// What the study used so far.
 pub(super) fn used(connection: &Connection, study: StudyId) -> Result<Used, Fault> {
     require(connection, study)?;
     let (first, last) = trial_ids(study);
-    let busy: i64 = connection.prepare_cached("SELECT busy_micros FROM study WHERE id = ?1")?.query_row([study.0], |row| row.get(0))?;
+    let busy: i64 = connection
+        .prepare_cached("SELECT busy_micros FROM study WHERE id = ?1")?
+        .query_row([study.0], |row| row.get(0))?;
     // A device's time is told at each start and end there: the ends of the newest trials are looked at.
     let mut statement = connection.prepare_cached(
         "SELECT max(max(r.started_at),
@@ -27,10 +29,14 @@ pub(super) fn used(connection: &Connection, study: StudyId) -> Result<Used, Faul
          FROM trial r WHERE r.study_id = ?1 AND r.state = 'running' AND r.started_at IS NOT NULL AND r.device IS NOT NULL
          GROUP BY r.device ORDER BY r.device",
     )?;
-    let newest: Option<i64> =
-        connection.prepare_cached("SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2")?.query_row([first, last], |row| row.get(0))?;
+    let newest: Option<i64> = connection
+        .prepare_cached("SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2")?
+        .query_row([first, last], |row| row.get(0))?;
     let looked_at = i64::try_from(RECENT).unwrap_or(i64::MAX);
-    let told = statement.query_map([study.0, first, newest.unwrap_or(first), looked_at], |row| row.get(0).map(Timestamp))?;
+    let told = statement
+        .query_map([study.0, first, newest.unwrap_or(first), looked_at], |row| {
+            row.get(0).map(Timestamp)
+        })?;
     let mut running: Vec<Timestamp> = told.collect::<Result<_, _>>()?;
     running.sort_unstable();
     let slots: Option<String> = connection
@@ -40,7 +46,12 @@ pub(super) fn used(connection: &Connection, study: StudyId) -> Result<Used, Faul
     let slots: Vec<Slot> = slots
         .map(|slots| serde_json::from_str(&slots))
         .transpose()
-        .map_err(|error| Fault::corrupt(format!("table `runner`, study {}, column `slots`", study.0), error.to_string()))?
+        .map_err(|error| {
+            Fault::corrupt(
+                format!("table `runner`, study {}, column `slots`", study.0),
+                error.to_string(),
+            )
+        })?
         .unwrap_or_default();
     let (measured, bytes, all) = connection
         .prepare_cached("SELECT count(bytes), coalesce(sum(bytes), 0), count(*) FROM checkpoint WHERE trial_id BETWEEN ?1 AND ?2")?
@@ -78,14 +89,22 @@ fn tried(row: &Row<'_>) -> Result<Tried, Fault> {
     let id: i64 = row.get(0)?;
     let place = |column: &str| format!("table `trial`, id {id}, column `{column}`");
     let word = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
-    let state = TrialState::from_word(word).ok_or_else(|| Fault::corrupt(place("state"), format!("`{word}` is not a state")))?;
-    let since = row.get::<_, Option<i64>>(3)?.map(Timestamp).filter(|_| state == TrialState::Running);
-    let last_step = row.get::<_, Option<i64>>(4)?.map(|step| from_integer(step, || place("last_step"))).transpose()?;
+    let state = TrialState::from_word(word)
+        .ok_or_else(|| Fault::corrupt(place("state"), format!("`{word}` is not a state")))?;
+    let since =
+        row.get::<_, Option<i64>>(3)?.map(Timestamp).filter(|_| state == TrialState::Running);
+    let last_step = row
+        .get::<_, Option<i64>>(4)?
+        .map(|step| from_integer(step, || place("last_step")))
+        .transpose()?;
     Ok(Tried { state, busy: micros(row.get(2)?), since, last_step })
 }
 
 /// The checkpoints that are there, by trial and step.
-pub(super) fn checkpoints(connection: &Connection, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, Fault> {
+pub(super) fn checkpoints(
+    connection: &Connection,
+    study: StudyId,
+) -> Result<Vec<(TrialNumber, Checkpoint)>, Fault> {
     require(connection, study)?;
     let (first, last) = trial_ids(study);
     let mut statement = connection
@@ -94,8 +113,13 @@ pub(super) fn checkpoints(connection: &Connection, study: StudyId) -> Result<Vec
     let mut checkpoints = Vec::new();
     while let Some(row) = rows.next()? {
         let place = || format!("table `checkpoint`, study {}", study.0);
-        let bytes = row.get::<_, Option<i64>>(3)?.map(|bytes| from_integer(bytes, place)).transpose()?;
-        let checkpoint = Checkpoint { step: from_integer(row.get(1)?, place)?, path: PathBuf::from(row.get::<_, String>(2)?), bytes };
+        let bytes =
+            row.get::<_, Option<i64>>(3)?.map(|bytes| from_integer(bytes, place)).transpose()?;
+        let checkpoint = Checkpoint {
+            step: from_integer(row.get(1)?, place)?,
+            path: PathBuf::from(row.get::<_, String>(2)?),
+            bytes,
+        };
         checkpoints.push((number_of(row.get(0)?), checkpoint));
     }
     Ok(checkpoints)

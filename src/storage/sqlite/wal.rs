@@ -82,16 +82,25 @@ impl Checkpoints {
 
     /// Writes the log of so many frames back if it is time to and it is whole: what readers leave alone, without waiting for
     /// any of them. SQLite itself never does in a store that is written to.
-    pub(super) fn tend(&mut self, connection: &Connection, files: &Files, log: &mut Log, frames: Option<u32>) -> Result<(), Exchanged> {
+    pub(super) fn tend(
+        &mut self,
+        connection: &Connection,
+        files: &Files,
+        log: &mut Log,
+        frames: Option<u32>,
+    ) -> Result<(), Exchanged> {
         let Some(frames) = frames else { return Ok(()) };
         self.frames = if frames < self.frames { 0 } else { self.frames };
-        let is_time = self.last.elapsed() >= self.every || frames >= self.frames.saturating_add(CHECKPOINT_FRAMES);
+        let is_time = self.last.elapsed() >= self.every
+            || frames >= self.frames.saturating_add(CHECKPOINT_FRAMES);
         if !self.is_due || !is_time || log.check(connection, files, true)?.is_none() {
             return Ok(());
         }
         let counts = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
         // What cannot be written back now is the next time; whoever writes is told of a disk that refuses.
-        let whole = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], counts).is_ok_and(|(all, done)| all == done);
+        let whole = connection
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], counts)
+            .is_ok_and(|(all, done)| all == done);
         self.is_due = !whole;
         self.last = Instant::now();
         self.frames = frames;
@@ -123,7 +132,11 @@ pub(super) fn leave_log_alone(connection: &Connection) {
 /// Safe is only what nobody else can come between. Leaving WAL mode takes SQLite's exclusive lock of the store's file, which
 /// no process gets while another one has it open, writes the log back, and lets go of it. A new log at the path belongs
 /// to those who came later: an empty one holds nothing, any other has another history, and the two are not mixed.
-pub(super) fn rescue(connection: &Connection, files: &Files, connections: impl Fn() -> usize) -> Rescue {
+pub(super) fn rescue(
+    connection: &Connection,
+    files: &Files,
+    connections: impl Fn() -> usize,
+) -> Rescue {
     leave_log_alone(connection);
     if files.has_own_log() {
         // Only its index went, which whoever opens the store next makes anew.
@@ -137,9 +150,13 @@ pub(super) fn rescue(connection: &Connection, files: &Files, connections: impl F
         if files.other_log().is_some_and(|length| length > 0) {
             return Rescue::Mixed;
         }
-        match connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0)) {
+        match connection
+            .query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0))
+        {
             Ok(mode) if mode == "delete" => return Rescue::Saved,
-            Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) => return Rescue::Refused,
+            Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) => {
+                return Rescue::Refused;
+            }
             _ if Instant::now() >= until => return Rescue::InUse,
             _ => std::thread::sleep(PAUSE),
         }

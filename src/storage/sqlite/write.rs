@@ -5,17 +5,21 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::append::{Append, Cache, add_dimension, present_dimensions, to_json};
+use super::column::{number_of, to_integer, trial_ids};
 use super::fault::Fault;
-use super::number::{number_of, to_integer, trial_ids};
 use super::optuna::distribution_json;
 use super::read::{directories, held, require, study_row};
-use crate::event::{Answer, Event, Request, Seq};
 use crate::storage::{Holder, Lease, StorageError, StudyId, Takeover, check_creations};
-use crate::study::StudySpec;
-use crate::time::Timestamp;
+use crate::study::event::{Answer, Event, Request, Seq};
+use crate::study::spec::StudySpec;
+use crate::study::time::Timestamp;
 
 /// A new study.
-pub(super) fn create_study(connection: &Connection, now: Timestamp, spec: &StudySpec) -> Result<StudyId, Fault> {
+pub(super) fn create_study(
+    connection: &Connection,
+    now: Timestamp,
+    spec: &StudySpec,
+) -> Result<StudyId, Fault> {
     if connection.prepare_cached("SELECT 1 FROM study WHERE name = ?1")?.exists([&spec.name])? {
         return Err(StorageError::Exists { name: spec.name.clone() }.into());
     }
@@ -39,25 +43,37 @@ fn write_revision(connection: &Connection, study: StudyId, now: Timestamp) -> Re
     Ok(())
 }
 
-fn write_objectives(connection: &Connection, study: StudyId, spec: &StudySpec) -> Result<(), Fault> {
+fn write_objectives(
+    connection: &Connection,
+    study: StudyId,
+    spec: &StudySpec,
+) -> Result<(), Fault> {
     connection.execute("DELETE FROM objective WHERE study_id = ?1", [study.0])?;
     for (idx, objective) in (0_i64..).zip(&spec.objectives) {
-        let sql = "INSERT INTO objective (study_id, idx, metric, direction) VALUES (?1, ?2, ?3, ?4)";
-        connection.execute(sql, params![study.0, idx, objective.metric, objective.direction.as_str()])?;
+        let sql =
+            "INSERT INTO objective (study_id, idx, metric, direction) VALUES (?1, ?2, ?3, ?4)";
+        connection
+            .execute(sql, params![study.0, idx, objective.metric, objective.direction.as_str()])?;
     }
     Ok(())
 }
 
 /// Adds a version of each parameter that is new or not what it was.
-fn write_dimensions(connection: &Connection, study: StudyId, spec: &StudySpec) -> Result<(), Fault> {
+fn write_dimensions(
+    connection: &Connection,
+    study: StudyId,
+    spec: &StudySpec,
+) -> Result<(), Fault> {
     let present = present_dimensions(connection, study)?;
     for dimension in spec.space.dimensions() {
         let json = distribution_json(&dimension.distribution).to_string();
         let stored: Option<String> = match present.get(&dimension.name) {
             None => None,
-            Some(idx) => {
-                connection.query_row("SELECT optuna_json FROM dimension WHERE study_id = ?1 AND idx = ?2", params![study.0, idx], |row| row.get(0))?
-            }
+            Some(idx) => connection.query_row(
+                "SELECT optuna_json FROM dimension WHERE study_id = ?1 AND idx = ?2",
+                params![study.0, idx],
+                |row| row.get(0),
+            )?,
         };
         if stored.as_deref() != Some(&json) {
             add_dimension(connection, study, &dimension.name, Some(&json))?;
@@ -67,10 +83,18 @@ fn write_dimensions(connection: &Connection, study: StudyId, spec: &StudySpec) -
 }
 
 /// Replaces the stored specification.
-pub(super) fn update_spec(connection: &Connection, lease: &Lease, now: Timestamp, spec: &StudySpec) -> Result<(), Fault> {
+pub(super) fn update_spec(
+    connection: &Connection,
+    lease: &Lease,
+    now: Timestamp,
+    spec: &StudySpec,
+) -> Result<(), Fault> {
     check_fence(connection, lease)?;
     let study = lease.study;
-    if connection.prepare_cached("SELECT 1 FROM study WHERE name = ?1 AND id <> ?2")?.exists(params![spec.name, study.0])? {
+    if connection
+        .prepare_cached("SELECT 1 FROM study WHERE name = ?1 AND id <> ?2")?
+        .exists(params![spec.name, study.0])?
+    {
         return Err(StorageError::Exists { name: spec.name.clone() }.into());
     }
     let before = study_row(connection, study)?.spec;
@@ -85,7 +109,11 @@ pub(super) fn update_spec(connection: &Connection, lease: &Lease, now: Timestamp
     Ok(())
 }
 
-fn rewrite_last_reports(connection: &Connection, study: StudyId, metric: &str) -> Result<(), Fault> {
+fn rewrite_last_reports(
+    connection: &Connection,
+    study: StudyId,
+    metric: &str,
+) -> Result<(), Fault> {
     let (first, last) = trial_ids(study);
     connection.execute(
         "UPDATE trial SET (last_step, last_value) =
@@ -101,7 +129,9 @@ fn rewrite_last_reports(connection: &Connection, study: StudyId, metric: &str) -
 fn check_fence(connection: &Connection, lease: &Lease) -> Result<i64, Fault> {
     let mut statement = connection
         .prepare_cached("SELECT l.epoch, l.pid IS NOT NULL, s.revision FROM lease l JOIN study s ON s.id = l.study_id WHERE l.study_id = ?1")?;
-    let row = statement.query_row([lease.study.0], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?, row.get::<_, i64>(2)?)));
+    let row = statement.query_row([lease.study.0], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?, row.get::<_, i64>(2)?))
+    });
     match row.optional()? {
         None => Err(StorageError::NoStudy { study: lease.study }.into()),
         Some((epoch, true, revision)) if epoch == lease.epoch => Ok(revision),
@@ -110,25 +140,49 @@ fn check_fence(connection: &Connection, lease: &Lease) -> Result<i64, Fault> {
 }
 
 /// Takes the right to write.
-pub(super) fn acquire(connection: &Connection, study: StudyId, holder: &Holder, now: Timestamp, takeover: Takeover) -> Result<Lease, Fault> {
+pub(super) fn acquire(
+    connection: &Connection,
+    study: StudyId,
+    holder: &Holder,
+    now: Timestamp,
+    takeover: Takeover,
+) -> Result<Lease, Fault> {
     require(connection, study)?;
     if let Some(held) = held(connection, study)?
         && takeover != Takeover::From(held.epoch)
     {
-        let name = connection.query_row("SELECT name FROM study WHERE id = ?1", [study.0], |row| row.get(0))?;
-        return Err(StorageError::Busy { study: name, holder: held.holder, since: held.acquired }.into());
+        let name =
+            connection
+                .query_row("SELECT name FROM study WHERE id = ?1", [study.0], |row| row.get(0))?;
+        return Err(
+            StorageError::Busy { study: name, holder: held.holder, since: held.acquired }.into()
+        );
     }
     let sql = "UPDATE lease SET epoch = epoch + 1, pid = ?2, pid_started = ?3, host = ?4, acquired_at = ?5, boot_id = ?6 WHERE study_id = ?1 RETURNING epoch";
     let started = to_integer(holder.pid_started)?;
-    let epoch = connection.query_row(sql, params![study.0, holder.pid, started, holder.host, now.0, holder.boot_id], |row| row.get(0))?;
+    let epoch = connection.query_row(
+        sql,
+        params![study.0, holder.pid, started, holder.host, now.0, holder.boot_id],
+        |row| row.get(0),
+    )?;
     Ok(Lease { study, epoch })
 }
 
 /// Writes down what has changed about the holder.
 pub(super) fn renew(connection: &Connection, lease: &Lease, holder: &Holder) -> Result<(), Fault> {
     check_fence(connection, lease)?;
-    let sql = "UPDATE lease SET pid = ?2, pid_started = ?3, host = ?4, boot_id = ?5 WHERE study_id = ?1";
-    connection.execute(sql, params![lease.study.0, holder.pid, to_integer(holder.pid_started)?, holder.host, holder.boot_id])?;
+    let sql =
+        "UPDATE lease SET pid = ?2, pid_started = ?3, host = ?4, boot_id = ?5 WHERE study_id = ?1";
+    connection.execute(
+        sql,
+        params![
+            lease.study.0,
+            holder.pid,
+            to_integer(holder.pid_started)?,
+            holder.host,
+            holder.boot_id
+        ],
+    )?;
     Ok(())
 }
 
@@ -159,14 +213,20 @@ pub(super) fn append(
     }
     match seq {
         Some(seq) => Ok(Seq(seq)),
-        None => Ok(connection.query_row("SELECT coalesce(max(seq), 0) FROM event WHERE study_id = ?1", [lease.study.0], |row| row.get(0).map(Seq))?),
+        None => Ok(connection.query_row(
+            "SELECT coalesce(max(seq), 0) FROM event WHERE study_id = ?1",
+            [lease.study.0],
+            |row| row.get(0).map(Seq),
+        )?),
     }
 }
 
 /// How many trials there are.
 fn trials_of(connection: &Connection, study: StudyId) -> Result<u64, Fault> {
     let (first, last) = trial_ids(study);
-    let mut statement = connection.prepare_cached("SELECT id FROM trial WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT 1")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT id FROM trial WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT 1",
+    )?;
     let newest = statement.query_row([first, last], |row| row.get(0)).optional()?;
     Ok(newest.map_or(0, |id| number_of(id).0 + 1))
 }
@@ -181,14 +241,20 @@ pub(super) fn request(
     request: &Request,
 ) -> Result<i64, Fault> {
     require(connection, study)?;
-    connection.execute("INSERT INTO request (study_id, body, at) VALUES (?1, ?2, ?3)", params![study.0, to_json(request)?, now.0])?;
+    connection.execute(
+        "INSERT INTO request (study_id, body, at) VALUES (?1, ?2, ?3)",
+        params![study.0, to_json(request)?, now.0],
+    )?;
     let id = connection.last_insert_rowid();
     if let Some(entry) = request.entry() {
         let trials = trials_of(connection, study)?;
         if let Some(trial) = entry.trial().filter(|trial| trial.0 >= trials) {
             return Err(StorageError::NoTrial { trial }.into());
         }
-        let revision = connection.query_row("SELECT revision FROM study WHERE id = ?1", [study.0], |row| row.get(0))?;
+        let revision =
+            connection.query_row("SELECT revision FROM study WHERE id = ?1", [study.0], |row| {
+                row.get(0)
+            })?;
         Append::new(connection, cache, store, study, revision, now, trials)?.write(&entry)?;
         let sql = "UPDATE request SET served_at = ?2, answer = ?3 WHERE id = ?1";
         connection.execute(sql, params![id, now.0, to_json(&Answer::Done(String::new()))?])?;
@@ -197,18 +263,30 @@ pub(super) fn request(
 }
 
 /// Keeps a text by its digest.
-pub(super) fn keep_document(connection: &Connection, digest: &str, body: &str) -> Result<(), Fault> {
-    connection.execute("INSERT OR IGNORE INTO document (digest, body) VALUES (?1, ?2)", params![digest, body])?;
+pub(super) fn keep_document(
+    connection: &Connection,
+    digest: &str,
+    body: &str,
+) -> Result<(), Fault> {
+    connection.execute(
+        "INSERT OR IGNORE INTO document (digest, body) VALUES (?1, ?2)",
+        params![digest, body],
+    )?;
     Ok(())
 }
 
 /// Takes a directory of that name for the files of a study's trials.
-pub(super) fn take_directory(connection: &Connection, study: StudyId, name: &str) -> Result<(), Fault> {
+pub(super) fn take_directory(
+    connection: &Connection,
+    study: StudyId,
+    name: &str,
+) -> Result<(), Fault> {
     require(connection, study)?;
     let mut names = directories(connection, study)?;
     names.retain(|known| known != name);
     names.insert(0, name.to_owned());
-    connection.execute("UPDATE study SET files = ?2 WHERE id = ?1", params![study.0, to_json(&names)?])?;
+    connection
+        .execute("UPDATE study SET files = ?2 WHERE id = ?1", params![study.0, to_json(&names)?])?;
     Ok(())
 }
 

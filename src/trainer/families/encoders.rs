@@ -1,35 +1,26 @@
-//! Encoders for classification: what their `config.json` and their tensors are called, one entry of [`ENCODERS`] each.
+//! Encoders for classification: the keys of their `config.json` and the names of their tensors, one entry of [`ENCODERS`] each.
 
-/// An architecture of encoders.
-#[derive(Debug, PartialEq)]
-pub(in crate::trainer) struct EncoderFamily {
-    /// What `config.json` calls it.
-    pub(in crate::trainer) model_type: &'static str,
-    /// The class that transformers makes of it for classification.
-    pub(in crate::trainer) class: &'static str,
-    /// What names of tensors below the head begin with; files of models without a head leave it out.
-    pub(in crate::trainer) prefix: &'static str,
-    pub(in crate::trainer) build: Build,
-    pub(in crate::trainer) keys: ConfigKeys,
-    pub(in crate::trainer) names: Names,
-    pub(in crate::trainer) head: HeadNames,
-}
+use super::super::fused::ActivationFn;
+use super::{Family, HeadDense, HeadNames, TensorNames};
 
-/// How layers are built.
+/// A family of encoders.
+pub(in crate::trainer) type EncoderFamily = Family<EncoderStyle, EncoderKeys>;
+
+/// The structure of an encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::trainer) enum Build {
-    /// Norms before each part, which adds to what it reads (Xiong et al. 2020); a last norm follows the layers. Learnt positions.
-    Pre,
-    /// Norms after each part and what it read (Vaswani et al. 2017); embeddings are normalised too. Learnt positions.
-    Post,
-    /// As `Pre`, and embeddings are normalised, which the first layer reads as they are. Rotated positions, one map for query, key and value,
-    /// a gated feed-forward part; some layers see only what is near (Warner et al. 2024).
-    Modern,
+pub(in crate::trainer) enum EncoderStyle {
+    /// Pre-norm layers (Xiong et al. 2020) and a final norm; learnt positions.
+    PreNorm,
+    /// Post-norm layers and an embedding norm (Vaswani et al. 2017); learnt positions.
+    PostNorm,
+    /// Pre-norm layers between an embedding norm and a final norm; rotary positions, packed query, key and value, a gated feed-forward
+    /// network, sliding windows in some layers (Warner et al. 2024).
+    ModernBert,
 }
 
 /// Keys of `config.json`.
 #[derive(Debug, PartialEq)]
-pub(in crate::trainer) struct ConfigKeys {
+pub(in crate::trainer) struct EncoderKeys {
     pub(in crate::trainer) width: &'static str,
     pub(in crate::trainer) layers: &'static str,
     pub(in crate::trainer) heads: &'static str,
@@ -37,153 +28,132 @@ pub(in crate::trainer) struct ConfigKeys {
     pub(in crate::trainer) activation: &'static str,
     pub(in crate::trainer) dropout: &'static str,
     pub(in crate::trainer) attention_dropout: &'static str,
-    /// Shares dropped where no key says it.
+    /// Dropout where the key is absent.
     pub(in crate::trainer) dropout_default: f64,
-    /// What is added to variances, and its default; where there is no key, it is BERT's.
+    /// The epsilon of norms and its default; `None`: BERT's.
     pub(in crate::trainer) epsilon: Option<(&'static str, f64)>,
-    /// Dropout before the head; absent or null, it is that of the layers.
     pub(in crate::trainer) head_dropout: &'static str,
-    /// Share of the head's inputs dropped where no key says it; `None`: as the layers.
+    /// Head dropout where the key is absent; `None`: as in the layers.
     pub(in crate::trainer) head_dropout_default: Option<f64>,
-    /// Whether the attention's output is dropped out before it is added.
-    pub(in crate::trainer) attended_dropout: bool,
-    /// Positions count from the one after the padding token's number (fairseq's habit).
+    /// Whether there is dropout of the attention's output.
+    pub(in crate::trainer) attention_output_dropout: bool,
+    /// Whether position ids start after the padding token's id (a habit of fairseq).
     pub(in crate::trainer) positions_after_padding: bool,
-    /// Number of segments, where there are any, and their default.
-    pub(in crate::trainer) types: Option<(&'static str, usize)>,
-    /// What ends in `config.json` beside the others when such a model is made from nothing.
-    pub(in crate::trainer) padding: u32,
+    /// The number of segments, where there are any, and its default.
+    pub(in crate::trainer) segments: Option<(&'static str, usize)>,
+    /// Written as `pad_token_id` for a model trained from scratch.
+    pub(in crate::trainer) pad_token_id: u32,
 }
 
-/// Names of tensors, `.weight` and `.bias` left out; those of a layer follow `layer`, its number and a point.
-#[derive(Debug, PartialEq)]
-pub(in crate::trainer) struct Names {
-    pub(in crate::trainer) words: &'static str,
-    pub(in crate::trainer) positions: &'static str,
-    pub(in crate::trainer) types: &'static str,
-    pub(in crate::trainer) embedding_norm: &'static str,
-    pub(in crate::trainer) layer: &'static str,
-    /// Query, key and value; one name where one map makes all three.
-    pub(in crate::trainer) inputs: &'static [&'static str],
-    pub(in crate::trainer) output: &'static str,
-    pub(in crate::trainer) attention_norm: &'static str,
-    pub(in crate::trainer) inner: &'static str,
-    pub(in crate::trainer) outer: &'static str,
-    pub(in crate::trainer) outer_norm: &'static str,
-    pub(in crate::trainer) last_norm: &'static str,
-}
+/// The trainer's own family, for training from scratch: pre-norm with mean pooling. transformers does not have it.
+pub(in crate::trainer) const OWN_MODEL_TYPE: &str = "hpsearch-encoder";
 
-/// The way from a text's vector to its logits; names are whole.
-#[derive(Debug, PartialEq)]
-pub(in crate::trainer) struct HeadNames {
-    /// A layer before the last.
-    pub(in crate::trainer) dense: Option<Dense>,
-    /// The last.
-    pub(in crate::trainer) out: &'static str,
-}
-
-/// A layer between a text's vector and the last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::trainer) struct Dense {
-    pub(in crate::trainer) name: &'static str,
-    pub(in crate::trainer) bend: Bend,
-    /// A norm after it.
-    pub(in crate::trainer) norm: Option<&'static str>,
-    /// Whether there is dropout before it, besides that before the last.
-    pub(in crate::trainer) dropped: bool,
-}
-
-/// The nonlinearity after a head's first layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::trainer) enum Bend {
-    Tanh,
-    Relu,
-    Gelu,
-}
-
-/// The trainer's own, for training from nothing: pre-norm, and the mean of a text's tokens. transformers does not have it.
-pub(in crate::trainer) const OWN: &str = "hpsearch-encoder";
-
-/// All of them; names as in transformers' `modeling_modernbert.py`, `modeling_bert.py`, `modeling_roberta.py` and
+/// All families; names as in transformers' `modeling_modernbert.py`, `modeling_bert.py`, `modeling_roberta.py` and
 /// `modeling_distilbert.py`.
 pub(in crate::trainer) static ENCODERS: &[EncoderFamily] = &[
     EncoderFamily {
-        model_type: OWN,
+        model_type: OWN_MODEL_TYPE,
         class: "HpsearchEncoderForSequenceClassification",
         prefix: "",
-        build: Build::Pre,
-        keys: ConfigKeys { types: None, ..BERT_KEYS },
-        names: Names {
-            words: "embeddings.word_embeddings",
-            positions: "embeddings.position_embeddings",
-            types: "",
-            embedding_norm: "",
+        style: EncoderStyle::PreNorm,
+        keys: EncoderKeys { segments: None, ..BERT_KEYS },
+        names: TensorNames {
+            token_embedding: "embeddings.word_embeddings",
+            position_embedding: "embeddings.position_embeddings",
             layer: "encoder.layer",
-            inputs: &["attention.query", "attention.key", "attention.value"],
-            output: "attention.output",
+            qkv: &["attention.query", "attention.key", "attention.value"],
+            attention_output: "attention.output",
             attention_norm: "attention_norm",
-            inner: "feed_forward.inner",
-            outer: "feed_forward.outer",
-            outer_norm: "feed_forward_norm",
-            last_norm: "encoder.norm",
+            up: &["feed_forward.inner"],
+            down: "feed_forward.outer",
+            feed_forward_norm: "feed_forward_norm",
+            final_norm: "encoder.norm",
+            head: HeadNames { dense: None, out: "classifier" },
+            ..TensorNames::NONE
         },
-        head: HeadNames { dense: None, out: "classifier" },
     },
     EncoderFamily {
         model_type: "modernbert",
         class: "ModernBertForSequenceClassification",
         prefix: "model.",
-        build: Build::Modern,
-        keys: ConfigKeys {
+        style: EncoderStyle::ModernBert,
+        keys: EncoderKeys {
             activation: "hidden_activation",
             dropout: "mlp_dropout",
             attention_dropout: "attention_dropout",
             dropout_default: 0.0,
             epsilon: Some(("norm_eps", 1e-5)),
             head_dropout_default: Some(0.0),
-            types: None,
+            segments: None,
             ..BERT_KEYS
         },
-        names: Names {
-            words: "embeddings.tok_embeddings",
-            positions: "",
-            types: "",
+        names: TensorNames {
+            token_embedding: "embeddings.tok_embeddings",
             embedding_norm: "embeddings.norm",
             layer: "layers",
-            inputs: &["attn.Wqkv"],
-            output: "attn.Wo",
+            qkv: &["attn.Wqkv"],
+            attention_output: "attn.Wo",
             attention_norm: "attn_norm",
-            inner: "mlp.Wi",
-            outer: "mlp.Wo",
-            outer_norm: "mlp_norm",
-            last_norm: "final_norm",
+            up: &["mlp.Wi"],
+            down: "mlp.Wo",
+            feed_forward_norm: "mlp_norm",
+            final_norm: "final_norm",
+            head: HeadNames {
+                dense: Some(HeadDense {
+                    name: "head.dense",
+                    activation: ActivationFn::Gelu,
+                    norm: Some("head.norm"),
+                    has_dropout: false,
+                }),
+                out: "classifier",
+            },
+            ..TensorNames::NONE
         },
-        head: HeadNames { dense: Some(Dense { name: "head.dense", bend: Bend::Gelu, norm: Some("head.norm"), dropped: false }), out: "classifier" },
     },
     EncoderFamily {
         model_type: "bert",
         class: "BertForSequenceClassification",
         prefix: "bert.",
-        build: Build::Post,
+        style: EncoderStyle::PostNorm,
         keys: BERT_KEYS,
-        names: BERT_NAMES,
-        head: HeadNames { dense: Some(Dense { name: "bert.pooler.dense", bend: Bend::Tanh, norm: None, dropped: false }), out: "classifier" },
+        names: TensorNames {
+            head: HeadNames {
+                dense: Some(HeadDense {
+                    name: "bert.pooler.dense",
+                    activation: ActivationFn::Tanh,
+                    norm: None,
+                    has_dropout: false,
+                }),
+                out: "classifier",
+            },
+            ..BERT_NAMES
+        },
     },
     EncoderFamily {
         model_type: "roberta",
         class: "RobertaForSequenceClassification",
         prefix: "roberta.",
-        build: Build::Post,
-        keys: ConfigKeys { positions_after_padding: true, padding: 1, ..BERT_KEYS },
-        names: BERT_NAMES,
-        head: HeadNames { dense: Some(Dense { name: "classifier.dense", bend: Bend::Tanh, norm: None, dropped: true }), out: "classifier.out_proj" },
+        style: EncoderStyle::PostNorm,
+        keys: EncoderKeys { positions_after_padding: true, pad_token_id: 1, ..BERT_KEYS },
+        names: TensorNames {
+            head: HeadNames {
+                dense: Some(HeadDense {
+                    name: "classifier.dense",
+                    activation: ActivationFn::Tanh,
+                    norm: None,
+                    has_dropout: true,
+                }),
+                out: "classifier.out_proj",
+            },
+            ..BERT_NAMES
+        },
     },
     EncoderFamily {
         model_type: "distilbert",
         class: "DistilBertForSequenceClassification",
         prefix: "distilbert.",
-        build: Build::Post,
-        keys: ConfigKeys {
+        style: EncoderStyle::PostNorm,
+        keys: EncoderKeys {
             width: "dim",
             layers: "n_layers",
             heads: "n_heads",
@@ -194,25 +164,33 @@ pub(in crate::trainer) static ENCODERS: &[EncoderFamily] = &[
             epsilon: None,
             head_dropout: "seq_classif_dropout",
             head_dropout_default: Some(0.2),
-            attended_dropout: false,
-            types: None,
+            attention_output_dropout: false,
+            segments: None,
             ..BERT_KEYS
         },
-        names: Names {
+        names: TensorNames {
             layer: "transformer.layer",
-            inputs: &["attention.q_lin", "attention.k_lin", "attention.v_lin"],
-            output: "attention.out_lin",
+            qkv: &["attention.q_lin", "attention.k_lin", "attention.v_lin"],
+            attention_output: "attention.out_lin",
             attention_norm: "sa_layer_norm",
-            inner: "ffn.lin1",
-            outer: "ffn.lin2",
-            outer_norm: "output_layer_norm",
+            up: &["ffn.lin1"],
+            down: "ffn.lin2",
+            feed_forward_norm: "output_layer_norm",
+            head: HeadNames {
+                dense: Some(HeadDense {
+                    name: "pre_classifier",
+                    activation: ActivationFn::Relu,
+                    norm: None,
+                    has_dropout: false,
+                }),
+                out: "classifier",
+            },
             ..BERT_NAMES
         },
-        head: HeadNames { dense: Some(Dense { name: "pre_classifier", bend: Bend::Relu, norm: None, dropped: false }), out: "classifier" },
     },
 ];
 
-const BERT_KEYS: ConfigKeys = ConfigKeys {
+const BERT_KEYS: EncoderKeys = EncoderKeys {
     width: "hidden_size",
     layers: "num_hidden_layers",
     heads: "num_attention_heads",
@@ -224,28 +202,23 @@ const BERT_KEYS: ConfigKeys = ConfigKeys {
     epsilon: Some(("layer_norm_eps", 1e-12)),
     head_dropout: "classifier_dropout",
     head_dropout_default: None,
-    attended_dropout: true,
+    attention_output_dropout: true,
     positions_after_padding: false,
-    types: Some(("type_vocab_size", 2)),
-    padding: 0,
+    segments: Some(("type_vocab_size", 2)),
+    pad_token_id: 0,
 };
 
-const BERT_NAMES: Names = Names {
-    words: "embeddings.word_embeddings",
-    positions: "embeddings.position_embeddings",
-    types: "embeddings.token_type_embeddings",
+const BERT_NAMES: TensorNames = TensorNames {
+    token_embedding: "embeddings.word_embeddings",
+    position_embedding: "embeddings.position_embeddings",
+    segment_embedding: "embeddings.token_type_embeddings",
     embedding_norm: "embeddings.LayerNorm",
     layer: "encoder.layer",
-    inputs: &["attention.self.query", "attention.self.key", "attention.self.value"],
-    output: "attention.output.dense",
+    qkv: &["attention.self.query", "attention.self.key", "attention.self.value"],
+    attention_output: "attention.output.dense",
     attention_norm: "attention.output.LayerNorm",
-    inner: "intermediate.dense",
-    outer: "output.dense",
-    outer_norm: "output.LayerNorm",
-    last_norm: "",
+    up: &["intermediate.dense"],
+    down: "output.dense",
+    feed_forward_norm: "output.LayerNorm",
+    ..TensorNames::NONE
 };
-
-/// The entry of a `model_type`.
-pub(in crate::trainer) fn find(model_type: &str) -> Option<&'static EncoderFamily> {
-    ENCODERS.iter().find(|family| family.model_type == model_type)
-}

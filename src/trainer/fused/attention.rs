@@ -1,297 +1,364 @@
-//! Self-attention on queries, keys and values as linear maps leave them: texts of any lengths one after another, no copies of heads, no
-//! padding, no mask.
+//! Self-attention on packed queries, keys and values: texts of any lengths one after another, without copies of heads, padding or masks.
+#![expect(unsafe_code, reason = "zeroing the buffers first would be one more pass over memory")]
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::dropout::Mask;
-use super::lanes::{exp, greatest, sum, vectorised};
-use super::products::{Landing, Place, product, product_in_room};
-use super::{Operation, Purpose, Slope};
+use super::dropout::DropoutMask;
+use super::matmul::{Beta, Strides, gemm, gemm_uninit};
+use super::simd::{exp, maximum, sum, vectorised};
+use super::{GradMode, InputGradient, Operation};
 
-/// Of `[tokens, (heads + 2 groups) size]`, each row a token's queries, keys and values, the values mixed: `[tokens, heads size]`.
+/// Attention over `[tokens, (heads + 2 kv_heads) head_dim]`, each row a token's queries, keys and values: `[tokens, heads head_dim]`.
 #[derive(Debug, Clone)]
 pub(in crate::trainer) struct Attention {
     /// Tokens of each text; the texts lie one after another.
     pub(in crate::trainer) lengths: Arc<[usize]>,
-    /// Tokens of the longest text, or more: rows of a head in the mask.
+    /// Tokens of the longest text, or more: rows per head of the dropout mask.
     pub(in crate::trainer) longest: usize,
-    /// Heads of queries.
     pub(in crate::trainer) heads: usize,
-    /// Heads of keys and values, each for as many of queries: `heads` is a multiple (Ainslie et al. 2023).
-    pub(in crate::trainer) groups: usize,
-    /// Width of a head.
-    pub(in crate::trainer) size: usize,
-    /// Which tokens of its text a token sees.
-    pub(in crate::trainer) sight: Sight,
-    /// What is dropped of attention probabilities `[texts, heads, longest, longest]`.
-    pub(in crate::trainer) dropout: Option<Mask>,
+    /// Heads of keys and values; each serves `heads / kv_heads` heads of queries (Ainslie et al. 2023).
+    pub(in crate::trainer) kv_heads: usize,
+    pub(in crate::trainer) head_dim: usize,
+    pub(in crate::trainer) attention_mask: AttentionMask,
+    /// Dropout of attention probabilities `[texts, heads, longest, longest]`.
+    pub(in crate::trainer) dropout: Option<DropoutMask>,
 }
 
-/// Which tokens of its text a token sees.
+/// Which tokens of its text a token attends to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::trainer) enum Sight {
-    /// All of them.
-    Whole,
+pub(in crate::trainer) enum AttentionMask {
+    Full,
     /// Itself and those before it.
-    Back,
-    /// Those at most so far away, on either side.
-    Near(usize),
+    Causal,
+    /// Those at most this far away on either side.
+    SlidingWindow(usize),
 }
 
-impl Sight {
-    /// Whether the token at place `from` of a text sees the one at `to`.
+impl AttentionMask {
+    /// Whether the token at position `query` attends to the one at `key`.
     #[cfg(test)]
-    pub(in crate::trainer) fn reaches(self, from: usize, to: usize) -> bool {
-        self.range(from, usize::MAX).contains(&to)
+    pub(in crate::trainer) fn allows(self, query: usize, key: usize) -> bool {
+        self.visible(query, usize::MAX).contains(&key)
     }
 
-    /// The places that the one at `from` sees in a text of `length` tokens.
-    fn range(self, from: usize, length: usize) -> Range<usize> {
+    /// The positions that the one at `query` attends to in a text of `length` tokens.
+    fn visible(self, query: usize, length: usize) -> Range<usize> {
         match self {
-            Self::Whole => 0..length,
-            Self::Back => 0..from + 1,
-            Self::Near(reach) => from.saturating_sub(reach)..length.min(from.saturating_add(reach).saturating_add(1)),
+            Self::Full => 0..length,
+            Self::Causal => 0..query + 1,
+            Self::SlidingWindow(window) => {
+                query.saturating_sub(window)
+                    ..length.min(query.saturating_add(window).saturating_add(1))
+            }
         }
     }
 }
 
-/// Queries that are looked at together where tokens look back: what lies behind the last of them is not computed.
-const BLOCK: usize = 64;
+/// Queries of a block under a causal mask: keys after the block's last query are not computed.
+const CAUSAL_BLOCK: usize = 64;
 
 /// Where one head of one text lies.
-struct Head {
+struct HeadView {
     length: usize,
-    query: Place,
-    key: Place,
-    value: Place,
-    output: Place,
-    /// Whether no other head of queries before it has the same keys and values.
-    leads: bool,
+    query: Strides,
+    key: Strides,
+    value: Strides,
+    output: Strides,
+    /// Whether it is the first head of queries with its keys and values.
+    first_of_group: bool,
     /// Its probabilities within those of all heads.
-    square: Range<usize>,
-    /// The row of its first query in the mask.
-    first: usize,
+    probabilities: Range<usize>,
+    /// The row of its first query in the dropout mask.
+    first_mask_row: usize,
 }
 
-/// Rows that are looked at together: the sums of one do not wait for those of another.
-const ROWS: usize = 4;
+/// Rows that are processed together, so that the reductions of one do not wait for those of another.
+const INTERLEAVED_ROWS: usize = 4;
 
-/// Some queries of a head and the keys they look at.
-struct Block {
+/// Some queries of a head, and the keys that any of them attends to.
+struct QueryBlock {
     /// The first query.
     start: usize,
     rows: usize,
-    /// Keys from the text's first on.
-    seen: usize,
+    /// Counted from the text's first.
+    keys: usize,
     /// Tokens of the text.
     length: usize,
-    sight: Sight,
-    /// The row of its first query in the mask.
-    first: usize,
+    attention_mask: AttentionMask,
+    /// The row of its first query in the dropout mask.
+    first_mask_row: usize,
 }
 
-impl Block {
-    /// What its query of that number sees.
+impl QueryBlock {
+    /// The keys that its query number `row` attends to.
     #[inline(always)]
-    fn range(&self, row: usize) -> Range<usize> {
-        self.sight.range(self.start + row, self.seen)
+    fn visible(&self, row: usize) -> Range<usize> {
+        self.attention_mask.visible(self.start + row, self.keys)
     }
 }
 
 impl Attention {
-    /// Columns of the input.
     fn columns(&self) -> usize {
-        (self.heads + 2 * self.groups) * self.size
+        (self.heads + 2 * self.kv_heads) * self.head_dim
     }
 
-    fn each(&self) -> impl Iterator<Item = Head> {
-        let (size, columns, width, longest) = (self.size, self.columns(), self.heads * self.size, self.longest);
-        let starts = self.lengths.iter().scan((0, 0), |(token, share), length| {
-            let start = (*token, *share);
-            (*token, *share) = (*token + length, *share + self.heads * length * length);
+    fn head_views(&self) -> impl Iterator<Item = HeadView> {
+        let (head_dim, columns, width, longest) =
+            (self.head_dim, self.columns(), self.heads * self.head_dim, self.longest);
+        let starts = self.lengths.iter().scan((0, 0), |(token, probability), length| {
+            let start = (*token, *probability);
+            (*token, *probability) = (*token + length, *probability + self.heads * length * length);
             Some((start, *length))
         });
-        starts.enumerate().flat_map(move |(text, ((token, share), length))| {
+        starts.enumerate().flat_map(move |(text, ((token, probability), length))| {
             (0..self.heads).map(move |head| {
-                let (group, leads) = (head / (self.heads / self.groups), head % (self.heads / self.groups) == 0);
-                let part = |column: usize| Place::new(token * columns + column * size, columns);
-                Head {
+                let (group, first_of_group) =
+                    (head / (self.heads / self.kv_heads), head % (self.heads / self.kv_heads) == 0);
+                let part =
+                    |column: usize| Strides::new(token * columns + column * head_dim, columns);
+                HeadView {
                     length,
                     query: part(head),
                     key: part(self.heads + group),
-                    value: part(self.heads + self.groups + group),
-                    output: Place::new(token * width + head * size, width),
-                    leads,
-                    square: share + head * length * length..share + (head + 1) * length * length,
-                    first: (text * self.heads + head) * longest,
+                    value: part(self.heads + self.kv_heads + group),
+                    output: Strides::new(token * width + head * head_dim, width),
+                    first_of_group,
+                    probabilities: probability + head * length * length
+                        ..probability + (head + 1) * length * length,
+                    first_mask_row: (text * self.heads + head) * longest,
                 }
             })
         })
     }
 
-    fn blocks(&self, head: &Head) -> impl DoubleEndedIterator<Item = Block> + use<> {
-        let (length, sight, first) = (head.length, self.sight, head.first);
-        let step = if sight == Sight::Back { BLOCK } else { length.max(1) };
+    fn blocks(&self, head: &HeadView) -> impl DoubleEndedIterator<Item = QueryBlock> + use<> {
+        let (length, attention_mask, first_mask_row) =
+            (head.length, self.attention_mask, head.first_mask_row);
+        let step =
+            if attention_mask == AttentionMask::Causal { CAUSAL_BLOCK } else { length.max(1) };
         (0..length).step_by(step).map(move |start| {
             let rows = step.min(length - start);
-            let seen = if sight == Sight::Back { start + rows } else { length };
-            Block { start, rows, seen, length, sight, first: first + start }
+            let keys = if attention_mask == AttentionMask::Causal { start + rows } else { length };
+            QueryBlock {
+                start,
+                rows,
+                keys,
+                length,
+                attention_mask,
+                first_mask_row: first_mask_row + start,
+            }
         })
     }
 
-    /// Probabilities of all heads.
-    fn shares(&self) -> usize {
+    fn probability_count(&self) -> usize {
         self.lengths.iter().map(|length| self.heads * length * length).sum()
     }
 
-    /// What scores are multiplied with: the inverse root of a head's size.
+    /// The factor of scores: the inverse square root of the head dimension.
     fn scale(&self) -> f32 {
         #[expect(clippy::cast_precision_loss, reason = "a width")]
-        let size = self.size as f32;
-        1.0 / size.sqrt()
+        let head_dim = self.head_dim as f32;
+        1.0 / head_dim.sqrt()
     }
 }
 
 impl Operation<1> for Attention {
-    /// The probabilities before dropout, those that are dropped with their signs turned.
-    type Kept = Vec<f32>;
+    /// The probabilities before dropout; those dropped have negative signs.
+    type Saved = Vec<f32>;
 
-    #[expect(unsafe_code, reason = "room is not filled with zeros first, which would be one more pass over memory")]
-    fn forward(&self, [input]: [&[f32]; 1], purpose: Purpose) -> (Vec<f32>, Vec<f32>) {
-        let (size, scale, square) = (self.size, self.scale(), self.longest.pow(2));
-        let count = input.len() / self.columns() * self.heads * size;
+    fn forward(&self, [input]: [&[f32]; 1], grad_mode: GradMode) -> (Vec<f32>, Vec<f32>) {
+        let (head_dim, scale, square) = (self.head_dim, self.scale(), self.longest.pow(2));
+        let count = input.len() / self.columns() * self.heads * head_dim;
         let mut output = Vec::with_capacity(count);
-        let output_room = &mut output.spare_capacity_mut()[..count];
-        let kept = if purpose == Purpose::Gradient { self.shares() } else { 0 };
-        let (mut kept, mut scores, mut room) = (self.share_room(kept), self.share_room(square), vec![0.0; square]);
-        for head in self.each() {
+        let output_values = &mut output.spare_capacity_mut()[..count];
+        let saved = if grad_mode == GradMode::Enabled { self.probability_count() } else { 0 };
+        let (mut saved, mut scores, mut scratch) =
+            (self.probability_buffer(saved), self.probability_buffer(square), vec![0.0; square]);
+        for head in self.head_views() {
             let length = head.length;
-            let shares = kept.get_mut(head.square.clone()).unwrap_or(&mut scores);
+            let probabilities = saved.get_mut(head.probabilities.clone()).unwrap_or(&mut scores);
             for block in self.blocks(&head) {
-                let Block { start, rows, seen, .. } = block;
-                let place = Place::new(start * length, length);
-                let (query, key) = (head.query.below(start), head.key.transposed());
+                let QueryBlock { start, rows, keys, .. } = block;
+                let strides = Strides::new(start * length, length);
+                let (query, key) = (head.query.skip_rows(start), head.key.transposed());
                 let values = (input, head.value);
-                // SAFETY: nothing is added to. Scores are written wherever a block sees all keys; elsewhere the room was filled.
+                // SAFETY: beta is 0. Scores are written wherever a block computes all keys; elsewhere the buffer is zeroed.
                 unsafe {
-                    product_in_room([rows, size, seen], (shares, place), (input, query), (input, key), scale, Landing::Replace);
-                    let shares = shares[start * length..(start + rows) * length].assume_init_mut();
-                    let mixed = match self.dropout {
+                    gemm_uninit(
+                        [rows, head_dim, keys],
+                        (probabilities, strides),
+                        (input, query),
+                        (input, key),
+                        scale,
+                        Beta::Zero,
+                    );
+                    let probabilities =
+                        probabilities[start * length..(start + rows) * length].assume_init_mut();
+                    let dropped = match self.dropout {
                         Some(mask) => {
-                            dropped_softmax(shares, &mut room, &block, mask);
-                            &room
+                            dropped_softmax(probabilities, &mut scratch, &block, mask);
+                            &scratch
                         }
                         None => {
-                            softmax(shares, &block);
-                            &*shares
+                            softmax(probabilities, &block);
+                            &*probabilities
                         }
                     };
-                    let mixed = (mixed, Place::dense(length));
-                    product_in_room([rows, seen, size], (output_room, head.output.below(start)), mixed, values, 1.0, Landing::Replace);
+                    let dropped = (dropped, Strides::dense(length));
+                    gemm_uninit(
+                        [rows, keys, head_dim],
+                        (output_values, head.output.skip_rows(start)),
+                        dropped,
+                        values,
+                        1.0,
+                        Beta::Zero,
+                    );
                 }
             }
         }
-        // SAFETY: every head's columns of every token have been written, and every head's probabilities, or the room was filled.
+        // SAFETY: every head's columns of every token have been written, and every head's probabilities, or the buffer was zeroed.
         unsafe {
             output.set_len(count);
-            (output, initialised(kept))
+            (output, assume_init_vec(saved))
         }
     }
 
-    #[expect(unsafe_code, reason = "room is not filled with zeros first, which would be one more pass over memory")]
-    fn backward(&self, [input]: [&[f32]; 1], kept: Vec<f32>, gradient: &[f32], _: [bool; 1]) -> [Slope; 1] {
-        let (size, scale, square) = (self.size, self.scale(), self.longest.pow(2));
+    fn backward(
+        &self,
+        [input]: [&[f32]; 1],
+        saved: Vec<f32>,
+        gradient: &[f32],
+        _: [bool; 1],
+    ) -> [InputGradient; 1] {
+        let (head_dim, scale, square) = (self.head_dim, self.scale(), self.longest.pow(2));
         let mut dinput = Vec::with_capacity(input.len());
-        let to = &mut dinput.spare_capacity_mut()[..input.len()];
-        let (mut dshares, mut room) = (vec![0.0; square], vec![0.0; square]);
-        for head in self.each() {
-            let shares = &kept[head.square.clone()];
-            let whole = Place::dense(head.length);
-            // The last block sees all keys: it comes first, and the others add to what it wrote.
+        let dx = &mut dinput.spare_capacity_mut()[..input.len()];
+        let (mut dscores, mut scratch) = (vec![0.0; square], vec![0.0; square]);
+        for head in self.head_views() {
+            let probabilities = &saved[head.probabilities.clone()];
+            let strides = Strides::dense(head.length);
+            // The last block computes all keys: it comes first, and the others accumulate.
             for block in self.blocks(&head).rev() {
-                let Block { start, rows, seen, length, .. } = block;
-                let shares = &shares[start * length..(start + rows) * length];
-                let landing = if head.leads && start + rows == length { Landing::Replace } else { Landing::Add };
-                let mixed: &[f32] = match self.dropout {
-                    Some(mask) => {
-                        drop_again(shares, &mut room, &block, mask);
-                        &room
-                    }
-                    None => shares,
+                let QueryBlock { start, rows, keys, length, .. } = block;
+                let probabilities = &probabilities[start * length..(start + rows) * length];
+                let beta = if head.first_of_group && start + rows == length {
+                    Beta::Zero
+                } else {
+                    Beta::One
                 };
-                let (douter, query) = ((gradient, head.output.below(start)), (input, head.query.below(start)));
-                product([rows, size, seen], (&mut dshares, whole), douter, (input, head.value.transposed()), 1.0, Landing::Replace);
-                // SAFETY: what is added to has been written by the first block of the group's first head.
+                let dropped: &[f32] = match self.dropout {
+                    Some(mask) => {
+                        reapply_dropout(probabilities, &mut scratch, &block, mask);
+                        &scratch
+                    }
+                    None => probabilities,
+                };
+                let (douter, query) = (
+                    (gradient, head.output.skip_rows(start)),
+                    (input, head.query.skip_rows(start)),
+                );
+                gemm(
+                    [rows, head_dim, keys],
+                    (&mut dscores, strides),
+                    douter,
+                    (input, head.value.transposed()),
+                    1.0,
+                    Beta::Zero,
+                );
+                // SAFETY: where beta is 1, the first block of the group's first head has written the output.
                 unsafe {
-                    product_in_room([seen, rows, size], (to, head.value), (mixed, whole.transposed()), douter, 1.0, landing);
+                    gemm_uninit(
+                        [keys, rows, head_dim],
+                        (dx, head.value),
+                        (dropped, strides.transposed()),
+                        douter,
+                        1.0,
+                        beta,
+                    );
                     match self.dropout {
-                        Some(mask) => dropped_softmax_gradient(shares, &mut dshares, &block, mask),
-                        None => softmax_gradient(shares, &mut dshares, &block),
+                        Some(mask) => {
+                            dropped_softmax_gradient(probabilities, &mut dscores, &block, mask)
+                        }
+                        None => softmax_gradient(probabilities, &mut dscores, &block),
                     }
                     let key = (input, head.key);
-                    product_in_room([rows, seen, size], (to, head.query.below(start)), (&dshares, whole), key, scale, Landing::Replace);
-                    product_in_room([seen, rows, size], (to, head.key), (&dshares, whole.transposed()), query, scale, landing);
+                    gemm_uninit(
+                        [rows, keys, head_dim],
+                        (dx, head.query.skip_rows(start)),
+                        (&dscores, strides),
+                        key,
+                        scale,
+                        Beta::Zero,
+                    );
+                    gemm_uninit(
+                        [keys, rows, head_dim],
+                        (dx, head.key),
+                        (&dscores, strides.transposed()),
+                        query,
+                        scale,
+                        beta,
+                    );
                 }
             }
         }
         // SAFETY: the columns of every head, and of every group by its first head, have been written for every token.
         unsafe { dinput.set_len(input.len()) };
-        [Slope::New(dinput)]
+        [InputGradient::Values(dinput)]
     }
 }
 
 impl Attention {
-    /// Room for `count` probabilities, filled where blocks do not see all keys.
-    #[expect(unsafe_code, reason = "as room it may stay as it is")]
-    fn share_room(&self, count: usize) -> Vec<MaybeUninit<f32>> {
-        if self.sight == Sight::Back {
+    /// A buffer for `count` probabilities, zeroed where blocks do not compute all keys.
+    fn probability_buffer(&self, count: usize) -> Vec<MaybeUninit<f32>> {
+        if self.attention_mask == AttentionMask::Causal {
             return vec![MaybeUninit::new(0.0); count];
         }
-        let mut room = Vec::with_capacity(count);
-        // SAFETY: such numbers need not be initialised.
-        unsafe { room.set_len(count) };
-        room
+        let mut buffer = Vec::with_capacity(count);
+        // SAFETY: `MaybeUninit` values need no initialisation.
+        unsafe { buffer.set_len(count) };
+        buffer
     }
 }
 
 /// # Safety
-/// All numbers have been written.
-#[expect(unsafe_code, reason = "the compiler cannot see what has been written")]
-unsafe fn initialised(numbers: Vec<MaybeUninit<f32>>) -> Vec<f32> {
-    let mut numbers = std::mem::ManuallyDrop::new(numbers);
-    // SAFETY: a number that may not be initialised lies in memory as one that is.
-    unsafe { Vec::from_raw_parts(numbers.as_mut_ptr().cast(), numbers.len(), numbers.capacity()) }
+/// All values have been written.
+unsafe fn assume_init_vec(values: Vec<MaybeUninit<f32>>) -> Vec<f32> {
+    let mut values = std::mem::ManuallyDrop::new(values);
+    // SAFETY: `MaybeUninit<f32>` has the layout of `f32`.
+    unsafe { Vec::from_raw_parts(values.as_mut_ptr().cast(), values.len(), values.capacity()) }
 }
 
-/// What queries of a block see of their scores becomes exponentials, the rest of what the block sees 0; with what divides the former by their sums.
+/// Replaces scores of visible keys by exponentials and the others by 0; returns the inverses of the rows' sums.
 #[inline(always)]
-fn exponentials(rows: &mut [f32], block: &Block, first: usize) -> [f32; ROWS] {
-    let mut found = [0.0; ROWS];
-    for (row, (scores, top)) in rows.chunks_exact_mut(block.length).zip(&mut found).enumerate() {
-        let range = block.range(first + row);
-        scores[..range.start].fill(0.0);
-        scores[range.end..block.seen].fill(0.0);
-        *top = greatest(&scores[range]);
+fn exponentials(rows: &mut [f32], block: &QueryBlock, first_row: usize) -> [f32; INTERLEAVED_ROWS] {
+    let mut inverses = [0.0; INTERLEAVED_ROWS];
+    for (row, (scores, max)) in rows.chunks_exact_mut(block.length).zip(&mut inverses).enumerate() {
+        let visible = block.visible(first_row + row);
+        scores[..visible.start].fill(0.0);
+        scores[visible.end..block.keys].fill(0.0);
+        *max = maximum(&scores[visible]);
     }
-    for (row, (scores, found)) in rows.chunks_exact_mut(block.length).zip(&mut found).enumerate() {
-        let (seen, top) = (&mut scores[block.range(first + row)], *found);
-        for score in seen.iter_mut() {
-            *score = exp(*score - top);
+    for (row, (scores, inverse)) in
+        rows.chunks_exact_mut(block.length).zip(&mut inverses).enumerate()
+    {
+        let (visible, max) = (&mut scores[block.visible(first_row + row)], *inverse);
+        for score in visible.iter_mut() {
+            *score = exp(*score - max);
         }
-        *found = 1.0 / sum(seen, seen, |number, _| number);
+        *inverse = 1.0 / sum(visible, visible, |exponential, _| exponential);
     }
-    found
+    inverses
 }
 
 vectorised! {
-    /// Each row becomes the softmax of what its query sees; the rest of what the block sees becomes 0.
-    fn softmax(scores: &mut [f32], block: &Block) {
-        for (group, rows) in scores.chunks_mut(ROWS * block.length).enumerate() {
-            let inverses = exponentials(rows, block, group * ROWS);
+    /// Replaces the scores of each row by their softmax over the visible keys; the others become 0.
+    fn softmax(scores: &mut [f32], block: &QueryBlock) {
+        for (group, rows) in scores.chunks_mut(INTERLEAVED_ROWS * block.length).enumerate() {
+            let inverses = exponentials(rows, block, group * INTERLEAVED_ROWS);
             for (row, (scores, inverse)) in rows.chunks_exact_mut(block.length).zip(inverses).enumerate() {
-                for score in &mut scores[block.range(group * ROWS + row)] {
+                for score in &mut scores[block.visible(group * INTERLEAVED_ROWS + row)] {
                     *score *= inverse;
                 }
             }
@@ -300,21 +367,21 @@ vectorised! {
 }
 
 vectorised! {
-    /// The same, with what dropout leaves of it in `room`; in place the probabilities that are dropped have their signs turned.
-    fn dropped_softmax(scores: &mut [f32], room: &mut [f32], block: &Block, mask: Mask) {
-        for (group, (rows, room)) in scores.chunks_mut(ROWS * block.length).zip(room.chunks_mut(ROWS * block.length)).enumerate() {
-            let inverses = exponentials(rows, block, group * ROWS);
-            let rows = rows.chunks_exact_mut(block.length).zip(room.chunks_exact_mut(block.length));
-            for (row, ((scores, room), inverse)) in rows.zip(inverses).enumerate() {
-                let row = group * ROWS + row;
-                let (mask, range) = (mask.row(block.first + row), block.range(row));
-                room[..range.start].fill(0.0);
-                room[range.end..block.seen].fill(0.0);
-                let first = range.start;
-                for (column, (score, room)) in scores[range.clone()].iter_mut().zip(&mut room[range]).enumerate() {
-                    let (share, factor) = (*score * inverse, mask.factor(first + column));
-                    *room = share * factor;
-                    *score = if factor > 0.0 { share } else { -share };
+    /// The same, with the result of dropout in `scratch`; in place, dropped probabilities become negative.
+    fn dropped_softmax(scores: &mut [f32], scratch: &mut [f32], block: &QueryBlock, mask: DropoutMask) {
+        for (group, (rows, scratch)) in scores.chunks_mut(INTERLEAVED_ROWS * block.length).zip(scratch.chunks_mut(INTERLEAVED_ROWS * block.length)).enumerate() {
+            let inverses = exponentials(rows, block, group * INTERLEAVED_ROWS);
+            let rows = rows.chunks_exact_mut(block.length).zip(scratch.chunks_exact_mut(block.length));
+            for (row, ((scores, scratch), inverse)) in rows.zip(inverses).enumerate() {
+                let row = group * INTERLEAVED_ROWS + row;
+                let (mask, visible) = (mask.row(block.first_mask_row + row), block.visible(row));
+                scratch[..visible.start].fill(0.0);
+                scratch[visible.end..block.keys].fill(0.0);
+                let first_column = visible.start;
+                for (column, (score, scratch)) in scores[visible.clone()].iter_mut().zip(&mut scratch[visible]).enumerate() {
+                    let (probability, factor) = (*score * inverse, mask.factor(first_column + column));
+                    *scratch = probability * factor;
+                    *score = if factor > 0.0 { probability } else { -probability };
                 }
             }
         }
@@ -322,43 +389,43 @@ vectorised! {
 }
 
 vectorised! {
-    /// What dropout has left of probabilities, in `room`.
-    fn drop_again(shares: &[f32], room: &mut [f32], block: &Block, mask: Mask) {
-        for (shares, room) in shares.chunks_exact(block.length).zip(room.chunks_exact_mut(block.length)) {
-            for (room, share) in room[..block.seen].iter_mut().zip(shares) {
-                *room = share * left(*share, mask);
+    /// The probabilities after dropout, in `scratch`.
+    fn reapply_dropout(probabilities: &[f32], scratch: &mut [f32], block: &QueryBlock, mask: DropoutMask) {
+        for (probabilities, scratch) in probabilities.chunks_exact(block.length).zip(scratch.chunks_exact_mut(block.length)) {
+            for (scratch, probability) in scratch[..block.keys].iter_mut().zip(probabilities) {
+                *scratch = probability * dropout_factor(*probability, mask);
             }
         }
     }
 }
 
-/// What a kept probability was multiplied with: its sign tells.
+/// The dropout factor of a probability, by its sign.
 #[inline(always)]
-fn left(share: f32, mask: Mask) -> f32 {
-    if share < 0.0 { 0.0 } else { mask.kept }
+fn dropout_factor(probability: f32, mask: DropoutMask) -> f32 {
+    if probability < 0.0 { 0.0 } else { mask.scale }
 }
 
 vectorised! {
-    /// Gradients of probabilities become those of their scores.
-    fn softmax_gradient(shares: &[f32], gradients: &mut [f32], block: &Block) {
-        for (shares, gradients) in shares.chunks_exact(block.length).zip(gradients.chunks_exact_mut(block.length)) {
-            let (shares, gradients) = (&shares[..block.seen], &mut gradients[..block.seen]);
-            let along = sum(shares, gradients, |share, gradient| share * gradient);
-            for (gradient, share) in gradients.iter_mut().zip(shares) {
-                *gradient = share * (*gradient - along);
+    /// Gradients of probabilities become gradients of scores.
+    fn softmax_gradient(probabilities: &[f32], gradients: &mut [f32], block: &QueryBlock) {
+        for (probabilities, gradients) in probabilities.chunks_exact(block.length).zip(gradients.chunks_exact_mut(block.length)) {
+            let (probabilities, gradients) = (&probabilities[..block.keys], &mut gradients[..block.keys]);
+            let dot = sum(probabilities, gradients, |probability, gradient| probability * gradient);
+            for (gradient, probability) in gradients.iter_mut().zip(probabilities) {
+                *gradient = probability * (*gradient - dot);
             }
         }
     }
 }
 
 vectorised! {
-    /// The same, from gradients of what is left of probabilities after dropout.
-    fn dropped_softmax_gradient(shares: &[f32], gradients: &mut [f32], block: &Block, mask: Mask) {
-        for (shares, gradients) in shares.chunks_exact(block.length).zip(gradients.chunks_exact_mut(block.length)) {
-            let (shares, gradients) = (&shares[..block.seen], &mut gradients[..block.seen]);
-            let along = sum(shares, gradients, |share, gradient| share.abs() * (gradient * left(share, mask)));
-            for (gradient, share) in gradients.iter_mut().zip(shares) {
-                *gradient = share.abs() * (*gradient * left(*share, mask) - along);
+    /// The same, from gradients of the probabilities after dropout.
+    fn dropped_softmax_gradient(probabilities: &[f32], gradients: &mut [f32], block: &QueryBlock, mask: DropoutMask) {
+        for (probabilities, gradients) in probabilities.chunks_exact(block.length).zip(gradients.chunks_exact_mut(block.length)) {
+            let (probabilities, gradients) = (&probabilities[..block.keys], &mut gradients[..block.keys]);
+            let dot = sum(probabilities, gradients, |probability, gradient| probability.abs() * (gradient * dropout_factor(probability, mask)));
+            for (gradient, probability) in gradients.iter_mut().zip(probabilities) {
+                *gradient = probability.abs() * (*gradient * dropout_factor(*probability, mask) - dot);
             }
         }
     }

@@ -1,63 +1,92 @@
-//! The feed-forward part of a transformer's layer as one operation: of what lies between its maps, values and slopes are kept.
+//! The plain feed-forward network as one operation, which saves the activations and derivatives between its linear layers.
 
-use super::curve::{Curve, bend, multiply};
-use super::dropout::{Mask, masked};
-use super::linear::{Map, onto};
-use super::products::{Finish, Place, new_finished_map};
-use super::{Operation, Purpose, Slope};
+use super::activation::{ActivationFn, activate_in_place, multiply_in_place};
+use super::dropout::{DropoutMask, apply_dropout};
+use super::linear::{LinearKernel, residual_epilogue};
+use super::matmul::{Epilogue, Strides, matmul_with_epilogue};
+use super::{GradMode, InputGradient, Operation};
 
-/// `r + dropout(curve(x W₁ + b₁) W₂ + b₂)`: inputs `r [rows, width]`, `x [rows, in]`, `W₁ [in, inner]`, `b₁ [1, inner]`, `W₂ [inner, width]`,
-/// `b₂ [1, width]`, output as `r`.
+/// `r + dropout(activation(x W₁ + b₁) W₂ + b₂)`: inputs `r [rows, width]`, `x [rows, in]`, `W₁ [in, inner]`, `b₁ [1, inner]`,
+/// `W₂ [inner, width]`, `b₂ [1, width]`, output as `r`.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::trainer) struct FeedForward {
-    /// Columns between the maps.
     pub(in crate::trainer) inner: usize,
-    /// Columns of the output.
     pub(in crate::trainer) width: usize,
-    /// What becomes of every number between the maps.
-    pub(in crate::trainer) curve: Curve,
-    /// What is dropped before the sum.
-    pub(in crate::trainer) dropout: Option<Mask>,
+    pub(in crate::trainer) activation: ActivationFn,
+    pub(in crate::trainer) dropout: Option<DropoutMask>,
 }
 
 impl Operation<6> for FeedForward {
-    const NEEDS: [bool; 6] = [false, true, true, false, true, false];
-    /// What the second map has read, and the slopes of the nonlinearity there.
-    type Kept = [Vec<f32>; 2];
+    const SAVES_INPUT: [bool; 6] = [false, true, true, false, true, false];
+    /// The input of the second linear layer, and the derivatives of the activation.
+    type Saved = [Vec<f32>; 2];
 
-    fn forward(&self, [residual, x, w1, b1, w2, b2]: [&[f32]; 6], purpose: Purpose) -> (Vec<f32>, Self::Kept) {
-        let (curve, map) = (self.curve, Map::new(x, w1, self.inner));
-        let (bent, slopes) = match purpose {
-            Purpose::Gradient => map.bent(curve, x, w1, b1),
-            Purpose::Output => (map.finished(x, w1, b1, &[], &|_, _, numbers, _| bend(curve, numbers)), Vec::new()),
+    fn forward(
+        &self,
+        [residual, x, w1, b1, w2, b2]: [&[f32]; 6],
+        grad_mode: GradMode,
+    ) -> (Vec<f32>, Self::Saved) {
+        let (activation, kernel) = (self.activation, LinearKernel::new(x, w1, self.inner));
+        let (activated, derivatives) = match grad_mode {
+            GradMode::Enabled => kernel.activated(activation, x, w1, b1),
+            GradMode::Disabled => (
+                kernel.forward_with_epilogue(x, w1, b1, &[], &|_, _, values, _| {
+                    activate_in_place(activation, values)
+                }),
+                Vec::new(),
+            ),
         };
-        let output = Map::new(&bent, w2, self.width).finished(&bent, w2, b2, residual, &onto(residual, self.width, self.dropout));
-        (output, [bent, slopes])
+        let (kernel, epilogue) = (
+            LinearKernel::new(&activated, w2, self.width),
+            residual_epilogue(residual, self.width, self.dropout),
+        );
+        (
+            kernel.forward_with_epilogue(&activated, w2, b2, residual, &epilogue),
+            [activated, derivatives],
+        )
     }
 
-    fn backward(&self, [_, x, w1, _, w2, _]: [&[f32]; 6], [bent, slopes]: Self::Kept, gradient: &[f32], wanted: [bool; 6]) -> [Slope; 6] {
-        let [_, dx, dw1, db1, dw2, db2] = wanted;
-        if wanted[1..] == [false; 5] {
-            return [Slope::Output, Slope::Unwanted, Slope::Unwanted, Slope::Unwanted, Slope::Unwanted, Slope::Unwanted];
+    fn backward(
+        &self,
+        inputs: [&[f32]; 6],
+        saved: Self::Saved,
+        gradient: &[f32],
+        needs_grad: [bool; 6],
+    ) -> [InputGradient; 6] {
+        let ([_, x, w1, _, w2, _], [activated, derivatives]) = (inputs, saved);
+        let [_, dx, dw1, db1, dw2, db2] = needs_grad;
+        if needs_grad[1..] == [false; 5] {
+            return std::array::from_fn(|input| {
+                if input == 0 { InputGradient::SameAsOutput } else { InputGradient::NotNeeded }
+            });
         }
-        let dropped = self.dropout.map(|mask| masked(gradient, self.width, mask));
-        let outer = dropped.as_deref().unwrap_or(gradient);
-        let inner = self.between(&slopes, w2, outer);
-        drop(slopes);
-        let [_, dw2, db2] = Map::new(&bent, w2, self.width).slopes(&bent, w2, outer, [false, dw2, db2]);
-        drop(bent);
-        let [dx, dw1, db1] = Map::new(x, w1, self.inner).slopes(x, w1, &inner, [dx, dw1, db1]);
-        [Slope::Output, dx, dw1, db1, dw2, db2]
+        let dropped = self.dropout.map(|mask| apply_dropout(gradient, self.width, mask));
+        let doutput = dropped.as_deref().unwrap_or(gradient);
+        let inner = self.between(&derivatives, w2, doutput);
+        drop(derivatives);
+        let [_, dw2, db2] = LinearKernel::new(&activated, w2, self.width).backward(
+            &activated,
+            w2,
+            doutput,
+            [false, dw2, db2],
+        );
+        drop(activated);
+        let [dx, dw1, db1] =
+            LinearKernel::new(x, w1, self.inner).backward(x, w1, &inner, [dx, dw1, db1]);
+        [InputGradient::SameAsOutput, dx, dw1, db1, dw2, db2]
     }
 }
 
 impl FeedForward {
-    /// The gradient of the first map's numbers.
-    fn between(&self, slopes: &[f32], w2: &[f32], outer: &[f32]) -> Vec<f32> {
+    /// The gradient of the first linear layer's output.
+    fn between(&self, derivatives: &[f32], w2: &[f32], doutput: &[f32]) -> Vec<f32> {
         let columns = self.inner;
-        let sizes = [outer.len() / self.width, self.width, columns];
-        let (left, right) = ((outer, Place::dense(self.width)), (w2, Place::dense(self.width).transposed()));
-        let finish: &Finish<'_> = &|row, column, numbers, _| multiply(numbers, &slopes[row * columns + column..]);
-        new_finished_map(sizes, left, right, &[], slopes, finish)
+        let sizes = [doutput.len() / self.width, self.width, columns];
+        let (left, right) =
+            ((doutput, Strides::dense(self.width)), (w2, Strides::dense(self.width).transposed()));
+        let epilogue: &Epilogue<'_> = &|row, column, values, _| {
+            multiply_in_place(values, &derivatives[row * columns + column..])
+        };
+        matmul_with_epilogue(sizes, left, right, &[], derivatives, epilogue)
     }
 }

@@ -1,40 +1,45 @@
-//! Llama's normalisation of rows by their mean square, forward and backward, each row while it is at hand.
+//! RMS normalisation, forward and backward.
 
-use super::lanes::{append, sum, vectorised};
-use super::{Operation, Purpose, Slope};
+use super::simd::{extend_zip_map, sum, vectorised};
+use super::{GradMode, InputGradient, Operation};
 
-/// Rows divided by the root of their mean square, times `scale [1, width]` (Zhang and Sennrich 2019): inputs in this order.
+/// `x / sqrt(mean(x²) + epsilon) * scale` by rows (Zhang and Sennrich 2019): inputs `x`, `scale [1, width]`.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::trainer) struct RmsNorm {
-    /// Added to the mean square.
     pub(in crate::trainer) epsilon: f32,
 }
 
 impl Operation<2> for RmsNorm {
-    /// The inverse root of each row's mean square.
-    type Kept = Vec<f32>;
+    /// The inverse root mean square of each row.
+    type Saved = Vec<f32>;
 
-    fn forward(&self, [x, scale]: [&[f32]; 2], _: Purpose) -> (Vec<f32>, Self::Kept) {
+    fn forward(&self, [x, scale]: [&[f32]; 2], _: GradMode) -> (Vec<f32>, Self::Saved) {
         let mut inverses = Vec::with_capacity(x.len() / scale.len());
         let output = rms_forward(x, scale, self.epsilon, &mut inverses);
         (output, inverses)
     }
 
-    fn backward(&self, [x, scale]: [&[f32]; 2], inverses: Self::Kept, gradient: &[f32], _: [bool; 2]) -> [Slope; 2] {
+    fn backward(
+        &self,
+        [x, scale]: [&[f32]; 2],
+        inverses: Self::Saved,
+        gradient: &[f32],
+        _: [bool; 2],
+    ) -> [InputGradient; 2] {
         let mut dscale = vec![0.0; scale.len()];
         let dx = rms_backward(x, scale, &inverses, gradient, &mut dscale);
-        [dx, dscale].map(Slope::New)
+        [dx, dscale].map(InputGradient::Values)
     }
 }
 
 vectorised! {
     fn rms_forward(x: &[f32], scale: &[f32], epsilon: f32, inverses: &mut Vec<f32>) -> Vec<f32> {
         #[expect(clippy::cast_precision_loss, reason = "a width")]
-        let share = 1.0 / scale.len() as f32;
+        let inverse_width = 1.0 / scale.len() as f32;
         let mut output = Vec::with_capacity(x.len());
         for x in x.chunks_exact(scale.len()) {
-            let inverse = 1.0 / (sum(x, x, |x, _| x * x) * share + epsilon).sqrt();
-            append(&mut output, x, scale, |_, x, scale| x * inverse * scale);
+            let inverse = 1.0 / (sum(x, x, |x, _| x * x) * inverse_width + epsilon).sqrt();
+            extend_zip_map(&mut output, x, scale, |_, x, scale| x * inverse * scale);
             inverses.push(inverse);
         }
         output
@@ -45,7 +50,7 @@ vectorised! {
     fn rms_backward(x: &[f32], scale: &[f32], inverses: &[f32], gradient: &[f32], dscale: &mut [f32]) -> Vec<f32> {
         let width = scale.len();
         #[expect(clippy::cast_precision_loss, reason = "a width")]
-        let share = 1.0 / width as f32;
+        let inverse_width = 1.0 / width as f32;
         let mut scaled = vec![0.0; width];
         let mut dx = Vec::with_capacity(x.len());
         for ((x, gradient), inverse) in x.chunks_exact(width).zip(gradient.chunks_exact(width)).zip(inverses) {
@@ -53,8 +58,8 @@ vectorised! {
                 *scaled = gradient * scale;
                 *dscale += gradient * (x * inverse);
             }
-            let along = sum(&scaled, x, |scaled, x| scaled * x) * share * inverse * inverse;
-            append(&mut dx, &scaled, x, |_, scaled, x| (scaled - x * along) * inverse);
+            let mean_projection = sum(&scaled, x, |scaled, x| scaled * x) * inverse_width * inverse * inverse;
+            extend_zip_map(&mut dx, &scaled, x, |_, scaled, x| (scaled - x * mean_projection) * inverse);
         }
         dx
     }

@@ -1,4 +1,4 @@
-//! Asks the Hub for files: where they are, what they should be, and their bytes from any place on.
+//! The Hub's HTTP client: metadata and contents of files.
 
 use std::io::Read;
 use std::time::Duration;
@@ -6,46 +6,53 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::http::Uri;
 
-use super::Settings;
+use super::HubSettings;
 
-/// Redirects that are followed.
-const MOST_REDIRECTS: usize = 8;
+/// Most redirects that are followed.
+const MAX_REDIRECTS: usize = 8;
 
-/// What the server says of a file.
+/// The metadata of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
-    /// Where its bytes are.
+pub(super) struct RemoteFile {
+    /// The URL of its contents.
     url: String,
-    /// The commit that it is of.
+    /// Its commit.
     pub(super) commit: Option<String>,
-    /// What its content is called.
+    /// The id of its content.
     pub(super) etag: String,
     /// Its length in bytes.
     pub(super) size: Option<u64>,
 }
 
-/// Bytes on their way.
-pub(super) struct Answer {
-    /// The place in the file that they begin at.
-    pub(super) from: u64,
+/// Why a download failed.
+pub(super) enum DownloadError {
+    /// A retry may help.
+    Transient(String),
+    Permanent(String),
+}
+
+/// The body of a response.
+pub(super) struct Body {
+    /// The offset of its first byte.
+    pub(super) offset: u64,
     pub(super) reader: Box<dyn Read>,
 }
 
-/// A connection to the server for one repository.
+/// A client for one repository.
 pub(super) struct Client {
     agent: Agent,
     endpoint: String,
     repository: String,
     token: Option<String>,
-    /// The shortest pause before something is tried again.
-    patience: Duration,
+    /// The first pause between retries.
+    backoff: Duration,
 }
 
 impl Client {
-    pub(super) fn new(settings: &Settings, repository: &str) -> Self {
+    pub(super) fn new(settings: &HubSettings, repository: &str) -> Self {
         let local = settings.endpoint.starts_with("http://127.0.0.1");
         let config = Agent::config_builder();
-        // A proxy is for the world outside.
+        // Proxies are not used for this machine.
         let config = if local { config.proxy(None) } else { config };
         let agent: Agent = config
             .max_redirects(0)
@@ -57,97 +64,176 @@ impl Client {
             .accept_encoding("identity")
             .build()
             .into();
-        let patience = if local { Duration::from_millis(5) } else { Duration::from_secs(1) };
-        Self { agent, endpoint: settings.endpoint.clone(), repository: repository.to_owned(), token: settings.token.clone(), patience }
+        let backoff = if local { Duration::from_millis(5) } else { Duration::from_secs(1) };
+        Self {
+            agent,
+            endpoint: settings.endpoint.clone(),
+            repository: repository.to_owned(),
+            token: settings.token.clone(),
+            backoff,
+        }
     }
 
-    /// How long to wait before the `number`th further try: twice as long each time.
+    /// The pause before retry `number`: exponential backoff.
     pub(super) fn pause(&self, number: u32) -> Duration {
-        self.patience * 2_u32.pow(number.min(6) - 1)
+        self.backoff * 2_u32.pow(number.min(6) - 1)
     }
 
-    /// What the server says of a file of a revision; `None`: it has none of that name.
-    pub(super) fn look(&self, revision: &str, name: &str) -> Result<Option<Found>, String> {
-        let mut url = format!("{}/{}/resolve/{}/{name}", self.endpoint, self.repository, revision.replace('/', "%2F"));
+    /// The metadata of a file of a revision; `None` if there is no such file.
+    pub(super) fn metadata(
+        &self,
+        revision: &str,
+        name: &str,
+    ) -> Result<Option<RemoteFile>, String> {
+        let mut url = format!(
+            "{}/{}/resolve/{}/{name}",
+            self.endpoint,
+            self.repository,
+            revision.replace('/', "%2F")
+        );
         let (mut commit, mut etag, mut size) = (None, None, None);
-        for _ in 0..MOST_REDIRECTS {
-            let response = self.with_retries(|| self.authorised(self.agent.head(&url), &url).call())?;
-            let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        for _ in 0..MAX_REDIRECTS {
+            let response =
+                self.with_retries(|| self.authorised(self.agent.head(&url), &url).call())?;
+            let header = |name: &str| {
+                response
+                    .headers()
+                    .get(name)
+                    .and_then(|value| value.to_str().ok())
+                    .map(str::to_owned)
+            };
             let status = response.status().as_u16();
             commit = commit.or_else(|| header("x-repo-commit"));
-            // What is said before a redirect is said of the file; a store behind it has etags of its own.
+            // Headers before a redirect describe the file; a storage server behind it has etags of its own.
             etag = etag.or_else(|| header("x-linked-etag"));
             size = size.or_else(|| header("x-linked-size"));
             match status {
                 200..=299 => {
-                    let etag = etag.or_else(|| header("etag")).ok_or_else(|| format!("`{name}` came without an etag from {url}"))?;
-                    let size = size.or_else(|| header("content-length")).and_then(|size| size.parse().ok());
-                    return Ok(Some(Found { url, commit, etag: bare(&etag).to_owned(), size }));
+                    let etag = etag
+                        .or_else(|| header("etag"))
+                        .ok_or_else(|| format!("`{name}` came without an etag from {url}"))?;
+                    let size = size
+                        .or_else(|| header("content-length"))
+                        .and_then(|size| size.parse().ok());
+                    return Ok(Some(RemoteFile {
+                        url,
+                        commit,
+                        etag: bare(&etag).to_owned(),
+                        size,
+                    }));
                 }
                 300..=399 => {
-                    let target = header("location").ok_or_else(|| format!("{url} redirects to nowhere"))?;
+                    let target =
+                        header("location").ok_or_else(|| format!("{url} redirects to nowhere"))?;
                     let target = joined(&url, &target)?;
                     if let (Some(etag), true) = (&etag, host(&target) != host(&url)) {
                         let size = size.and_then(|size| size.parse().ok());
-                        return Ok(Some(Found { url: target, commit, etag: bare(etag).to_owned(), size }));
+                        return Ok(Some(RemoteFile {
+                            url: target,
+                            commit,
+                            etag: bare(etag).to_owned(),
+                            size,
+                        }));
                     }
                     url = target;
                 }
-                404 if header("x-error-code").as_deref() == Some("EntryNotFound") => return Ok(None),
+                404 if header("x-error-code").as_deref() == Some("EntryNotFound") => {
+                    return Ok(None);
+                }
                 404 if header("x-error-code").as_deref() == Some("RevisionNotFound") => {
-                    return Err(format!("has no revision `{revision}` on the Hub: leave out what follows `@`, or name a branch, a tag or a commit"));
+                    return Err(format!(
+                        "has no revision `{revision}` on the Hub: leave out what follows `@`, or name a branch, a tag or a commit"
+                    ));
                 }
                 _ => return Err(self.refused(status, header("x-error-message").as_deref(), name)),
             }
         }
-        Err(format!("`{name}` is redirected more than {MOST_REDIRECTS} times"))
+        Err(format!("`{name}` is redirected more than {MAX_REDIRECTS} times"))
     }
 
-    /// The bytes of a file from `from` on, as far as the server can begin there. An error says whether trying again may help.
-    pub(super) fn body(&self, found: &Found, from: u64, name: &str) -> Result<Answer, (String, bool)> {
+    /// The contents of a file from offset `from` on, if the server supports that.
+    pub(super) fn body(
+        &self,
+        found: &RemoteFile,
+        from: u64,
+        name: &str,
+    ) -> Result<Body, DownloadError> {
         let mut url = found.url.clone();
-        for _ in 0..MOST_REDIRECTS {
+        for _ in 0..MAX_REDIRECTS {
             let mut request = self.authorised(self.agent.get(&url), &url);
             if from > 0 {
                 request = request.header("Range", format!("bytes={from}-"));
             }
-            let response = request.call().map_err(|error| (format!("{url}: {error}"), true))?;
-            let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+            let response = request
+                .call()
+                .map_err(|error| DownloadError::Transient(format!("{url}: {error}")))?;
+            let header = |name: &str| {
+                response
+                    .headers()
+                    .get(name)
+                    .and_then(|value| value.to_str().ok())
+                    .map(str::to_owned)
+            };
             match response.status().as_u16() {
-                200 => return Ok(Answer { from: 0, reader: Box::new(response.into_body().into_reader()) }),
+                200 => {
+                    return Ok(Body {
+                        offset: 0,
+                        reader: Box::new(response.into_body().into_reader()),
+                    });
+                }
                 206 => {
                     // `bytes 100-199/200`
-                    let first = header("content-range").and_then(|range| range.strip_prefix("bytes ")?.split('-').next()?.parse().ok());
-                    return Ok(Answer { from: first.unwrap_or(from), reader: Box::new(response.into_body().into_reader()) });
+                    let first = header("content-range").and_then(|range| {
+                        range.strip_prefix("bytes ")?.split('-').next()?.parse().ok()
+                    });
+                    return Ok(Body {
+                        offset: first.unwrap_or(from),
+                        reader: Box::new(response.into_body().into_reader()),
+                    });
                 }
                 300..=399 => {
-                    let target = header("location").ok_or_else(|| (format!("{url} redirects to nowhere"), false))?;
-                    url = joined(&url, &target).map_err(|problem| (problem, false))?;
+                    let target = header("location").ok_or_else(|| {
+                        DownloadError::Permanent(format!("{url} redirects to nowhere"))
+                    })?;
+                    url = joined(&url, &target).map_err(DownloadError::Permanent)?;
                 }
-                // What is there already is no beginning of what the server has.
-                416 => return Ok(Answer { from: 0, reader: Box::new(std::io::empty()) }),
-                status @ (408 | 429 | 500..) => return Err((format!("the server answered {status}"), true)),
-                status => return Err((self.refused(status, header("x-error-message").as_deref(), name), false)),
+                // The partial download is not a prefix of the file.
+                416 => return Ok(Body { offset: 0, reader: Box::new(std::io::empty()) }),
+                status @ (408 | 429 | 500..) => {
+                    return Err(DownloadError::Transient(format!("the server answered {status}")));
+                }
+                status => {
+                    return Err(DownloadError::Permanent(self.refused(
+                        status,
+                        header("x-error-message").as_deref(),
+                        name,
+                    )));
+                }
             }
         }
-        Err((format!("`{name}` is redirected more than {MOST_REDIRECTS} times"), false))
+        Err(DownloadError::Permanent(format!(
+            "`{name}` is redirected more than {MAX_REDIRECTS} times"
+        )))
     }
 
-    /// Asks again where the server or the way to it has a bad moment.
+    /// Retries after errors of the connection or the server.
     fn with_retries(
         &self,
-        ask: impl Fn() -> Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+        request: impl Fn() -> Result<ureq::http::Response<ureq::Body>, ureq::Error>,
     ) -> Result<ureq::http::Response<ureq::Body>, String> {
         const TRIES: u32 = 3;
         let mut number = 1;
         loop {
-            match ask() {
-                Ok(response) if number < TRIES && (response.status().is_server_error() || response.status().as_u16() == 429) => {}
+            match request() {
+                Ok(response)
+                    if number < TRIES
+                        && (response.status().is_server_error()
+                            || response.status().as_u16() == 429) => {}
                 Ok(response) => return Ok(response),
                 Err(_) if number < TRIES => {}
                 Err(error) => {
                     return Err(format!(
-                        "cannot be asked for at {} ({error}): look at the network and HF_ENDPOINT, or give the model's directory",
+                        "cannot be requested from {} ({error}): check the network and HF_ENDPOINT, or give the model's directory",
                         self.endpoint
                     ));
                 }
@@ -157,25 +243,42 @@ impl Client {
         }
     }
 
-    /// The token goes to the Hub and to nobody that it redirects to.
-    fn authorised<B>(&self, request: ureq::RequestBuilder<B>, url: &str) -> ureq::RequestBuilder<B> {
+    /// Adds the token to requests to the Hub, but not to redirect targets.
+    fn authorised<B>(
+        &self,
+        request: ureq::RequestBuilder<B>,
+        url: &str,
+    ) -> ureq::RequestBuilder<B> {
         match &self.token {
-            Some(token) if host(url) == host(&self.endpoint) => request.header("Authorization", format!("Bearer {token}")),
+            Some(token) if host(url) == host(&self.endpoint) => {
+                request.header("Authorization", format!("Bearer {token}"))
+            }
             _ => request,
         }
     }
 
-    /// Why the server gives nothing, and what to do.
+    /// Why the server refused a file, and the remedy.
     fn refused(&self, status: u16, message: Option<&str>, name: &str) -> String {
         let said = message.map(|message| format!(" ({message})")).unwrap_or_default();
         match (status, &self.token) {
             (401 | 404, None) => {
-                format!("is not on the Hub, or is private{said}: look at its name; for a private model set HF_TOKEN, or run `hf auth login`")
+                format!(
+                    "is not on the Hub, or is private{said}: check its name; for a private model set HF_TOKEN, or run `hf auth login`"
+                )
             }
-            (401, Some(_)) => format!("is refused{said}: the token in HF_TOKEN, or of `hf auth login`, is wrong or may not read it"),
-            (403, _) => format!("is gated{said}: accept its terms on its page at {}, with the account of your token", self.endpoint),
-            (404, Some(_)) => format!("is not on the Hub, or your token may not see it{said}: look at its name"),
-            _ => format!("cannot be had: the server answered {status} for `{name}`{said}; try again later, or give the model's directory"),
+            (401, Some(_)) => format!(
+                "is refused{said}: the token in HF_TOKEN, or of `hf auth login`, is invalid or may not read it"
+            ),
+            (403, _) => format!(
+                "is gated{said}: accept its terms on its page at {}, with the account of your token",
+                self.endpoint
+            ),
+            (404, Some(_)) => {
+                format!("is not on the Hub, or your token may not see it{said}: check its name")
+            }
+            _ => format!(
+                "cannot be downloaded: the server answered {status} for `{name}`{said}; try again later, or give the model's directory"
+            ),
         }
     }
 }
@@ -189,16 +292,19 @@ fn host(url: &str) -> Option<String> {
     url.parse::<Uri>().ok()?.authority().map(|authority| authority.as_str().to_owned())
 }
 
-/// Where a redirect of `url` leads.
+/// The absolute target of a redirect from `url`.
 fn joined(url: &str, target: &str) -> Result<String, String> {
-    if target.starts_with("https://") || target.starts_with("http://") && url.starts_with("http://") {
+    if target.starts_with("https://") || target.starts_with("http://") && url.starts_with("http://")
+    {
         return Ok(target.to_owned());
     }
     match (target.strip_prefix('/'), url.parse::<Uri>()) {
-        (Some(path), Ok(uri)) if !path.starts_with('/') => match (uri.scheme_str(), uri.authority()) {
-            (Some(scheme), Some(authority)) => Ok(format!("{scheme}://{authority}/{path}")),
-            _ => Err(format!("{url} redirects to `{target}`, which cannot be followed")),
-        },
+        (Some(path), Ok(uri)) if !path.starts_with('/') => {
+            match (uri.scheme_str(), uri.authority()) {
+                (Some(scheme), Some(authority)) => Ok(format!("{scheme}://{authority}/{path}")),
+                _ => Err(format!("{url} redirects to `{target}`, which cannot be followed")),
+            }
+        }
         _ => Err(format!("{url} redirects to `{target}`, which cannot be followed")),
     }
 }

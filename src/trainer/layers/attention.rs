@@ -1,239 +1,318 @@
-//! Self-attention: of texts seen whole or from left to right, and of one text that grows.
+//! Self-attention: bidirectional, causal or in sliding windows over a batch of texts, and incremental over one text with a cache.
 
 use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, activation};
 
-use super::super::batch::Layout;
-use super::super::fused::{self, Mask, Sight};
+use super::super::batch::{MASKED_SCORE, SequenceLayout};
+use super::super::fused::{self, AttentionMask, DropoutMask};
 use super::super::parameters::tensor;
-use super::{Linear, Pass, RmsNorm, Rows, side_by_side, wide};
+use super::super::rotary::RotaryAngles;
+use super::{ForwardContext, HiddenStates, Linear, Norm, project_separately, to_f32};
 
-/// Cosines and sines of the angles by which heads are turned at each token, `size / 2` of each: `[tokens, size]`.
-pub(in super::super) type Angles = Arc<[f32]>;
-
-/// Self-attention of several heads (Vaswani et al. 2017).
+/// Multi-head self-attention (Vaswani et al. 2017).
 pub(in super::super) struct Attention {
-    pub(in super::super) inputs: Inputs,
+    pub(in super::super) qkv: QkvProjection,
     pub(in super::super) output: Linear,
-    /// Heads of queries.
     pub(in super::super) heads: usize,
-    /// Heads of keys and values, each for as many of queries (Ainslie et al. 2023).
-    pub(in super::super) groups: usize,
-    /// Width of a head.
-    pub(in super::super) size: usize,
-    /// Which tokens of its text a token sees.
-    pub(in super::super) sight: Sight,
-    /// Of each head of queries and of keys, before they are turned (Qwen3).
-    pub(in super::super) norms: Option<[RmsNorm; 2]>,
+    /// Heads of keys and values; each serves `heads / kv_heads` heads of queries (Ainslie et al. 2023).
+    pub(in super::super) kv_heads: usize,
+    pub(in super::super) head_dim: usize,
+    pub(in super::super) attention_mask: AttentionMask,
+    /// Norms of each head of queries and of keys, before the rotation (Qwen3).
+    pub(in super::super) qk_norms: Option<[Norm; 2]>,
     pub(in super::super) dropout: f64,
 }
 
-/// Where queries, keys and values come from.
-pub(in super::super) enum Inputs {
-    /// One map makes all three.
-    Joint(Linear),
-    /// Each has its own.
-    Apart([Linear; 3]),
+/// The linear layers of queries, keys and values.
+pub(in super::super) enum QkvProjection {
+    /// One for all three.
+    Packed(Linear),
+    /// One for each.
+    Separate([Linear; 3]),
 }
-
-/// How far heads at these places are turned, by the speeds of their pairs: `size / 2` cosines, then as many sines, for each place.
-pub(in super::super) fn angles(speeds: &[f64], places: impl Iterator<Item = usize>) -> Angles {
-    let places: Vec<usize> = places.collect();
-    let farthest = places.iter().max().map_or(0, |place| place + 1);
-    #[expect(clippy::cast_precision_loss, reason = "a place in a text")]
-    let turn = |place: usize| speeds.iter().map(move |speed| place as f64 * speed);
-    #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
-    let row = |place: usize| -> Vec<f32> { turn(place).map(|a| a.cos() as f32).chain(turn(place).map(|a| a.sin() as f32)).collect() };
-    // Many tokens stand at the same place of their texts.
-    let mut rows: Vec<Option<Vec<f32>>> = vec![None; farthest];
-    let mut angles = Vec::with_capacity(places.len() * 2 * speeds.len());
-    for place in places {
-        angles.extend_from_slice(rows[place].get_or_insert_with(|| row(place)));
-    }
-    angles.into()
-}
-
-/// Added to scores of tokens that are not to be seen: its exponential is exactly 0.
-const HIDDEN: f32 = -1e9;
 
 impl Attention {
-    /// `residual` plus, with dropout of `rate`, what the tokens `x [tokens, width]` learn from those of their texts that they see.
-    pub(in super::super) fn residual(&self, pass: &Pass, residual: Rows, x: &Rows, layout: &Layout, angles: Option<&Angles>, rate: f64) -> Rows {
-        let all = self.all(pass, x, angles);
-        let mixed = mix(pass, all, layout, self.heads, self.groups, self.sight, self.dropout);
-        self.output.residual(pass, residual, mixed, rate)
+    /// `residual` plus, with dropout of `rate`, the attention output for `x [tokens, width]`.
+    pub(in super::super) fn residual(
+        &self,
+        context: &ForwardContext,
+        residual: HiddenStates,
+        x: &HiddenStates,
+        layout: &SequenceLayout,
+        angles: Option<&RotaryAngles>,
+        rate: f64,
+    ) -> HiddenStates {
+        let qkv = self.project_qkv(context, x, angles);
+        self.output.residual(context, residual, self.attend(context, qkv, layout), rate)
     }
 
-    /// `residual` plus what more tokens of one text, `x [new, width]`, learn from those before them; `cache` remembers the earlier ones, and
-    /// these from now on, under `layer`.
-    pub(in super::super) fn extend(&self, pass: &Pass, residual: Rows, x: &Rows, angles: Option<&Angles>, cache: &mut Cache, layer: usize) -> Rows {
-        let Self { heads, groups, size, .. } = *self;
-        let all = self.all(pass, x, angles);
-        let new = all.dims()[0];
-        let part = |first: usize, count: usize| split(all.clone().narrow(1, first * size, count * size), 1, count);
-        let (key, value) = cache.add(layer, part(heads, groups), part(heads + groups, groups));
-        let seen = key.dims()[2];
-        let scores = scores(part(0, heads), shared(key, heads));
-        let sight = if new > 1 { Sight::Back } else { Sight::Whole };
-        let scores = match hidden(sight, new, seen, pass.device) {
-            Some(hidden) => scores + hidden,
+    /// `residual` plus the attention output for further tokens of one text, `x [new, width]`. `cache` holds the keys and values of earlier
+    /// tokens under `layer`, and then those of these, too.
+    pub(in super::super) fn extend(
+        &self,
+        context: &ForwardContext,
+        residual: HiddenStates,
+        x: &HiddenStates,
+        angles: Option<&RotaryAngles>,
+        cache: &mut KvCache,
+        layer: usize,
+    ) -> HiddenStates {
+        let Self { heads, kv_heads, head_dim, .. } = *self;
+        let qkv = self.project_qkv(context, x, angles);
+        let new = qkv.dims()[0];
+        let slice = |first: usize, count: usize| {
+            split_heads(qkv.clone().narrow(1, first * head_dim, count * head_dim), 1, count)
+        };
+        let (key, value) =
+            cache.append(layer, slice(heads, kv_heads), slice(heads + kv_heads, kv_heads));
+        let keys = key.dims()[2];
+        let scores = scores(slice(0, heads), repeat_kv(key, heads));
+        let attention_mask = if new > 1 { AttentionMask::Causal } else { AttentionMask::Full };
+        let scores = match mask_bias(attention_mask, new, keys, context.device) {
+            Some(mask_bias) => scores + mask_bias,
             None => scores,
         };
-        let mixed = activation::softmax(scores, 3).matmul(shared(value, heads)).swap_dims(1, 2).reshape([new, heads * size]);
-        self.output.residual(pass, residual, mixed, 0.0)
+        let attended = activation::softmax(scores, 3)
+            .matmul(repeat_kv(value, heads))
+            .swap_dims(1, 2)
+            .reshape([new, heads * head_dim]);
+        self.output.residual(context, residual, attended, 0.0)
     }
 
-    /// Each token's queries, keys and values side by side, `[tokens, (heads + 2 groups) size]`, the first two normalised and turned by its place.
-    fn all(&self, pass: &Pass, x: &Rows, angles: Option<&Angles>) -> Rows {
-        let all = match &self.inputs {
-            Inputs::Joint(map) => map.map(pass, x.clone(), None),
-            Inputs::Apart([query, key, value]) => side_by_side(pass, [query, key, value], x),
+    /// Queries, keys and values side by side, `[tokens, (heads + 2 kv_heads) head_dim]`; queries and keys are normalised and rotated.
+    fn project_qkv(
+        &self,
+        context: &ForwardContext,
+        x: &HiddenStates,
+        angles: Option<&RotaryAngles>,
+    ) -> HiddenStates {
+        let qkv = match &self.qkv {
+            QkvProjection::Packed(linear) => linear.project(context, x.clone(), None),
+            QkvProjection::Separate([query, key, value]) => {
+                project_separately(context, [query, key, value], x)
+            }
         };
-        let all = match &self.norms {
-            Some(norms) => self.normalised(pass, wide(all), norms),
-            None => all,
+        let qkv = match &self.qk_norms {
+            Some(qk_norms) => self.normalise_heads(context, to_f32(qkv), qk_norms),
+            None => qkv,
         };
         match angles {
-            Some(angles) => self.turned(pass, wide(all), angles),
-            None => all,
+            Some(angles) => self.apply_rotary(context, to_f32(qkv), angles),
+            None => qkv,
         }
     }
 
-    /// Each head of queries and of keys normalised by itself.
-    fn normalised(&self, pass: &Pass, all: Rows, [queries, keys]: &[RmsNorm; 2]) -> Rows {
-        let (tokens, size) = (all.dims()[0], self.size);
-        let part = |first: usize, count: usize| all.clone().narrow(1, first * size, count * size);
-        let heads = |norm: &RmsNorm, first: usize, count: usize| {
-            norm.forward(pass, part(first, count).reshape([tokens * count, size])).reshape([tokens, count * size])
+    /// Queries and keys normalised head by head.
+    fn normalise_heads(
+        &self,
+        context: &ForwardContext,
+        qkv: HiddenStates,
+        [queries, keys]: &[Norm; 2],
+    ) -> HiddenStates {
+        let (tokens, head_dim) = (qkv.dims()[0], self.head_dim);
+        let slice =
+            |first: usize, count: usize| qkv.clone().narrow(1, first * head_dim, count * head_dim);
+        let heads = |norm: &Norm, first: usize, count: usize| {
+            norm.forward(context, slice(first, count).reshape([tokens * count, head_dim]))
+                .reshape([tokens, count * head_dim])
         };
-        let (queries, keys) = (heads(queries, 0, self.heads), heads(keys, self.heads, self.groups));
-        Tensor::cat(vec![queries, keys, part(self.heads + self.groups, self.groups)], 1)
+        let (queries, keys) =
+            (heads(queries, 0, self.heads), heads(keys, self.heads, self.kv_heads));
+        Tensor::cat(vec![queries, keys, slice(self.heads + self.kv_heads, self.kv_heads)], 1)
     }
 
-    /// Heads of queries and keys turned; number `i` of a head's first half and number `i` of its second are one point (Su et al. 2021).
-    fn turned(&self, pass: &Pass, all: Rows, angles: &Angles) -> Rows {
-        let ([tokens, columns], heads, size) = (all.dims(), self.heads + self.groups, self.size);
-        let operation = fused::Rotary { heads, size, columns, angles: Arc::clone(angles) };
-        fused::apply(operation, [&all], [tokens, columns]).unwrap_or_else(|| {
-            let half = size / 2;
-            let angles: Tensor<4> = tensor(angles.to_vec(), [tokens, 1, 2, half], pass.device);
+    /// Queries and keys rotated; elements `i` and `i + head_dim / 2` of a head are one pair (Su et al. 2021).
+    fn apply_rotary(
+        &self,
+        context: &ForwardContext,
+        qkv: HiddenStates,
+        angles: &RotaryAngles,
+    ) -> HiddenStates {
+        let ([tokens, columns], heads, head_dim) =
+            (qkv.dims(), self.heads + self.kv_heads, self.head_dim);
+        let operation =
+            fused::RotaryEmbedding { heads, head_dim, columns, angles: Arc::clone(angles) };
+        fused::apply(operation, [&qkv], [tokens, columns]).unwrap_or_else(|| {
+            let half = head_dim / 2;
+            let angles: Tensor<4> = tensor(angles.to_vec(), [tokens, 1, 2, half], context.device);
             let (cosines, sines) = (angles.clone().narrow(2, 0, 1), angles.narrow(2, 1, 1));
-            let points: Tensor<4> = all.clone().narrow(1, 0, heads * size).reshape([tokens, heads, 2, half]);
-            let (first, second) = (points.clone().narrow(2, 0, 1), points.narrow(2, 1, 1));
-            let turned = Tensor::cat(vec![first.clone() * cosines.clone() - second.clone() * sines.clone(), second * cosines + first * sines], 2);
-            Tensor::cat(vec![turned.reshape([tokens, heads * size]), all.narrow(1, heads * size, columns - heads * size)], 1)
+            let pairs: Tensor<4> =
+                qkv.clone().narrow(1, 0, heads * head_dim).reshape([tokens, heads, 2, half]);
+            let (first, second) = (pairs.clone().narrow(2, 0, 1), pairs.narrow(2, 1, 1));
+            let rotated = Tensor::cat(
+                vec![
+                    first.clone() * cosines.clone() - second.clone() * sines.clone(),
+                    second * cosines + first * sines,
+                ],
+                2,
+            );
+            Tensor::cat(
+                vec![
+                    rotated.reshape([tokens, heads * head_dim]),
+                    qkv.narrow(1, heads * head_dim, columns - heads * head_dim),
+                ],
+                1,
+            )
         })
     }
+
+    /// Attention over packed queries, keys and values `[tokens, (heads + 2 kv_heads) head_dim]`: `[tokens, heads head_dim]`.
+    fn attend(
+        &self,
+        context: &ForwardContext,
+        qkv: HiddenStates,
+        layout: &SequenceLayout,
+    ) -> HiddenStates {
+        let Self { heads, kv_heads, head_dim, attention_mask, .. } = *self;
+        let SequenceLayout { lengths, length, .. } = layout;
+        let (lengths, shape, dropout) = (
+            Arc::clone(lengths),
+            [qkv.dims()[0], heads * head_dim],
+            context.next_mask(self.dropout),
+        );
+        let operation = fused::Attention {
+            lengths,
+            longest: *length,
+            heads,
+            kv_heads,
+            head_dim,
+            attention_mask,
+            dropout,
+        };
+        context
+            .fused(operation, [&qkv], shape)
+            .unwrap_or_else(|| self.attend_padded(context, &qkv, layout, dropout))
+    }
+
+    /// The same by tensor operations, on texts padded to one length.
+    fn attend_padded(
+        &self,
+        context: &ForwardContext,
+        qkv: &HiddenStates,
+        layout: &SequenceLayout,
+        dropout: Option<DropoutMask>,
+    ) -> HiddenStates {
+        let Self { heads, kv_heads, head_dim, attention_mask, .. } = *self;
+        let (texts, length, padding) =
+            (layout.lengths.len(), layout.length, layout.padding(context.device));
+        let qkv = context.to_compute_dtype(qkv.clone());
+        let slice = |first: usize, count: usize| {
+            let x = qkv.clone().narrow(1, first * head_dim, count * head_dim);
+            let x = match padding {
+                Some(padding) => x.select(0, padding.to_padded.clone()),
+                None => x,
+            };
+            split_heads(x, texts, count)
+        };
+        let (query, key, value) = (
+            slice(0, heads),
+            repeat_kv(slice(heads, kv_heads), heads),
+            repeat_kv(slice(heads + kv_heads, kv_heads), heads),
+        );
+        let scores = to_f32(scores(query, key));
+        let scores = match padding {
+            Some(padding) => scores + padding.mask.clone(),
+            None => scores,
+        };
+        let scores = match mask_bias(attention_mask, length, length, context.device) {
+            Some(mask_bias) => scores + mask_bias,
+            None => scores,
+        };
+        let probabilities = activation::softmax(scores, 3);
+        let probabilities = match dropout {
+            Some(mask) => context.apply_mask(probabilities, mask),
+            None => probabilities,
+        };
+        let attended = context
+            .to_compute_dtype(probabilities)
+            .matmul(value)
+            .swap_dims(1, 2)
+            .reshape([texts * length, heads * head_dim]);
+        match padding {
+            Some(padding) => attended.select(0, padding.from_padded.clone()),
+            None => attended,
+        }
+    }
 }
 
-/// Heads of keys or values, `[texts, groups, length, size]`, each as often as heads of queries share it: `[texts, heads, length, size]`.
-fn shared(x: Tensor<4>, heads: usize) -> Tensor<4> {
-    let [texts, groups, length, size] = x.dims();
-    if groups == heads {
+/// Repeats `[texts, kv_heads, length, head_dim]` to `[texts, heads, length, head_dim]`.
+fn repeat_kv(x: Tensor<4>, heads: usize) -> Tensor<4> {
+    let [texts, kv_heads, length, head_dim] = x.dims();
+    if kv_heads == heads {
         return x;
     }
-    x.reshape([texts, groups, 1, length, size]).repeat_dim(2, heads / groups).reshape([texts, heads, length, size])
-}
-
-/// Of each token's queries, keys and values side by side, `[tokens, (heads + 2 groups) size]`, the values mixed: `[tokens, heads size]`.
-fn mix(pass: &Pass, all: Rows, layout: &Layout, heads: usize, groups: usize, sight: Sight, dropout: f64) -> Rows {
-    let ([tokens, columns], mask) = (all.dims(), pass.mask(dropout));
-    let size = columns / (heads + 2 * groups);
-    let Layout { lengths, length, .. } = layout;
-    let operation = fused::Attention { lengths: Arc::clone(lengths), longest: *length, heads, groups, size, sight, dropout: mask };
-    pass.fused(operation, [&all], [tokens, heads * size]).unwrap_or_else(|| mix_padded(pass, &all, layout, [heads, groups, size], sight, mask))
-}
-
-/// The same by tensor operations, on texts padded to one length.
-fn mix_padded(pass: &Pass, all: &Rows, layout: &Layout, [heads, groups, size]: [usize; 3], sight: Sight, dropout: Option<Mask>) -> Rows {
-    let (texts, length, padding) = (layout.lengths.len(), layout.length, layout.padding(pass.device));
-    let all = pass.narrow(all.clone());
-    let part = |first: usize, count: usize| {
-        let x = all.clone().narrow(1, first * size, count * size);
-        let x = match padding {
-            Some(padding) => x.select(0, padding.spread.clone()),
-            None => x,
-        };
-        split(x, texts, count)
-    };
-    let (query, key, value) = (part(0, heads), shared(part(heads, groups), heads), shared(part(heads + groups, groups), heads));
-    let scores = wide(scores(query, key));
-    let scores = match padding {
-        Some(padding) => scores + padding.mask.clone(),
-        None => scores,
-    };
-    let scores = match hidden(sight, length, length, pass.device) {
-        Some(hidden) => scores + hidden,
-        None => scores,
-    };
-    let shares = activation::softmax(scores, 3);
-    let shares = match dropout {
-        Some(mask) => pass.masked(shares, mask),
-        None => shares,
-    };
-    let mixed = pass.narrow(shares).matmul(value).swap_dims(1, 2).reshape([texts * length, heads * size]);
-    match padding {
-        Some(padding) => mixed.select(0, padding.gather.clone()),
-        None => mixed,
-    }
+    x.reshape([texts, kv_heads, 1, length, head_dim])
+        .repeat_dim(2, heads / kv_heads)
+        .reshape([texts, heads, length, head_dim])
 }
 
 /// `[texts * length, width]` to `[texts, heads, length, width / heads]`.
-fn split(x: Rows, texts: usize, heads: usize) -> Tensor<4> {
+fn split_heads(x: HiddenStates, texts: usize, heads: usize) -> Tensor<4> {
     let [tokens, width] = x.dims();
     x.reshape([texts, tokens / texts, heads, width / heads]).swap_dims(1, 2)
 }
 
-/// How much each query asks for each key, `[texts, heads, queries, keys]`.
+/// Scaled dot products, `[texts, heads, queries, keys]`.
 fn scores(query: Tensor<4>, key: Tensor<4>) -> Tensor<4> {
     #[expect(clippy::cast_precision_loss, reason = "a width")]
-    let share = (query.dims()[3] as f64).powf(0.25);
-    // Half of the scale on each side, as in PyTorch: of half floats neither the sums nor the gradients get too large.
-    (query / share).matmul((key / share).swap_dims(2, 3))
+    let root = (query.dims()[3] as f64).powf(0.25);
+    // Half of the scale on each side, as in PyTorch, so that neither sums nor gradients overflow in 16 bits.
+    (query / root).matmul((key / root).swap_dims(2, 3))
 }
 
-/// What is added to the scores of the last `new` of `seen` tokens, so that each sees only what it shall: `[1, 1, new, seen]`, made by the
-/// device. `None` where all see all.
-fn hidden(sight: Sight, new: usize, seen: usize, device: &Device) -> Option<Tensor<4>> {
-    if sight == Sight::Whole {
+/// Added to the scores of the last `new` of `keys` tokens to mask what they do not attend to, `[1, 1, new, keys]`, computed on the device;
+/// `None` where nothing is masked.
+fn mask_bias(
+    attention_mask: AttentionMask,
+    new: usize,
+    keys: usize,
+    device: &Device,
+) -> Option<Tensor<4>> {
+    if attention_mask == AttentionMask::Full {
         return None;
     }
-    let places = |range: std::ops::Range<usize>| Tensor::<1, Int>::arange(signed(range.start)..signed(range.end), device);
-    // How far behind the one that looks each token is.
-    let behind = places(seen - new..seen).reshape([1, 1, new, 1]) - places(0..seen).reshape([1, 1, 1, seen]);
-    let far = match sight {
-        Sight::Whole => return None,
-        Sight::Back => behind.lower_elem(0),
-        Sight::Near(reach) => behind.abs().greater_elem(signed(reach)),
+    let positions = |range: std::ops::Range<usize>| {
+        Tensor::<1, Int>::arange(signed(range.start)..signed(range.end), device)
     };
-    Some(far.float() * HIDDEN)
+    // The distance from each key to the query.
+    let distance = positions(keys - new..keys).reshape([1, 1, new, 1])
+        - positions(0..keys).reshape([1, 1, 1, keys]);
+    let masked = match attention_mask {
+        AttentionMask::Full => return None,
+        AttentionMask::Causal => distance.lower_elem(0),
+        AttentionMask::SlidingWindow(reach) => distance.abs().greater_elem(signed(reach)),
+    };
+    Some(masked.float() * MASKED_SCORE)
 }
 
 fn signed(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Keys and values of the tokens that a text has so far, layer by layer: `[1, groups, seen, size]` each.
+/// The keys and values of a text so far, layer by layer: `[1, kv_heads, tokens, head_dim]` each.
 #[derive(Default)]
-pub(in super::super) struct Cache(Vec<(Tensor<4>, Tensor<4>)>);
+pub(in super::super) struct KvCache(Vec<(Tensor<4>, Tensor<4>)>);
 
-impl Cache {
-    /// Tokens that are remembered.
-    pub(in super::super) fn seen(&self) -> usize {
+impl KvCache {
+    /// Tokens in the cache.
+    pub(in super::super) fn tokens(&self) -> usize {
         self.0.first().map_or(0, |(key, _)| key.dims()[2])
     }
 
-    /// Remembers more tokens of a layer, and gives all of them.
-    fn add(&mut self, layer: usize, key: Tensor<4>, value: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
-        let all = match self.0.get(layer) {
-            Some((keys, values)) => (Tensor::cat(vec![keys.clone(), key], 2), Tensor::cat(vec![values.clone(), value], 2)),
+    /// Appends tokens of a layer, and returns all of that layer.
+    fn append(&mut self, layer: usize, key: Tensor<4>, value: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
+        let extended = match self.0.get(layer) {
+            Some((keys, values)) => (
+                Tensor::cat(vec![keys.clone(), key], 2),
+                Tensor::cat(vec![values.clone(), value], 2),
+            ),
             None => (key, value),
         };
         match self.0.get_mut(layer) {
-            Some(place) => *place = all.clone(),
-            None => self.0.push(all.clone()),
+            Some(entry) => *entry = extended.clone(),
+            None => self.0.push(extended.clone()),
         }
-        all
+        extended
     }
 }

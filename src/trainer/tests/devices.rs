@@ -1,18 +1,19 @@
 //! The same training on every device: masks, losses and weights, with all that is random switched on.
 
-use super::super::fused::Mask;
+use super::super::fused::DropoutMask;
 use super::super::parameters::READS;
 use super::*;
 
 #[test]
 fn a_device_drops_what_the_processor_drops() {
-    let mask = Mask::new(0x8000_0001_FFFF_FFFF, 0.3);
+    let mask = DropoutMask::new(0x8000_0001_FFFF_FFFF, 0.3);
     each_device(|name| {
         let device = device::open(name).unwrap();
         for (rows, columns) in [(1, 1), (5, 13), (300, 64), (2, 1000)] {
-            let [all, wide] = [rows, columns].map(|many| fused::counted(many, &device));
+            let [all, wide] = [rows, columns].map(|many| fused::index_range(many, &device));
             let dropped: Vec<bool> = mask.dropped(all, wide).into_data().iter::<bool>().collect();
-            let expected: Vec<bool> = mask.numbers(rows, columns).iter().map(|factor| *factor == 0.0).collect();
+            let expected: Vec<bool> =
+                mask.factors(rows, columns).iter().map(|factor| *factor == 0.0).collect();
             assert_eq!(dropped, expected, "{name}, {rows} rows of {columns}");
         }
     });
@@ -28,10 +29,16 @@ fn reports(values: Value) -> Vec<Reported> {
     each_device(|name| {
         let directory = fixture.path().join(format!("trial-{}", all.borrow().len()));
         let mut runner = Runner::default();
-        let end = train(&Job { device: name, ..fixture.job(&arguments, &directory) }, &mut runner).unwrap();
+        let end = train(&Job { device: name, ..fixture.job(&arguments, &directory) }, &mut runner)
+            .unwrap();
         if let RunEnd::Diverged { step, .. } = &end {
-            let saved = runner.checkpoints.iter().map(|(_, path)| path.to_str().unwrap().rsplit_once('-').unwrap().1.parse::<u64>().unwrap());
-            assert!(saved.max().is_none_or(|saved| saved < *step), "{name}: a checkpoint of a model that diverged");
+            let saved = runner.checkpoints.iter().map(|(_, path)| {
+                path.to_str().unwrap().rsplit_once('-').unwrap().1.parse::<u64>().unwrap()
+            });
+            assert!(
+                saved.max().is_none_or(|saved| saved < *step),
+                "{name}: a checkpoint of a model that diverged"
+            );
         }
         all.borrow_mut().push((name.to_owned(), runner.reports, end));
     });
@@ -44,9 +51,14 @@ fn are_alike(all: &[Reported]) {
     for (name, reports, its_end) in &all[1..] {
         assert_eq!((reports.len(), its_end), (first.len(), end), "{name}");
         for ((step, metrics), (_, expected)) in reports.iter().zip(first) {
-            for metric in ["train_loss", "eval_loss", "grad_norm", "weight_norm", "learning_rate", "epoch"] {
+            for metric in
+                ["train_loss", "eval_loss", "grad_norm", "weight_norm", "learning_rate", "epoch"]
+            {
                 let (own, theirs) = (metrics[metric], expected[metric]);
-                assert!((own - theirs).abs() <= on(name, 1e-3) * theirs.abs(), "{name}, {metric} at {step}: {own} and {theirs}");
+                assert!(
+                    (own - theirs).abs() <= on(name, 1e-3) * theirs.abs(),
+                    "{name}, {metric} at {step}: {own} and {theirs}"
+                );
             }
         }
     }
@@ -55,16 +67,22 @@ fn are_alike(all: &[Reported]) {
 #[test]
 fn a_training_has_the_same_losses_everywhere() {
     are_alike(&reports(json!({"num_train_epochs": 3, "max_grad_norm": 0.5})));
-    are_alike(&reports(json!({"optim": "sgd", "learning_rate": 0.1, "max_grad_norm": 0, "gradient_checkpointing": true})));
+    are_alike(&reports(
+        json!({"optim": "sgd", "learning_rate": 0.1, "max_grad_norm": 0, "gradient_checkpointing": true}),
+    ));
     are_alike(&reports(json!({"lora_r": 4, "logging_steps": 1})));
 }
 
 #[test]
 fn steps_do_not_wait_for_the_device() {
     let reads = |steps: u32| {
-        let (fixture, arguments) = (Fixture::new(), arguments(json!({"max_steps": steps, "logging_steps": 1000, "eval_strategy": "no"})));
-        let job = Job { milestones: Milestones::default(), ..fixture.job(&arguments, fixture.path()) };
-        fused::leaving_out(|| {
+        let (fixture, arguments) = (
+            Fixture::new(),
+            arguments(json!({"max_steps": steps, "logging_steps": 1000, "eval_strategy": "no"})),
+        );
+        let job =
+            Job { milestones: Milestones::default(), ..fixture.job(&arguments, fixture.path()) };
+        fused::without_fusion(|| {
             READS.set(0);
             train(&job, &mut Runner::default()).unwrap();
             READS.get()
@@ -77,10 +95,19 @@ fn steps_do_not_wait_for_the_device() {
 
 #[test]
 fn a_training_that_diverges_ends_at_the_same_step_everywhere() {
-    let all = reports(json!({"learning_rate": 1e30, "max_grad_norm": 0, "logging_steps": 1000, "eval_strategy": "no", "num_train_epochs": 20}));
+    let all = reports(
+        json!({"learning_rate": 1e30, "max_grad_norm": 0, "logging_steps": 1000, "eval_strategy": "no", "num_train_epochs": 20}),
+    );
     for (name, _, end) in &all {
-        let (RunEnd::Diverged { step, what }, RunEnd::Diverged { step: first, .. }) = (end, &all[0].2) else { panic!("{name}: {end:?}") };
-        assert!(step == first && *step > 0 && what.contains(" is "), "{name}: {step} and {first}, {what}");
+        let (RunEnd::Diverged { step, what }, RunEnd::Diverged { step: first, .. }) =
+            (end, &all[0].2)
+        else {
+            panic!("{name}: {end:?}")
+        };
+        assert!(
+            step == first && *step > 0 && what.contains(" is "),
+            "{name}: {step} and {first}, {what}"
+        );
     }
 }
 
@@ -93,33 +120,57 @@ fn short_numbers_learn_what_single_floats_learn_and_go_on_after_an_interruption_
         short[argument] = json!(true);
         let (fixture, single, short) = (Fixture::new(), arguments(base), arguments(short));
         each_device(|name| {
-            if precision::of(&short, name, &device::open(name).unwrap()).is_err() {
+            if precision::compute_dtype(&short, name, &device::open(name).unwrap()).is_err() {
                 return println!("{name} does not have {argument}");
             }
-            let run = |arguments: &TrainerArguments, runner: &mut Runner, directory: &Path, start: Start<'_>| {
-                train(&Job { device: name, start, ..fixture.job(arguments, directory) }, runner).unwrap()
+            let run = |arguments: &TrainerArguments,
+                       runner: &mut Runner,
+                       directory: &Path,
+                       start: Start<'_>| {
+                train(&Job { device: name, start, ..fixture.job(arguments, directory) }, runner)
+                    .unwrap()
             };
             let directories = ["single", "short", "interrupted"].map(|_| TempDir::new().unwrap());
             let [mut one, mut other, mut first, mut rest] = [(); 4].map(|()| Runner::default());
-            assert_eq!(run(&single, &mut one, directories[0].path(), Start::Fresh), RunEnd::Finished);
-            assert_eq!(run(&short, &mut other, directories[1].path(), Start::Fresh), RunEnd::Finished);
+            assert_eq!(
+                run(&single, &mut one, directories[0].path(), Start::Fresh),
+                RunEnd::Finished
+            );
+            assert_eq!(
+                run(&short, &mut other, directories[1].path(), Start::Fresh),
+                RunEnd::Finished
+            );
             assert_eq!(one.reports.len(), other.reports.len());
             for ((step, metrics), (_, expected)) in other.reports.iter().zip(&one.reports) {
                 for metric in ["train_loss", "eval_loss", "weight_norm"] {
                     let (own, theirs) = (metrics[metric], expected[metric]);
                     let off = (own - theirs).abs() / theirs.abs();
-                    assert!(off <= tolerance && off > 0.0, "{name}, {argument}, {metric} at {step}: {own} and {theirs}");
+                    assert!(
+                        off <= tolerance && off > 0.0,
+                        "{name}, {argument}, {metric} at {step}: {own} and {theirs}"
+                    );
                 }
             }
             first.stop_after = Some(13);
-            assert_eq!(run(&short, &mut first, directories[2].path(), Start::Fresh), RunEnd::Interrupted);
+            assert_eq!(
+                run(&short, &mut first, directories[2].path(), Start::Fresh),
+                RunEnd::Interrupted
+            );
             let (_, left) = first.checkpoints.last().unwrap();
             let state = fs::read_to_string(left.join("trainer_state.json")).unwrap();
             assert_eq!(state.contains("\"scale\""), argument == "fp16");
-            assert_eq!(run(&short, &mut rest, directories[2].path(), Start::Resume(left)), RunEnd::Finished);
-            let weights = |runner: &Runner| fs::read(runner.checkpoints.last().unwrap().1.join("model.safetensors")).unwrap();
+            assert_eq!(
+                run(&short, &mut rest, directories[2].path(), Start::Resume(left)),
+                RunEnd::Finished
+            );
+            let weights = |runner: &Runner| {
+                fs::read(runner.checkpoints.last().unwrap().1.join("model.safetensors")).unwrap()
+            };
             // CUDA adds long rows in an order of its own.
-            assert!(name.starts_with("cuda") || weights(&rest) == weights(&other), "{name}, {argument}");
+            assert!(
+                name.starts_with("cuda") || weights(&rest) == weights(&other),
+                "{name}, {argument}"
+            );
         });
     }
 }
@@ -127,15 +178,17 @@ fn short_numbers_learn_what_single_floats_learn_and_go_on_after_an_interruption_
 #[test]
 fn a_scale_that_is_too_great_is_halved_and_its_steps_are_not_made() {
     let fixture = Fixture::new();
-    let arguments = arguments(json!({"fp16": true, "max_steps": 6, "logging_steps": 1, "gradient_accumulation_steps": 1, "model.hidden_size": 64}));
+    let arguments = arguments(
+        json!({"fp16": true, "max_steps": 6, "logging_steps": 1, "gradient_accumulation_steps": 1, "model.hidden_size": 64}),
+    );
     let directory = TempDir::new().unwrap();
     let job = fixture.job(&arguments, directory.path());
-    let mut run = super::super::training::Run::begin(&job, &mut Runner::default()).unwrap();
+    let mut run = super::super::training::TrainingRun::begin(&job, &mut Runner::default()).unwrap();
     run.scale_losses_by(1e12);
     let before = run.numbers();
-    run.step_on(0, 0.01).unwrap();
+    run.step_with(0, 0.01).unwrap();
     assert!(run.numbers() == before, "a step that overflows is not made");
     run.scale_losses_by(1024.0);
-    run.step_on(1, 0.01).unwrap();
+    run.step_with(1, 0.01).unwrap();
     assert!(run.numbers() != before);
 }

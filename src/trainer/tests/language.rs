@@ -2,24 +2,44 @@
 
 use burn::tensor::Device;
 
-use super::super::generation::Writer;
+use super::super::generation::TokenGenerator;
 use super::super::language_modeling::LanguageModel;
-use super::super::layers::{DropoutKey, Pass, cross_entropy};
+use super::super::layers::{DropoutKey, ForwardContext, cross_entropy};
 use super::super::parameters::{Role, Values, host};
-use super::super::task::{Extent, Model, task};
-use super::gradients::gradients_are_differences;
+use super::super::task::{EvaluationSet, Model};
+use super::super::tasks::new_model;
+use super::gradients::gradients_are_finite_differences;
 use super::*;
 
 /// A text whose letters follow from those before.
 fn verse(lines: usize) -> String {
-    (0..lines).map(|line| format!("{} green bottles hanging on the wall,\n", ["ten", "nine", "eight", "seven", "six"][line % 5])).collect()
+    (0..lines)
+        .map(|line| {
+            format!(
+                "{} green bottles hanging on the wall,\n",
+                ["ten", "nine", "eight", "seven", "six"][line % 5]
+            )
+        })
+        .collect()
 }
 
 fn prepared(directory: &Path, name: &str, content: &str, kind: TokenizerKind) -> PreparedData {
     fs::write(directory.join(name), content).unwrap();
-    let data = arguments_of_data(directory, json!({"train": name, "validation_split": 0.2, "max_length": 12}));
-    let tokenizer = TokenizerSource::Trained(TokenizerArguments { kind, vocab_size: 300, lowercase: false });
-    prepare(TaskKind::LanguageModeling, &data, &tokenizer, &directory.join("cache"), &mut |_| {}, &|_, _, _| {}).unwrap()
+    let data = arguments_of_data(
+        directory,
+        json!({"train": name, "validation_split": 0.2, "max_length": 12}),
+    );
+    let tokenizer =
+        TokenizerSource::Trained(TokenizerArguments { kind, vocab_size: 300, lowercase: false });
+    prepare(
+        TaskKind::LanguageModeling,
+        &data,
+        &tokenizer,
+        &directory.join("cache"),
+        &mut |_| {},
+        &|_, _, _| {},
+    )
+    .unwrap()
 }
 
 struct Corpus {
@@ -45,7 +65,7 @@ impl Corpus {
             device: "cpu",
             seed: 7,
             objective: Objective { metric: "eval_loss".to_owned(), maximize: false },
-            clock: Clock::Step,
+            step_unit: StepUnit::Step,
             milestones: Milestones { every: Some(10), at: vec![] },
             directory,
             rows_at_once: None,
@@ -70,10 +90,11 @@ fn arguments_of(values: Value) -> TrainerArguments {
 
 /// A fresh model of the corpus.
 fn model(corpus: &Corpus, values: Value) -> (Box<LanguageModel>, Values, Device) {
-    let model: Box<dyn std::any::Any> = task(TaskKind::LanguageModeling).model(&arguments_of(values).model, &corpus.data).unwrap();
+    let model: Box<dyn std::any::Any> =
+        new_model(TaskKind::LanguageModeling, &arguments_of(values).model, &corpus.data).unwrap();
     let model = model.downcast::<LanguageModel>().unwrap();
     let device = Device::flex();
-    let values = model.parameters().fresh(3, &device);
+    let values = model.parameters().initial_values(3, &device);
     (model, values, device)
 }
 
@@ -81,16 +102,28 @@ fn model(corpus: &Corpus, values: Value) -> (Box<LanguageModel>, Values, Device)
 fn gradients_of_a_language_model_are_finite_differences() {
     let corpus = Corpus::new();
     for tied in [true, false] {
-        let (model, values, device) = model(&corpus, json!({"model.hidden_size": 8, "model.tie_word_embeddings": tied}));
+        let (model, values, device) =
+            model(&corpus, json!({"model.hidden_size": 8, "model.tie_word_embeddings": tied}));
         // Larger maps than fresh ones, so that attention is not even, and logits that leave single floats enough digits for differences.
         let factor = |role: Role| match role {
-            Role::Kernel { .. } => 5.0,
-            Role::Table => 0.3,
+            Role::Conv1d { .. } => 5.0,
+            Role::Embedding => 0.3,
             _ => 1.0,
         };
-        let values = Values(values.0.into_iter().zip(model.parameters().iter()).map(|(v, parameter)| v * factor(parameter.role)).collect());
-        gradients_are_differences(model.parameters(), values, &device, |values, device| {
-            let pass = Pass::training(values, device, DropoutKey { seed: 1, step: 2, micro_batch: 0 });
+        let values = Values(
+            values
+                .0
+                .into_iter()
+                .zip(model.parameters().iter())
+                .map(|(v, parameter)| v * factor(parameter.role))
+                .collect(),
+        );
+        gradients_are_finite_differences(model.parameters(), values, &device, |values, device| {
+            let pass = ForwardContext::training(
+                values,
+                device,
+                DropoutKey { seed: 1, step: 2, micro_batch: 0 },
+            );
             let logits = model.decoder.forward(&pass, &[3, 1, 4, 1, 5, 9, 2, 6], 4);
             cross_entropy(logits, [1, 4, 1, 5, 9, 2, 6, 5].into(), 0.1, 0.5)
         });
@@ -101,19 +134,29 @@ fn gradients_of_a_language_model_are_finite_differences() {
 fn the_future_is_not_seen_and_the_past_is() {
     let corpus = Corpus::new();
     let (model, values, device) = model(&corpus, json!({}));
-    let logits = |tokens: &[u32]| host(model.decoder.forward(&Pass::inference(&values, &device), tokens, 6)).unwrap();
+    let logits = |tokens: &[u32]| {
+        host(model.decoder.forward(&ForwardContext::evaluation(&values, &device), tokens, 6))
+            .unwrap()
+    };
     let width = corpus.data.vocab_size();
     // Two texts of six tokens; the fourth token of the first changes.
-    let (one, other) = (logits(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4]), logits(&[1, 2, 3, 9, 5, 6, 7, 8, 9, 2, 3, 4]));
-    let changed: Vec<bool> = one.chunks(width).zip(other.chunks(width)).map(|(one, other)| one != other).collect();
-    assert_eq!(changed, [false, false, false, true, true, true, false, false, false, false, false, false]);
+    let (one, other) = (
+        logits(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4]),
+        logits(&[1, 2, 3, 9, 5, 6, 7, 8, 9, 2, 3, 4]),
+    );
+    let changed: Vec<bool> =
+        one.chunks(width).zip(other.chunks(width)).map(|(one, other)| one != other).collect();
+    assert_eq!(
+        changed,
+        [false, false, false, true, true, true, false, false, false, false, false, false]
+    );
 }
 
 #[test]
 fn an_untrained_model_knows_nothing() {
     let corpus = Corpus::new();
     let (model, values, device) = model(&corpus, json!({}));
-    let extent = Extent { split: Split::Validation, batch: 8, limit: None };
+    let extent = EvaluationSet { split: Split::Validation, batch: 8, limit: None };
     let metrics = model.measure(&values, &device, &corpus.data, &extent, &|_, _| {}).unwrap();
     let uniform = (corpus.data.vocab_size() as f64).ln();
     assert!((metrics["loss"] - uniform).abs() < 0.05, "{metrics:?} {uniform}");
@@ -126,17 +169,23 @@ fn an_untrained_model_knows_nothing() {
 fn what_is_remembered_changes_nothing_that_is_written() {
     let corpus = Corpus::new();
     let (model, values, device) = model(&corpus, json!({}));
-    let mut writer = Writer::new(&model, &values, &device, vec![5, 3]);
+    let mut writer = TokenGenerator::new(&model, &values, &device, vec![5, 3]);
     let mut longest = 0;
     // Far enough that the window of twelve slides more than once.
     for _ in 0..40 {
         let cached = writer.logits().unwrap();
         let window = writer.window();
-        let all = host(model.decoder.forward(&Pass::inference(&values, &device), window, window.len())).unwrap();
+        let all = host(model.decoder.forward(
+            &ForwardContext::evaluation(&values, &device),
+            window,
+            window.len(),
+        ))
+        .unwrap();
         let last = &all[all.len() - cached.len()..];
         assert!(cached.iter().zip(last).all(|(one, other)| (one - other).abs() < 1e-5));
         longest = longest.max(window.len());
-        let next = (0..cached.len()).max_by(|one, other| cached[*one].total_cmp(&cached[*other])).unwrap();
+        let next =
+            (0..cached.len()).max_by(|one, other| cached[*one].total_cmp(&cached[*other])).unwrap();
         writer.push(u32::try_from(next).unwrap());
     }
     assert_eq!(longest, 12);
@@ -151,7 +200,10 @@ fn a_verse_is_learnt_measured_and_recited() {
     }));
     let directory = corpus.path().join("trial");
     let mut runner = Runner::default();
-    let job = Job { milestones: Milestones { every: Some(75), at: vec![] }, ..corpus.job(&arguments, &directory) };
+    let job = Job {
+        milestones: Milestones { every: Some(75), at: vec![] },
+        ..corpus.job(&arguments, &directory)
+    };
     assert_eq!(train(&job, &mut runner).unwrap(), RunEnd::Finished);
     let (_, last) = runner.reports.last().unwrap();
     let names: Vec<&str> = last.keys().map(String::as_str).collect();
@@ -179,17 +231,24 @@ fn a_verse_is_learnt_measured_and_recited() {
 
     let write = |prompt: &str, seed: u64| {
         let mut text = String::new();
-        let sampling = Sampling { max_new_tokens: 24, temperature: 0.2, top_k: 3, top_p: 0.9, seed };
-        let generated = generate(checkpoint, prompt, &sampling, "cpu", &mut |piece| text += piece).unwrap();
+        let sampling =
+            GenerationConfig { max_new_tokens: 24, temperature: 0.2, top_k: 3, top_p: 0.9, seed };
+        let generated =
+            generate(checkpoint, prompt, &sampling, "cpu", &mut |piece| text += piece).unwrap();
         assert_eq!((generated.tokens, generated.unknown), (24, prompt.matches('Z').count()));
         text
     };
     assert_eq!(write("nine green bottles hang", 1), write("nine green bottles hang", 1));
-    assert!(write("nine green bottles hang", 1).starts_with("ing on the"), "{}", write("nine green bottles hang", 1));
+    assert!(
+        write("nine green bottles hang", 1).starts_with("ing on the"),
+        "{}",
+        write("nine green bottles hang", 1)
+    );
     assert_eq!(write("ZZ", 1).chars().count(), 24);
     // From nothing it begins as a line does.
     assert_eq!(write("", 1).chars().count(), 24);
-    let problem = predict(checkpoint, &["x".to_owned()], 8, "cpu", &|_, _, _| {}).unwrap_err().to_string();
+    let problem =
+        predict(checkpoint, &["x".to_owned()], 8, "cpu", &|_, _, _| {}).unwrap_err().to_string();
     assert!(problem.contains("hpsearch generate"), "{problem}");
 }
 
@@ -197,14 +256,18 @@ fn a_verse_is_learnt_measured_and_recited() {
 fn interrupted_and_resumed_language_models_equal_uninterrupted_ones_bit_for_bit() {
     let corpus = Corpus::new();
     let arguments = arguments_of(json!({"eval_strategy": "steps", "eval_steps": 4}));
-    let run = |directory: &Path, start: Start<'_>, stop_after: Option<usize>, reported: Option<u64>| {
-        let mut runner = Runner { stop_after, ..Runner::default() };
-        let end = train(&Job { start, reported, ..corpus.job(&arguments, directory) }, &mut runner).unwrap();
-        (end, runner)
-    };
+    let run =
+        |directory: &Path, start: Start<'_>, stop_after: Option<usize>, reported: Option<u64>| {
+            let mut runner = Runner { stop_after, ..Runner::default() };
+            let end =
+                train(&Job { start, reported, ..corpus.job(&arguments, directory) }, &mut runner)
+                    .unwrap();
+            (end, runner)
+        };
     let whole = corpus.path().join("whole");
     let (_, calm) = run(&whole, Start::Fresh, None, None);
-    let weights = |directory: &Path| fs::read(directory.join("checkpoint-30/model.safetensors")).unwrap();
+    let weights =
+        |directory: &Path| fs::read(directory.join("checkpoint-30/model.safetensors")).unwrap();
     let losses = |runners: &[&Runner]| {
         runners
             .iter()
@@ -218,7 +281,12 @@ fn interrupted_and_resumed_language_models_equal_uninterrupted_ones_bit_for_bit(
         let (end, first) = run(&parts, Start::Fresh, Some(step), None);
         assert_eq!(end, RunEnd::Interrupted);
         let (_, checkpoint) = first.checkpoints.last().unwrap();
-        let (end, second) = run(&parts, Start::Resume(checkpoint), None, first.reports.last().map(|(clock, _)| *clock));
+        let (end, second) = run(
+            &parts,
+            Start::Resume(checkpoint),
+            None,
+            first.reports.last().map(|(clock, _)| *clock),
+        );
         assert_eq!(end, RunEnd::Finished);
         assert_eq!(losses(&[&first, &second]), losses(&[&calm]), "interrupted at {step}");
         assert!(weights(&parts) == weights(&whole), "interrupted at {step}");
@@ -229,8 +297,17 @@ fn interrupted_and_resumed_language_models_equal_uninterrupted_ones_bit_for_bit(
 fn a_limited_evaluation_is_close_to_a_whole_one_and_repeats() {
     let corpus = Corpus::new();
     let (model, values, device) = model(&corpus, json!({}));
-    let measure =
-        |limit| model.measure(&values, &device, &corpus.data, &Extent { split: Split::Validation, batch: 3, limit }, &|_, _| {}).unwrap()["loss"];
+    let measure = |limit| {
+        model
+            .measure(
+                &values,
+                &device,
+                &corpus.data,
+                &EvaluationSet { split: Split::Validation, batch: 3, limit },
+                &|_, _| {},
+            )
+            .unwrap()["loss"]
+    };
     assert_eq!(measure(Some(10)), measure(Some(10)));
     assert_ne!(measure(Some(10)), measure(None));
     assert!((measure(Some(10)) - measure(None)).abs() < 0.1);
@@ -240,12 +317,30 @@ fn a_limited_evaluation_is_close_to_a_whole_one_and_repeats() {
 fn running_text_is_cut_at_its_end_and_rows_end_with_their_own_token() {
     let directory = TempDir::new().unwrap();
     let running = prepared(directory.path(), "a.txt", "abcdefghij", TokenizerKind::Chars);
-    assert_eq!((running.tokens(Split::Train), running.tokens(Split::Validation), running.tokens(Split::Test)), (8, 2, 0));
+    assert_eq!(
+        (
+            running.tokens(Split::Train),
+            running.tokens(Split::Validation),
+            running.tokens(Split::Test)
+        ),
+        (8, 2, 0)
+    );
     // `i` and `j` were never seen.
-    assert!(running.findings().iter().any(|finding| finding.message == "2 of 2 validation characters are unknown to the tokenizer"));
-    let rows = prepared(directory.path(), "b.jsonl", &"{\"text\": \"né\"}\n".repeat(10), TokenizerKind::Bytes);
+    assert!(
+        running.findings().iter().any(|finding| finding.message
+            == "2 of 2 validation characters are unknown to the tokenizer")
+    );
+    let rows = prepared(
+        directory.path(),
+        "b.jsonl",
+        &"{\"text\": \"né\"}\n".repeat(10),
+        TokenizerKind::Bytes,
+    );
     // Three bytes and the end, of eight rows.
-    assert_eq!((rows.rows(Split::Train), rows.tokens(Split::Train), rows.tokens(Split::Validation)), (8, 32, 8));
+    assert_eq!(
+        (rows.rows(Split::Train), rows.tokens(Split::Train), rows.tokens(Split::Validation)),
+        (8, 32, 8)
+    );
     assert_eq!(rows.stream().unwrap().bytes, [32, 8, 0]);
     let window: Vec<u32> = rows.split(Split::Train).window(3..5).collect();
     assert_eq!(window[0], 0);
@@ -258,9 +353,21 @@ fn text_that_cannot_be_learnt_from_is_refused_with_what_to_do() {
         for (name, text) in files {
             fs::write(directory.path().join(name), text).unwrap();
         }
-        let tokenizer = TokenizerSource::Trained(TokenizerArguments { kind: TokenizerKind::Chars, vocab_size: 300, lowercase: false });
+        let tokenizer = TokenizerSource::Trained(TokenizerArguments {
+            kind: TokenizerKind::Chars,
+            vocab_size: 300,
+            lowercase: false,
+        });
         let data = arguments_of_data(directory.path(), values);
-        let error = prepare(TaskKind::LanguageModeling, &data, &tokenizer, &directory.path().join("cache"), &mut |_| {}, &|_, _, _| {}).unwrap_err();
+        let error = prepare(
+            TaskKind::LanguageModeling,
+            &data,
+            &tokenizer,
+            &directory.path().join("cache"),
+            &mut |_| {},
+            &|_, _, _| {},
+        )
+        .unwrap_err();
         error.to_string().replace(&format!("{}/", directory.path().display()), "")
     };
     assert_eq!(
@@ -268,9 +375,15 @@ fn text_that_cannot_be_learnt_from_is_refused_with_what_to_do() {
         "a.txt: the file is empty (was it written to its end? `[data]` names another one)"
     );
     assert!(problem(&[("a.txt", "abc")], json!({"train": "a.txt"})).contains("too few"));
-    let mixed = problem(&[("a.txt", "abc"), ("v.csv", "text\nx\n")], json!({"train": "a.txt", "validation": "v.csv"}));
+    let mixed = problem(
+        &[("a.txt", "abc"), ("v.csv", "text\nx\n")],
+        json!({"train": "a.txt", "validation": "v.csv"}),
+    );
     assert!(mixed.contains("some files are .txt and some are not"), "{mixed}");
-    assert!(problem(&[("a.csv", "txt\nhello\n")], json!({"train": "a.csv"})).contains("no column `text`"));
+    assert!(
+        problem(&[("a.csv", "txt\nhello\n")], json!({"train": "a.csv"}))
+            .contains("no column `text`")
+    );
 }
 
 #[test]
@@ -287,7 +400,11 @@ fn a_model_lies_in_files_as_transformers_has_it() {
     assert_eq!(shape("transformer.h.0.mlp.c_proj.weight"), [64, 16]);
     assert_eq!(shape("transformer.wpe.weight"), [12, 16]);
     assert!(tensors.tensor("lm_head.weight").is_err());
-    let config: Value = serde_json::from_slice(&fs::read(checkpoint.join("config.json")).unwrap()).unwrap();
-    assert_eq!((&config["model_type"], &config["n_embd"], &config["tie_word_embeddings"]), (&json!("gpt2"), &json!(16), &json!(true)));
+    let config: Value =
+        serde_json::from_slice(&fs::read(checkpoint.join("config.json")).unwrap()).unwrap();
+    assert_eq!(
+        (&config["model_type"], &config["n_embd"], &config["tie_word_embeddings"]),
+        (&json!("gpt2"), &json!(16), &json!(true))
+    );
     assert_eq!(config["activation_function"], json!("gelu"));
 }

@@ -39,7 +39,14 @@ fn early_stopping_ends_a_run_that_gets_no_better_also_when_it_is_resumed() {
     let values = json!({"learning_rate": 1e-12, "num_train_epochs": 9, "eval_strategy": "epoch", "early_stopping_patience": 2});
     let (end, whole) = run(&fixture, values.clone(), "whole", &[]);
     assert_eq!((end, whole.reports.len()), (RunEnd::Finished, 3));
-    assert!(whole.logs.iter().any(|line| line.contains("early stopping: no better eval_accuracy in 2 evaluations")), "{:?}", whole.logs);
+    assert!(
+        whole
+            .logs
+            .iter()
+            .any(|line| line.contains("early stopping: no better eval_accuracy in 2 evaluations")),
+        "{:?}",
+        whole.logs
+    );
     let (end, parts) = run(&fixture, values.clone(), "parts", &[14, 13]);
     assert_eq!((end, parts.reports.len()), (RunEnd::Finished, 3));
 
@@ -47,7 +54,11 @@ fn early_stopping_ends_a_run_that_gets_no_better_also_when_it_is_resumed() {
     let (arguments, directory) = (arguments(values), fixture.path().join("whole"));
     let checkpoint = directory.join("checkpoint-36");
     let mut again = Runner::default();
-    let job = Job { start: Start::Resume(&checkpoint), reported: Some(3), ..fixture.job(&arguments, &directory) };
+    let job = Job {
+        start: Start::Resume(&checkpoint),
+        reported: Some(3),
+        ..fixture.job(&arguments, &directory)
+    };
     assert_eq!((train(&job, &mut again).unwrap(), again.reports.len()), (RunEnd::Finished, 0));
 }
 
@@ -90,10 +101,18 @@ fn log_lines_come_when_they_are_asked_for() {
             .collect()
     };
     assert_eq!(steps(json!({"logging_steps": 10})), ["10/24", "20/24"]);
-    assert_eq!(steps(json!({"logging_steps": 10, "logging_first_step": true})), ["1/24", "10/24", "20/24"]);
+    assert_eq!(
+        steps(json!({"logging_steps": 10, "logging_first_step": true})),
+        ["1/24", "10/24", "20/24"]
+    );
     assert_eq!(steps(json!({"logging_strategy": "epoch"})), ["12/24", "24/24"]);
     assert!(steps(json!({"logging_strategy": "no"})).is_empty());
-    let (_, runner) = run(&fixture, json!({"eval_on_start": true, "num_train_epochs": 1}), "start", &[]);
-    assert!(runner.logs.iter().any(|line| line.starts_with("step 0 epoch 0.00 eval_accuracy")), "{:?}", runner.logs);
+    let (_, runner) =
+        run(&fixture, json!({"eval_on_start": true, "num_train_epochs": 1}), "start", &[]);
+    assert!(
+        runner.logs.iter().any(|line| line.starts_with("step 0 epoch 0.00 eval_accuracy")),
+        "{:?}",
+        runner.logs
+    );
     assert_eq!(runner.reports.len(), 1);
 }

@@ -1,6 +1,6 @@
 //! One axis of a chart: which values it covers, where its ticks are, and what they are called.
 
-use crate::space::Scale;
+use crate::study::space::Scale;
 
 /// Values further out than this are left outside: no arithmetic on an axis overflows.
 const FARTHEST: f64 = 1e300;
@@ -40,8 +40,14 @@ impl Range {
     }
 
     /// The range of `values`, whichever are finite; all of `keep` is inside. `None` if there are none.
-    pub fn over(values: impl IntoIterator<Item = f64>, keep: &[f64], scale: Scale, cut: Cut) -> Option<Range> {
-        let mut places: Vec<f64> = values.into_iter().filter_map(|value| on_axis(value, scale)).collect();
+    pub fn over(
+        values: impl IntoIterator<Item = f64>,
+        keep: &[f64],
+        scale: Scale,
+        cut: Cut,
+    ) -> Option<Range> {
+        let mut places: Vec<f64> =
+            values.into_iter().filter_map(|value| on_axis(value, scale)).collect();
         let (mut low, mut high) = match cut {
             Cut::Nothing => ends(&places),
             Cut::Outliers => ends_without_outliers(&mut places),
@@ -78,14 +84,20 @@ impl Range {
     pub fn ticks(&self, most: usize, whole: bool) -> Vec<Tick> {
         let most = most.max(2);
         match self.scale {
-            Scale::Linear => linear_ticks(self.low, self.high, most, whole, |value| self.place(value)),
+            Scale::Linear => {
+                linear_ticks(self.low, self.high, most, whole, |value| self.place(value))
+            }
             Scale::Log => {
                 let decades = decades(self.low, self.high, most);
                 if decades.len() >= 2 {
-                    let tick = |value: f64| Some(Tick { at: self.place(value)?, label: scientific(value) });
+                    let tick = |value: f64| {
+                        Some(Tick { at: self.place(value)?, label: scientific(value) })
+                    };
                     return decades.into_iter().filter_map(tick).collect();
                 }
-                linear_ticks(10_f64.powf(self.low), 10_f64.powf(self.high), most, whole, |value| self.place(value))
+                linear_ticks(10_f64.powf(self.low), 10_f64.powf(self.high), most, whole, |value| {
+                    self.place(value)
+                })
             }
         }
     }
@@ -99,12 +111,19 @@ fn on_axis(value: f64, scale: Scale) -> Option<f64> {
 }
 
 fn ends(places: &[f64]) -> (f64, f64) {
-    places.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), place| (low.min(*place), high.max(*place)))
+    places.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), place| {
+        (low.min(*place), high.max(*place))
+    })
 }
 
 /// The ends, unless most values lie within an eighth of the range: then those beyond three times the spread of the middle
 /// four fifths are left out.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a share of a length in memory")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a share of a length in memory"
+)]
 fn ends_without_outliers(places: &mut [f64]) -> (f64, f64) {
     let (low, high) = ends(places);
     let last = places.len().saturating_sub(1) as f64;
@@ -120,7 +139,9 @@ fn ends_without_outliers(places: &mut [f64]) -> (f64, f64) {
     }
     let (lowest, highest) = (bottom - 3.0 * spread, top + 3.0 * spread);
     let inside = places.iter().copied().filter(|place| (lowest..=highest).contains(place));
-    inside.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), place| (low.min(place), high.max(place)))
+    inside.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), place| {
+        (low.min(place), high.max(place))
+    })
 }
 
 /// 1, 2 or 5 times a power of ten: the smallest of them that needs at most `most` steps for `span`.
@@ -128,17 +149,31 @@ fn ends_without_outliers(places: &mut [f64]) -> (f64, f64) {
 fn round_step(span: f64, most: usize) -> f64 {
     let rough = span / most as f64;
     let power = 10_f64.powf(rough.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|step| *step >= rough * (1.0 - 1e-9)).unwrap_or(10.0 * power)
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|digit| digit * power)
+        .find(|step| *step >= rough * (1.0 - 1e-9))
+        .unwrap_or(10.0 * power)
 }
 
-fn linear_ticks(low: f64, high: f64, most: usize, whole: bool, place: impl Fn(f64) -> Option<f64>) -> Vec<Tick> {
+fn linear_ticks(
+    low: f64,
+    high: f64,
+    most: usize,
+    whole: bool,
+    place: impl Fn(f64) -> Option<f64>,
+) -> Vec<Tick> {
     let step = round_step(high - low, most);
     let step = if whole { step.max(1.0) } else { step };
     let unit = Unit::new(low.abs().max(high.abs()), step);
     let slack = step * 1e-9;
     let first = ((low - slack) / step).ceil();
-    let values = (0..=2 * most).map(|index| (first + f64::from(u32::try_from(index).unwrap_or(0))) * step);
-    values.take_while(|value| *value <= high + slack).filter_map(|value| Some(Tick { at: place(value)?, label: unit.label(value) })).collect()
+    let values =
+        (0..=2 * most).map(|index| (first + f64::from(u32::try_from(index).unwrap_or(0))) * step);
+    values
+        .take_while(|value| *value <= high + slack)
+        .filter_map(|value| Some(Tick { at: place(value)?, label: unit.label(value) }))
+        .collect()
 }
 
 /// Powers of ten from `low` to `high` (logarithms), thinned to `most`; twos and fives between them where there is room.
@@ -147,7 +182,9 @@ fn decades(low: f64, high: f64, most: usize) -> Vec<f64> {
     let (first, last) = ((low - 1e-9).ceil() as i32, (high + 1e-9).floor() as i32);
     let count = usize::try_from(last - first + 1).unwrap_or(0);
     if count == 0 || 3 * count <= most {
-        let digits = |power: i32| [1.0, 2.0, 5.0].into_iter().map(move |digit: f64| digit * 10_f64.powi(power));
+        let digits = |power: i32| {
+            [1.0, 2.0, 5.0].into_iter().map(move |digit: f64| digit * 10_f64.powi(power))
+        };
         let inside = |value: &f64| (low - 1e-9..=high + 1e-9).contains(&value.log10());
         return (first - 1..=last).flat_map(digits).filter(inside).collect();
     }
@@ -163,7 +200,11 @@ fn scientific(value: f64) -> String {
     // Twos and fives come out of `powi` with a last digit that is off.
     let mantissa = mantissa.parse::<f64>().unwrap_or(1.0).round();
     match exponent {
-        -3..=-1 => format!("{:.*}", usize::try_from(-exponent).unwrap_or(0), mantissa * 10_f64.powi(exponent)),
+        -3..=-1 => format!(
+            "{:.*}",
+            usize::try_from(-exponent).unwrap_or(0),
+            mantissa * 10_f64.powi(exponent)
+        ),
         0..=3 => format!("{}", mantissa * 10_f64.powi(exponent)),
         _ => format!("{mantissa}e{exponent}"),
     }
@@ -186,7 +227,9 @@ impl Unit {
         };
         let decimals = decimals_of(step / by);
         if largest >= 1e15 || decimals > 6 {
-            return Unit::Scientific { decimals: decimals_of(step / 10_f64.powf(largest.log10().floor())).min(9) };
+            return Unit::Scientific {
+                decimals: decimals_of(step / 10_f64.powf(largest.log10().floor())).min(9),
+            };
         }
         Unit::Decimals { by, sign, decimals }
     }
@@ -204,7 +247,10 @@ impl Unit {
                 match text.split_once('e') {
                     _ if value.abs() < f64::MIN_POSITIVE => "0".to_owned(),
                     Some((mantissa, exponent)) if mantissa.contains('.') => {
-                        format!("{}e{exponent}", mantissa.trim_end_matches('0').trim_end_matches('.'))
+                        format!(
+                            "{}e{exponent}",
+                            mantissa.trim_end_matches('0').trim_end_matches('.')
+                        )
                     }
                     _ => text,
                 }
@@ -256,7 +302,10 @@ mod tests {
     #[test]
     fn whole_axes_have_no_ticks_between_numbers() {
         let ticks = linear(1.0, 3.0).ticks(10, true);
-        assert_eq!(ticks.iter().map(|tick| tick.label.as_str()).collect::<Vec<_>>(), ["1", "2", "3"]);
+        assert_eq!(
+            ticks.iter().map(|tick| tick.label.as_str()).collect::<Vec<_>>(),
+            ["1", "2", "3"]
+        );
         assert_eq!(ticks[1].at, 0.5);
     }
 
@@ -279,7 +328,8 @@ mod tests {
         let range = Range::over(values.iter().copied(), &[], Scale::Linear, Cut::Outliers).unwrap();
         assert_eq!((at(&range, 0.3), range.place(1e6).is_some_and(|place| place > 1.0)), (0, true));
         assert!((range.high - 0.49).abs() < 1e-12);
-        let kept = Range::over(values.iter().copied(), &[1e6], Scale::Linear, Cut::Outliers).unwrap();
+        let kept =
+            Range::over(values.iter().copied(), &[1e6], Scale::Linear, Cut::Outliers).unwrap();
         assert_eq!(at(&kept, 1e6), 100);
         let all = Range::over(values, &[], Scale::Linear, Cut::Nothing).unwrap();
         assert_eq!(at(&all, 1e6), 100);
@@ -295,10 +345,14 @@ mod tests {
 
     #[test]
     fn equal_empty_and_impossible_values_have_a_range_or_none() {
-        let over = |values: &[f64], scale| Range::over(values.iter().copied(), &[], scale, Cut::Outliers);
+        let over =
+            |values: &[f64], scale| Range::over(values.iter().copied(), &[], scale, Cut::Outliers);
         assert_eq!(at(&over(&[2.0, 2.0], Scale::Linear).unwrap(), 2.0), 50);
         assert_eq!(at(&over(&[0.0], Scale::Linear).unwrap(), 0.0), 50);
-        assert_eq!(over(&[1.0, 1.0 + f64::EPSILON], Scale::Linear).unwrap().ticks(4, false).len(), 5);
+        assert_eq!(
+            over(&[1.0, 1.0 + f64::EPSILON], Scale::Linear).unwrap().ticks(4, false).len(),
+            5
+        );
         assert_eq!(over(&[f64::NAN, f64::INFINITY], Scale::Linear), None);
         assert_eq!(over(&[0.0, -1.0], Scale::Log), None);
         assert_eq!(at(&over(&[7.0], Scale::Log).unwrap(), 7.0), 50);
@@ -311,9 +365,14 @@ mod tests {
         for low in extremes {
             for high in extremes {
                 for scale in [Scale::Linear, Scale::Log] {
-                    let Some(range) = Range::over([low, high], &[], scale, Cut::Outliers) else { continue };
+                    let Some(range) = Range::over([low, high], &[], scale, Cut::Outliers) else {
+                        continue;
+                    };
                     let ticks = range.ticks(6, false);
-                    assert!(ticks.len() < 20 && ticks.iter().all(|tick| tick.at.is_finite()), "{low} {high} {ticks:?}");
+                    assert!(
+                        ticks.len() < 20 && ticks.iter().all(|tick| tick.at.is_finite()),
+                        "{low} {high} {ticks:?}"
+                    );
                 }
             }
         }

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::reporters::sparkline::Charset;
+use crate::report::sparkline::Charset;
 
 /// How a line is drawn, so that lines can be told apart without colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,12 +69,22 @@ impl Canvas {
     /// An empty canvas of so many characters.
     pub fn new(columns: u16, rows: u16, charset: Charset) -> Self {
         let (columns, rows) = (usize::from(columns), usize::from(rows));
-        Canvas { charset, columns, rows, cells: vec![Cell::default(); columns * rows], pens: Vec::new() }
+        Canvas {
+            charset,
+            columns,
+            rows,
+            cells: vec![Cell::default(); columns * rows],
+            pens: Vec::new(),
+        }
     }
 
     /// Another pen, above those before it; one like the last is the last, so that what looks alike does not hide each other.
     pub fn pen(&mut self, style: Style, ascii: char, pattern: Pattern) -> Pen {
-        if let Some(last) = self.pens.last().filter(|last| (last.style, last.ascii, last.pattern) == (style, ascii, pattern)) {
+        if let Some(last) = self
+            .pens
+            .last()
+            .filter(|last| (last.style, last.ascii, last.pattern) == (style, ascii, pattern))
+        {
             return *last;
         }
         let layer = u16::try_from(self.pens.len() + 1).unwrap_or(u16::MAX);
@@ -124,18 +134,27 @@ impl Canvas {
     pub fn symbol(&mut self, (x, y): (f64, f64), symbol: char, pen: Pen) {
         let Some((x, y)) = self.whole((x, y)) else { return };
         let (across, down) = self.dots_per_cell();
-        self.cells[y / down * self.columns + x / across] = Cell { layer: pen.layer, dots: 0, symbol: Some(symbol) };
+        self.cells[y / down * self.columns + x / across] =
+            Cell { layer: pen.layer, dots: 0, symbol: Some(symbol) };
     }
 
     /// A straight line, as far as it is on the canvas.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "both ends are on the canvas")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "both ends are on the canvas"
+    )]
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), pen: Pen) {
         let Some((from, to)) = self.clipped(from, to) else { return };
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
         let count = dx.abs().max(dy.abs()).ceil().max(1.0);
         for step in 0..=count as usize {
             let share = step as f64 / count;
-            let (x, y) = ((from.0 + dx * share).round().max(0.0) as usize, (from.1 + dy * share).round().max(0.0) as usize);
+            let (x, y) = (
+                (from.0 + dx * share).round().max(0.0) as usize,
+                (from.1 + dy * share).round().max(0.0) as usize,
+            );
             // The pattern belongs to places, not to lines: short pieces of a curve go on where the one before ended.
             let along = if dx.abs() >= dy.abs() { x } else { y };
             if self.charset == Charset::Ascii || pen.pattern.inks(along) {
@@ -144,7 +163,11 @@ impl Canvas {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be on the canvas")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to be on the canvas"
+    )]
     fn whole(&self, (x, y): (f64, f64)) -> Option<(usize, usize)> {
         let (x, y) = (x.round(), y.round());
         let (width, height) = self.size();
@@ -173,7 +196,9 @@ impl Canvas {
         let (right, bottom) = (width.checked_sub(1)? as f64, height.checked_sub(1)? as f64);
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
         let (mut begin, mut end) = (0.0_f64, 1.0_f64);
-        for (direction, distance) in [(-dx, from.0), (dx, right - from.0), (-dy, from.1), (dy, bottom - from.1)] {
+        for (direction, distance) in
+            [(-dx, from.0), (dx, right - from.0), (-dy, from.1), (dy, bottom - from.1)]
+        {
             if direction == 0.0 {
                 if distance < 0.0 {
                     return None;
@@ -184,19 +209,28 @@ impl Canvas {
                 end = end.min(distance / direction);
             }
         }
-        let at = |share: f64| ((from.0 + dx * share).clamp(0.0, right), (from.1 + dy * share).clamp(0.0, bottom));
+        let at = |share: f64| {
+            ((from.0 + dx * share).clamp(0.0, right), (from.1 + dy * share).clamp(0.0, bottom))
+        };
         (begin <= end).then(|| (at(begin), at(end)))
     }
 
     /// Puts what was drawn at the top left of `area`; characters without a dot stay as they are.
     pub fn render(&self, buffer: &mut Buffer, area: Rect) {
-        for (row, cells) in (area.top()..area.bottom()).zip(self.cells.chunks(self.columns.max(1))) {
+        for (row, cells) in (area.top()..area.bottom()).zip(self.cells.chunks(self.columns.max(1)))
+        {
             for (column, cell) in (area.left()..area.right()).zip(cells) {
-                let Some(pen) = cell.layer.checked_sub(1).and_then(|index| self.pens.get(usize::from(index))) else { continue };
+                let Some(pen) =
+                    cell.layer.checked_sub(1).and_then(|index| self.pens.get(usize::from(index)))
+                else {
+                    continue;
+                };
                 let char = match (cell.symbol, self.charset) {
                     (Some(symbol), _) => symbol,
                     (None, Charset::Ascii) => pen.ascii,
-                    (None, Charset::Unicode) => char::from_u32(0x2800 + u32::from(cell.dots)).unwrap_or(' '),
+                    (None, Charset::Unicode) => {
+                        char::from_u32(0x2800 + u32::from(cell.dots)).unwrap_or(' ')
+                    }
                 };
                 if let Some(target) = buffer.cell_mut((column, row)) {
                     target.set_char(char).set_style(pen.style);
@@ -216,7 +250,9 @@ mod tests {
         draw(&mut canvas);
         let mut buffer = Buffer::empty(area);
         canvas.render(&mut buffer, area);
-        let row = |y: u16| (0..area.width).map(|x| buffer[(x, y)].symbol().to_owned()).collect::<String>();
+        let row = |y: u16| {
+            (0..area.width).map(|x| buffer[(x, y)].symbol().to_owned()).collect::<String>()
+        };
         format!("{}|{}", row(0), row(1))
     }
 

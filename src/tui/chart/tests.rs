@@ -10,7 +10,13 @@ fn series(name: &str, mark: Mark, tone: Tone, points: Vec<(f64, f64)>) -> Series
 }
 
 fn chart(series: Vec<Series<'_>>) -> Chart<'_> {
-    Chart { title: "eval_loss by epoch".to_owned(), x: Axis::whole(), y: Axis::without_outliers(Vec::new()), series, empty: "no reports yet" }
+    Chart {
+        title: "eval_loss by epoch".to_owned(),
+        x: Axis::whole(),
+        y: Axis::without_outliers(Vec::new()),
+        series,
+        empty: "no reports yet",
+    }
 }
 
 fn drawn(chart: &Chart<'_>, (width, height): (u16, u16), look: Look) -> String {
@@ -23,12 +29,18 @@ fn drawn(chart: &Chart<'_>, (width, height): (u16, u16), look: Look) -> String {
 
 /// A curve that falls as losses do.
 fn falling(rate: f64, floor: f64, steps: u32) -> Vec<(f64, f64)> {
-    (1..=steps).map(|step| (f64::from(step), floor + 2.0 * (-rate * f64::from(step)).exp())).collect()
+    (1..=steps)
+        .map(|step| (f64::from(step), floor + 2.0 * (-rate * f64::from(step)).exp()))
+        .collect()
 }
 
 /// A field of grey curves behind two.
 fn field() -> Chart<'static> {
-    let mut all: Vec<Series<'_>> = (0..12).map(|index| series("", Mark::Line, Tone::Behind, falling(0.02 * f64::from(index), 0.3, 30))).collect();
+    let mut all: Vec<Series<'_>> = (0..12)
+        .map(|index| {
+            series("", Mark::Line, Tone::Behind, falling(0.02 * f64::from(index), 0.3, 30))
+        })
+        .collect();
     all.push(series("trial 7", Mark::Line, Tone::Compared(0), falling(0.15, 0.2, 30)));
     all.push(series("trial 12", Mark::Line, Tone::Compared(1), falling(0.4, 0.5, 20)));
     chart(all)
@@ -51,15 +63,28 @@ fn curves_over_a_grey_field_in_ascii() {
 
 #[test]
 fn without_colours_lines_are_told_apart_by_their_gaps() {
-    let lines = (0..3).map(|index| series(&format!("trial {index}"), Mark::Line, Tone::Compared(index), falling(0.1, 0.2 * (index as f64), 30)));
-    insta::assert_snapshot!(drawn(&chart(lines.collect()), (60, 14), Look { palette: Palette::Monochrome, ..COLOURS }));
+    let lines = (0..3).map(|index| {
+        series(
+            &format!("trial {index}"),
+            Mark::Line,
+            Tone::Compared(index),
+            falling(0.1, 0.2 * (index as f64), 30),
+        )
+    });
+    insta::assert_snapshot!(drawn(
+        &chart(lines.collect()),
+        (60, 14),
+        Look { palette: Palette::Monochrome, ..COLOURS }
+    ));
 }
 
 #[test]
 fn without_colours_points_behind_others_have_a_sign_of_their_own() {
     let points = |from: u32| (0..8).map(|at| (f64::from(at), f64::from((at * from) % 7))).collect();
-    let both =
-        chart(vec![series("pruned, last report", Mark::Dots, Tone::Behind, points(3)), series("complete", Mark::Dots, Tone::Compared(0), points(5))]);
+    let both = chart(vec![
+        series("pruned, last report", Mark::Dots, Tone::Behind, points(3)),
+        series("complete", Mark::Dots, Tone::Compared(0), points(5)),
+    ]);
     let said = drawn(&both, (50, 12), Look { palette: Palette::Monochrome, ..COLOURS });
     assert!(said.contains("× pruned, last report  • complete"), "{said}");
     // One is in the legend; where both are, the complete one is seen.
@@ -73,20 +98,31 @@ fn gaps_single_points_and_outliers_are_told() {
     curve[9].1 = f64::NAN;
     curve[10].1 = f64::INFINITY;
     curve[20].1 = 1e9;
-    let all = vec![series("trial 0", Mark::Line, Tone::Compared(0), curve), series("trial 1", Mark::Line, Tone::Compared(1), vec![(15.0, 2.0)])];
+    let all = vec![
+        series("trial 0", Mark::Line, Tone::Compared(0), curve),
+        series("trial 1", Mark::Line, Tone::Compared(1), vec![(15.0, 2.0)]),
+    ];
     insta::assert_snapshot!(drawn(&chart(all), (60, 14), COLOURS));
 }
 
 #[test]
 fn a_logarithmic_axis_and_points_that_it_cannot_show() {
-    let curve = (0..=40).map(|step| (f64::from(step), if step == 20 { 0.0 } else { 10_f64.powf(-f64::from(step) / 8.0) })).collect();
-    let chart = Chart { y: Axis { scale: Scale::Log, ..Axis::linear() }, ..chart(vec![series("", Mark::Line, Tone::Compared(0), curve)]) };
+    let curve = (0..=40)
+        .map(|step| {
+            (f64::from(step), if step == 20 { 0.0 } else { 10_f64.powf(-f64::from(step) / 8.0) })
+        })
+        .collect();
+    let chart = Chart {
+        y: Axis { scale: Scale::Log, ..Axis::linear() },
+        ..chart(vec![series("", Mark::Line, Tone::Compared(0), curve)])
+    };
     insta::assert_snapshot!(drawn(&chart, (60, 14), COLOURS));
 }
 
 #[test]
 fn points_with_the_best_among_them() {
-    let points: Vec<(f64, f64)> = (0..60).map(|index| (f64::from(index), f64::from(index * 37 % 60) / 60.0)).collect();
+    let points: Vec<(f64, f64)> =
+        (0..60).map(|index| (f64::from(index), f64::from(index * 37 % 60) / 60.0)).collect();
     let best = points.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
     let steps = points.iter().scan(f64::INFINITY, |best, point| {
         *best = best.min(point.1);
@@ -103,15 +139,28 @@ fn points_with_the_best_among_them() {
 #[test]
 fn choices_have_names_instead_of_numbers() {
     let points = (0..40).map(|index| (f64::from(index % 3), f64::from(index) / 40.0)).collect();
-    let names = vec![(0.0, "adamw".to_owned()), (1.0, "sgd".to_owned()), (2.0, "最適化手法の長い名前".to_owned())];
+    let names = vec![
+        (0.0, "adamw".to_owned()),
+        (1.0, "sgd".to_owned()),
+        (2.0, "最適化手法の長い名前".to_owned()),
+    ];
     let x = Axis { ends: Some((-0.5, 2.5)), names, ..Axis::linear() };
-    let chart = Chart { x, title: "optim".to_owned(), ..chart(vec![series("", Mark::Dots, Tone::Compared(0), points)]) };
+    let chart = Chart {
+        x,
+        title: "optim".to_owned(),
+        ..chart(vec![series("", Mark::Dots, Tone::Compared(0), points)])
+    };
     insta::assert_snapshot!(drawn(&chart, (40, 10), COLOURS));
 }
 
 #[test]
 fn equal_values_are_a_line_in_the_middle() {
-    let equal = series("", Mark::Line, Tone::Compared(0), (1..10).map(|step| (f64::from(step), 0.5)).collect());
+    let equal = series(
+        "",
+        Mark::Line,
+        Tone::Compared(0),
+        (1..10).map(|step| (f64::from(step), 0.5)).collect(),
+    );
     insta::assert_snapshot!(drawn(&chart(vec![equal]), (40, 9), COLOURS));
 }
 
@@ -136,7 +185,12 @@ fn no_size_makes_drawing_panic() {
 
 #[test]
 fn a_legend_that_does_not_fit_says_how_many_are_missing() {
-    let lines = (0..9).map(|index| series(&format!("trial {index}"), Mark::Line, Tone::Compared(index), falling(0.1, 0.2, 30)));
+    let lines = (0..9).map(|index| {
+        series(&format!("trial {index}"), Mark::Line, Tone::Compared(index), falling(0.1, 0.2, 30))
+    });
     let drawn = drawn(&chart(lines.collect()), (50, 10), COLOURS);
-    assert!(drawn.lines().last().is_some_and(|legend| legend.ends_with("━━ trial 2  +6")), "{drawn}");
+    assert!(
+        drawn.lines().last().is_some_and(|legend| legend.ends_with("━━ trial 2  +6")),
+        "{drawn}"
+    );
 }

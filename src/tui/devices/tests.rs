@@ -1,8 +1,8 @@
 //! The devices screen as it looks, with a machine made of plain data.
 
 use super::*;
-use crate::monitor::{NoGpus, Processor};
-use crate::reporters::sparkline::Charset;
+use crate::report::sparkline::Charset;
+use crate::runner::monitor::{NoGpus, Processor};
 use crate::tui::look::Palette;
 
 const COLOURS: Look = Look { charset: Charset::Unicode, palette: Palette::Colours };
@@ -14,11 +14,21 @@ fn drawn(data: &DevicesData, (width, height): (u16, u16), look: Look) -> String 
     let mut buffer = Buffer::empty(area);
     draw(&mut buffer, area, data, 0, look);
     let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol().to_owned()).collect::<String>();
-    (0..height).map(|y| row(y).trim_end().to_owned() + "\n").collect::<String>().trim_end().to_owned() + "\n"
+    (0..height)
+        .map(|y| row(y).trim_end().to_owned() + "\n")
+        .collect::<String>()
+        .trim_end()
+        .to_owned()
+        + "\n"
 }
 
 fn processor() -> Processor {
-    Processor { name: "AMD EPYC 9654".into(), cores: 16, utilisation: Some(0.42), memory: Memory { used: 31 * GIB, total: 128 * GIB } }
+    Processor {
+        name: "AMD EPYC 9654".into(),
+        cores: 16,
+        utilisation: Some(0.42),
+        memory: Memory { used: 31 * GIB, total: 128 * GIB },
+    }
 }
 
 fn h100(index: u32) -> Gpu {
@@ -37,8 +47,15 @@ fn h100(index: u32) -> Gpu {
 
 fn busy() -> DevicesData {
     let tree = TreeLoad { cores: Some(1.02), memory: 3 * GIB, processes: 2 };
-    let seat = |slot, trial| Seat { slot, trial: TrialNumber(trial), step: Some(4), running: Duration::from_secs(75), tree: Some(tree) };
-    let hidden = Gpu { cuda: None, trouble: Some("hidden by CUDA_VISIBLE_DEVICES".into()), ..h100(1) };
+    let seat = |slot, trial| Seat {
+        slot,
+        trial: TrialNumber(trial),
+        step: Some(4),
+        running: Duration::from_secs(75),
+        tree: Some(tree),
+    };
+    let hidden =
+        Gpu { cuda: None, trouble: Some("hidden by CUDA_VISIBLE_DEVICES".into()), ..h100(1) };
     let samples = (0..30).map(|index| f64::from(index % 7) / 7.0).collect();
     DevicesData {
         machine: Machine { processor: processor(), gpus: Ok(vec![h100(0), hidden]), trees: BTreeMap::new() },
@@ -66,7 +83,10 @@ fn devices_with_their_trials() {
 #[test]
 fn devices_at_the_sizes_of_terminals() {
     for (width, height) in [(80, 24), (120, 40), (200, 60)] {
-        insta::assert_snapshot!(format!("devices_{width}x{height}"), drawn(&busy(), (width, height), COLOURS));
+        insta::assert_snapshot!(
+            format!("devices_{width}x{height}"),
+            drawn(&busy(), (width, height), COLOURS)
+        );
     }
 }
 
@@ -78,9 +98,23 @@ fn devices_on_a_small_terminal_in_ascii() {
 /// A laptop with a study's only trial on it.
 fn one_trial() -> DevicesData {
     let tree = TreeLoad { cores: Some(0.98), memory: GIB / 3, processes: 1 };
-    let seat = Seat { slot: 0, trial: TrialNumber(0), step: Some(1), running: Duration::from_secs(9), tree: Some(tree) };
-    let device = DeviceLoad { device: Device::Cpu, seats: vec![seat], pace: None, busy: vec![1.0], paused: false, shared: None };
-    let machine = Machine { processor: processor(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
+    let seat = Seat {
+        slot: 0,
+        trial: TrialNumber(0),
+        step: Some(1),
+        running: Duration::from_secs(9),
+        tree: Some(tree),
+    };
+    let device = DeviceLoad {
+        device: Device::Cpu,
+        seats: vec![seat],
+        pace: None,
+        busy: vec![1.0],
+        paused: false,
+        shared: None,
+    };
+    let machine =
+        Machine { processor: processor(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
     DevicesData { machine, devices: vec![device], clock: "epoch", heard: Seq(0) }
 }
 
@@ -92,7 +126,14 @@ fn devices_with_a_single_trial() {
 
 #[test]
 fn devices_of_a_study_that_was_never_run() {
-    let idle = DeviceLoad { device: Device::Cpu, seats: Vec::new(), pace: None, busy: vec![0.42], paused: false, shared: None };
+    let idle = DeviceLoad {
+        device: Device::Cpu,
+        seats: Vec::new(),
+        pace: None,
+        busy: vec![0.42],
+        paused: false,
+        shared: None,
+    };
     let empty = DevicesData { devices: vec![idle], ..one_trial() };
     insta::assert_snapshot!("empty_80x24", drawn(&empty, (80, 24), COLOURS));
     insta::assert_snapshot!("empty_120x40", drawn(&empty, (120, 40), COLOURS));
@@ -100,9 +141,21 @@ fn devices_of_a_study_that_was_never_run() {
 
 #[test]
 fn a_machine_without_a_gpu_says_so() {
-    let machine = Machine { processor: processor(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
-    let devices = vec![DeviceLoad { device: Device::Cpu, seats: Vec::new(), pace: None, busy: Vec::new(), paused: false, shared: None }];
-    insta::assert_snapshot!(drawn(&DevicesData { machine, devices, clock: "step", heard: Seq(0) }, (80, 10), COLOURS));
+    let machine =
+        Machine { processor: processor(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
+    let devices = vec![DeviceLoad {
+        device: Device::Cpu,
+        seats: Vec::new(),
+        pace: None,
+        busy: Vec::new(),
+        paused: false,
+        shared: None,
+    }];
+    insta::assert_snapshot!(drawn(
+        &DevicesData { machine, devices, clock: "step", heard: Seq(0) },
+        (80, 10),
+        COLOURS
+    ));
 }
 
 #[test]

@@ -4,9 +4,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 
 use super::SearchData;
-use crate::reporters::wording::one_line;
-use crate::time::Timestamp;
-use crate::trial::TrialState;
+use crate::report::wording::one_line;
+use crate::study::time::Timestamp;
+use crate::study::trial::TrialState;
 use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
 use crate::tui::look::Look;
 
@@ -17,11 +17,13 @@ const BOTH_DOWN: u16 = 24;
 pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, look: Look) {
     let gap = Constraint::Length(1);
     if area.width >= BOTH_ACROSS {
-        let [left, _, right] = Layout::horizontal([Constraint::Fill(1), gap, Constraint::Fill(1)]).areas(area);
+        let [left, _, right] =
+            Layout::horizontal([Constraint::Fill(1), gap, Constraint::Fill(1)]).areas(area);
         over_trials(data).draw(buffer, left, look);
         over_time(data).draw(buffer, right, look);
     } else if area.height >= BOTH_DOWN {
-        let [above, _, below] = Layout::vertical([Constraint::Fill(1), gap, Constraint::Fill(1)]).areas(area);
+        let [above, _, below] =
+            Layout::vertical([Constraint::Fill(1), gap, Constraint::Fill(1)]).areas(area);
         over_trials(data).draw(buffer, above, look);
         over_time(data).draw(buffer, below, look);
     } else {
@@ -32,7 +34,14 @@ pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, look: Look) {
 #[expect(clippy::cast_precision_loss, reason = "a trial's number on an axis")]
 fn over_trials(data: &SearchData) -> Chart<'static> {
     let last = data.dots.len().max(1) as f64 - 1.0;
-    chart(data, Axis { ends: Some((0.0, last.max(1.0))), ..Axis::whole() }, "trial", last, &data.better_by_number, &|number| Some(number as f64))
+    chart(
+        data,
+        Axis { ends: Some((0.0, last.max(1.0))), ..Axis::whole() },
+        "trial",
+        last,
+        &data.better_by_number,
+        &|number| Some(number as f64),
+    )
 }
 
 fn over_time(data: &SearchData) -> Chart<'static> {
@@ -45,14 +54,27 @@ fn over_time(data: &SearchData) -> Chart<'static> {
         _ => ("days", 86_400.0),
     };
     let at = |moment: Timestamp| moment.since(begin).as_secs_f64() / seconds;
-    chart(data, Axis::linear(), unit, at(last), &data.better_by_time, &|number| data.dots[number].finished.map(at))
+    chart(data, Axis::linear(), unit, at(last), &data.better_by_time, &|number| {
+        data.dots[number].finished.map(at)
+    })
 }
 
 /// A dot for every trial `at` its place, and a line for those that were `better` than all before them.
-fn chart(data: &SearchData, x: Axis, by: &str, last: f64, better: &[usize], at: &dyn Fn(usize) -> Option<f64>) -> Chart<'static> {
+fn chart(
+    data: &SearchData,
+    x: Axis,
+    by: &str,
+    last: f64,
+    better: &[usize],
+    at: &dyn Fn(usize) -> Option<f64>,
+) -> Chart<'static> {
     let point = |number: usize| Some((at(number)?, data.dots[number].value));
     let of = |state: TrialState| -> Vec<(f64, f64)> {
-        data.shown.iter().filter(|number| data.dots[**number].state == state).filter_map(|number| point(*number)).collect()
+        data.shown
+            .iter()
+            .filter(|number| data.dots[**number].state == state)
+            .filter_map(|number| point(*number))
+            .collect()
     };
     let mut best: Vec<(f64, f64)> = better.iter().filter_map(|number| point(*number)).collect();
     let star = best.last().copied();
@@ -72,7 +94,12 @@ fn chart(data: &SearchData, x: Axis, by: &str, last: f64, better: &[usize], at: 
             named("pruned", Mark::Dots, Tone::Behind, of(TrialState::Pruned)),
             named("complete", Mark::Dots, Tone::Compared(0), of(TrialState::Complete)),
             named("best so far", Mark::Steps, Tone::Best, best),
-            named(&data.best.map_or_else(String::new, |best| format!("trial {best}")), Mark::Star, Tone::Best, star.into_iter().collect()),
+            named(
+                &data.best.map_or_else(String::new, |best| format!("trial {best}")),
+                Mark::Star,
+                Tone::Best,
+                star.into_iter().collect(),
+            ),
         ],
         empty: "no trial has finished yet",
     }

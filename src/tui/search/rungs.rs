@@ -7,12 +7,12 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::{SearchData, say};
-use crate::metric::Score;
-use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{number, one_line};
-use crate::trial::{Trial, TrialState};
+use crate::report::table::{Align, Column};
+use crate::report::wording::{number, one_line};
+use crate::study::decision::Verdict;
+use crate::study::metric::Score;
+use crate::study::trial::{Trial, TrialState};
 use crate::tui::look::Look;
-use crate::verdict::Verdict;
 
 /// What a decision meant for a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +37,27 @@ pub(super) fn decided(trial: &Trial) -> Vec<Decided> {
     let course = |step: u64, verdict: &Verdict| match verdict {
         Verdict::Continue(_) => Course::WentOn,
         Verdict::Stop(_) => Course::Stopped,
-        Verdict::Pause(_) if last > step || matches!(trial.state, TrialState::Running | TrialState::Complete) => Course::WentOn,
+        Verdict::Pause(_)
+            if last > step || matches!(trial.state, TrialState::Running | TrialState::Complete) =>
+        {
+            Course::WentOn
+        }
         Verdict::Pause(_) => Course::Waits,
     };
-    let value = |step: u64| trial.curve.binary_search_by_key(&step, |(at, _)| *at).map_or(f64::NAN, |index| trial.curve[index].1);
+    let value = |step: u64| {
+        trial
+            .curve
+            .binary_search_by_key(&step, |(at, _)| *at)
+            .map_or(f64::NAN, |index| trial.curve[index].1)
+    };
     let decisions = trial.decisions.iter();
-    decisions.map(|decision| Decided { step: decision.step, course: course(decision.step, &decision.verdict), value: value(decision.step) }).collect()
+    decisions
+        .map(|decision| Decided {
+            step: decision.step,
+            course: course(decision.step, &decision.verdict),
+            value: value(decision.step),
+        })
+        .collect()
 }
 
 /// One line of the table.
@@ -64,10 +79,12 @@ impl Rung {
 /// All rungs by step: those of the pruner's ladder, and wherever else it decided.
 pub(super) fn rungs(data: &SearchData) -> Vec<Rung> {
     let ladder = ladder(data);
-    let mut rungs: BTreeMap<u64, Rung> = ladder.iter().map(|step| (*step, Rung { step: *step, ..Rung::default() })).collect();
+    let mut rungs: BTreeMap<u64, Rung> =
+        ladder.iter().map(|step| (*step, Rung { step: *step, ..Rung::default() })).collect();
     for decided in data.decided.values().flatten() {
         // A report may come some steps behind its rung.
-        let step = ladder.iter().rev().copied().find(|rung| *rung <= decided.step).unwrap_or(decided.step);
+        let step =
+            ladder.iter().rev().copied().find(|rung| *rung <= decided.step).unwrap_or(decided.step);
         let rung = rungs.entry(step).or_insert_with(|| Rung { step, ..Rung::default() });
         match decided.course {
             Course::WentOn => rung.went_on += 1,
@@ -87,8 +104,12 @@ fn ladder(data: &SearchData) -> Vec<u64> {
     }
     let first = pruner.count("min_resource", 1).max(1);
     let factor = pruner.count("rung_factor", pruner.count("reduction_factor", 3)).max(2);
-    let end = pruner.options.get("max_resource").and_then(serde_json::Value::as_u64).unwrap_or(u64::MAX);
-    std::iter::successors(Some(first), |step| step.checked_mul(factor)).take_while(|step| *step < end).take(40).collect()
+    let end =
+        pruner.options.get("max_resource").and_then(serde_json::Value::as_u64).unwrap_or(u64::MAX);
+    std::iter::successors(Some(first), |step| step.checked_mul(factor))
+        .take_while(|step| *step < end)
+        .take(40)
+        .collect()
 }
 
 fn is_halving(data: &SearchData) -> bool {
@@ -102,7 +123,8 @@ fn cut_off(data: &SearchData, rung: &Rung) -> Option<f64> {
         return None;
     }
     let survivors = rung.reached() / pruner.count("reduction_factor", 3).max(2);
-    let mut scores: Vec<Score> = rung.values.iter().map(|value| Score::new(data.direction(), *value)).collect();
+    let mut scores: Vec<Score> =
+        rung.values.iter().map(|value| Score::new(data.direction(), *value)).collect();
     scores.sort_unstable();
     let last = scores.get(usize::try_from(survivors.checked_sub(1)?).ok()?)?;
     // A score is a loss: smaller is better.
@@ -110,7 +132,11 @@ fn cut_off(data: &SearchData, rung: &Rung) -> Option<f64> {
 }
 
 fn best_of(data: &SearchData, rung: &Rung) -> Option<f64> {
-    rung.values.iter().copied().filter(|value| !value.is_nan()).min_by_key(|value| Score::new(data.direction(), *value))
+    rung.values
+        .iter()
+        .copied()
+        .filter(|value| !value.is_nan())
+        .min_by_key(|value| Score::new(data.direction(), *value))
 }
 
 pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, scroll: u16, look: Look) {
@@ -137,18 +163,36 @@ pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, scroll: u16, loo
     ];
     let waits = rungs.iter().any(|rung| rung.waits > 0);
     let cuts = rungs.iter().any(|rung| cut_off(data, rung).is_some());
-    let columns: Vec<&Column> =
-        all.iter().enumerate().filter(|(index, _)| (*index != 3 || waits) && (*index != 5 || cuts)).map(|(_, column)| column).collect();
+    let columns: Vec<&Column> = all
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| (*index != 3 || waits) && (*index != 5 || cuts))
+        .map(|(_, column)| column)
+        .collect();
     let mut put = Pen { buffer, area, look };
     // Decisions of a large study are read part by part.
-    let part = if data.is_complete() { String::new() } else { format!(" (the first {} trials)", data.decisions_of) };
-    put.text(1, 0, &format!("{pruner}: what became of trials at each step, by {metric}{part}"), look.strong());
+    let part = if data.is_complete() {
+        String::new()
+    } else {
+        format!(" (the first {} trials)", data.decisions_of)
+    };
+    put.text(
+        1,
+        0,
+        &format!("{pruner}: what became of trials at each step, by {metric}{part}"),
+        look.strong(),
+    );
     let mut at = 1;
     for column in columns {
         let width = u16::try_from(column.width()).unwrap_or(u16::MAX);
         put.text(at, 1, &column.title(column.width(), look.charset.cut()), look.dim());
         for (row, index) in put.rows(scroll, rungs.len()) {
-            put.text(at, row, &column.cell(index, column.width(), look.charset.cut()), Style::new());
+            put.text(
+                at,
+                row,
+                &column.cell(index, column.width(), look.charset.cut()),
+                Style::new(),
+            );
         }
         at = at.saturating_add(width + 2);
     }
@@ -175,7 +219,13 @@ impl Pen<'_> {
 
     fn text(&mut self, x: u16, y: u16, text: &str, style: Style) {
         if x < self.area.width && y < self.area.height {
-            self.buffer.set_stringn(self.area.x + x, self.area.y + y, text, usize::from(self.area.width - x), style);
+            self.buffer.set_stringn(
+                self.area.x + x,
+                self.area.y + y,
+                text,
+                usize::from(self.area.width - x),
+                style,
+            );
         }
     }
 
@@ -185,12 +235,26 @@ impl Pen<'_> {
         if room < 8 {
             return;
         }
-        let columns = |count: u64| u16::try_from((u64::from(room) * count).div_ceil(most)).unwrap_or(room).min(room);
-        let (went_on, waits, all) = (columns(rung.went_on), columns(rung.went_on + rung.waits), columns(rung.reached()));
-        let (look, full, half) = (self.look, self.look.either("█", "#"), self.look.either("░", "."));
+        let columns = |count: u64| {
+            u16::try_from((u64::from(room) * count).div_ceil(most)).unwrap_or(room).min(room)
+        };
+        let (went_on, waits, all) =
+            (columns(rung.went_on), columns(rung.went_on + rung.waits), columns(rung.reached()));
+        let (look, full, half) =
+            (self.look, self.look.either("█", "#"), self.look.either("░", "."));
         let middle = look.either("▒", "=");
         self.text(x, y, &full.repeat(usize::from(went_on)), look.good());
-        self.text(x + went_on, y, &middle.repeat(usize::from(waits.saturating_sub(went_on))), look.trial_state(TrialState::Paused));
-        self.text(x + waits.max(went_on), y, &half.repeat(usize::from(all.saturating_sub(waits.max(went_on)))), look.dim());
+        self.text(
+            x + went_on,
+            y,
+            &middle.repeat(usize::from(waits.saturating_sub(went_on))),
+            look.trial_state(TrialState::Paused),
+        );
+        self.text(
+            x + waits.max(went_on),
+            y,
+            &half.repeat(usize::from(all.saturating_sub(waits.max(went_on)))),
+            look.dim(),
+        );
     }
 }

@@ -4,9 +4,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::{SearchData, say, scale_of};
-use crate::reporters::wording::{one_line, param};
-use crate::space::{Dimension, Distribution};
-use crate::trial::TrialState;
+use crate::report::wording::{one_line, param};
+use crate::study::space::{Dimension, Distribution};
+use crate::study::trial::TrialState;
 use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
 use crate::tui::look::Look;
 
@@ -25,7 +25,8 @@ pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, scroll: u16, loo
     }
     let (columns, rows) = grid(count, area);
     let (width, height) = (area.width / columns, (area.height / rows).min(MOST.1));
-    let first = usize::from(scroll.min(count.div_ceil(columns).saturating_sub(rows))) * usize::from(columns);
+    let first = usize::from(scroll.min(count.div_ceil(columns).saturating_sub(rows)))
+        * usize::from(columns);
     let shown = dimensions.into_iter().skip(first).take(usize::from(columns * rows));
     for (index, (place, dimension)) in (0..).zip(shown) {
         let (column, row) = (index % columns, index / columns);
@@ -44,20 +45,33 @@ fn grid(count: u16, area: Rect) -> (u16, u16) {
     let most_columns = (area.width / LEAST.0).clamp(1, count);
     let most_rows = (area.height / LEAST.1).max(1);
     let least_columns = (area.width / MOST.0).clamp(1, most_columns);
-    let of_height = |height: u16| (least_columns..=most_columns).find(|columns| count.div_ceil(*columns) <= area.height / height);
+    let of_height = |height: u16| {
+        (least_columns..=most_columns)
+            .find(|columns| count.div_ceil(*columns) <= area.height / height)
+    };
     let columns = of_height(COMFORTABLE).or_else(|| of_height(LEAST.1)).unwrap_or(most_columns);
     (columns, count.div_ceil(columns).min(most_rows))
 }
 
 fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Chart<'static> {
-    let at = |number: usize| data.places[place][number] + if is_choice(dimension) { jitter(number) } else { 0.0 };
+    let at = |number: usize| {
+        data.places[place][number] + if is_choice(dimension) { jitter(number) } else { 0.0 }
+    };
     let of = |state: TrialState| -> Vec<(f64, f64)> {
-        let trials = data.shown.iter().copied().filter(|number| data.dots[*number].state == state && !data.places[place][*number].is_nan());
+        let trials = data.shown.iter().copied().filter(|number| {
+            data.dots[*number].state == state && !data.places[place][*number].is_nan()
+        });
         trials.map(|number| (at(number), data.dots[number].value)).collect()
     };
-    let best = data.best.map(|best| best.index()).filter(|best| !data.places[place][*best].is_nan());
+    let best =
+        data.best.map(|best| best.index()).filter(|best| !data.places[place][*best].is_nan());
     let best = best.map(|best| (at(best), data.dots[best].value));
-    let series = |mark, tone, points: Vec<(f64, f64)>| Series { name: String::new(), points: points.into(), mark, tone };
+    let series = |mark, tone, points: Vec<(f64, f64)>| Series {
+        name: String::new(),
+        points: points.into(),
+        mark,
+        tone,
+    };
     let importance = data.importances.iter().find(|(name, _)| *name == dimension.name);
     Chart {
         title: match importance {
@@ -71,13 +85,21 @@ fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Chart<'stati
             series(Mark::Dots, Tone::Compared(0), of(TrialState::Complete)),
             series(Mark::Star, Tone::Best, best.into_iter().collect()),
         ],
-        empty: if data.best.is_some() { "in no finished trial" } else { "no trial has finished yet" },
+        empty: if data.best.is_some() {
+            "in no finished trial"
+        } else {
+            "no trial has finished yet"
+        },
     }
 }
 
 /// A share that is small is not none.
 fn percent(share: f64) -> String {
-    if share > 0.0 && share < 0.005 { "< 1 %".to_owned() } else { format!("{:.0} %", share * 100.0) }
+    if share > 0.0 && share < 0.005 {
+        "< 1 %".to_owned()
+    } else {
+        format!("{:.0} %", share * 100.0)
+    }
 }
 
 fn is_choice(dimension: &Dimension) -> bool {
@@ -95,11 +117,19 @@ fn jitter(number: usize) -> f64 {
 fn axis(dimension: &Dimension) -> Axis {
     let scale = scale_of(dimension);
     match &dimension.distribution {
-        Distribution::Float { low, high, .. } => Axis { scale, ends: Some((*low, *high)), ..Axis::linear() },
-        Distribution::Int { low, high, .. } => Axis { scale, ends: Some((*low as f64, *high as f64)), ..Axis::whole() },
+        Distribution::Float { low, high, .. } => {
+            Axis { scale, ends: Some((*low, *high)), ..Axis::linear() }
+        }
+        Distribution::Int { low, high, .. } => {
+            Axis { scale, ends: Some((*low as f64, *high as f64)), ..Axis::whole() }
+        }
         Distribution::Choice { choices } => Axis {
             ends: Some((-0.5, choices.len() as f64 - 0.5)),
-            names: choices.iter().enumerate().map(|(index, choice)| (index as f64, param(choice))).collect(),
+            names: choices
+                .iter()
+                .enumerate()
+                .map(|(index, choice)| (index as f64, param(choice)))
+                .collect(),
             ..Axis::linear()
         },
     }

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use super::*;
-use crate::device::{Device, Slot};
-use crate::event::{AttemptEnd, Event};
-use crate::params::{Params, Value};
-use crate::reporters::sparkline::Charset;
-use crate::space::{Condition, Distribution, Space};
+use crate::report::sparkline::Charset;
 use crate::storage::memory::MemoryStore;
 use crate::storage::{Holder, Lease, Storage, Takeover};
-use crate::study::{PolicySpec, Program};
-use crate::trial::{AttemptNumber, Origin};
+use crate::study::decision::{Reason, Verdict};
+use crate::study::device::{Device, Slot};
+use crate::study::event::{AttemptEnd, Event};
+use crate::study::params::{Params, Value};
+use crate::study::space::{Condition, Distribution, Space};
+use crate::study::spec::{PolicySpec, Program};
+use crate::study::trial::{AttemptNumber, Origin};
 use crate::tui::look::Palette;
 use crate::tui::tests::processor_time;
-use crate::verdict::{Reason, Verdict};
 
 pub(crate) const COLOURS: Look = Look { charset: Charset::Unicode, palette: Palette::Colours };
 pub(crate) const PLAIN: Look = Look { charset: Charset::Ascii, palette: Palette::Monochrome };
@@ -37,16 +37,26 @@ fn dimension(name: &str, distribution: Distribution) -> Dimension {
 }
 
 pub(crate) fn spec() -> StudySpec {
-    let mut momentum = dimension("momentum", Distribution::float(0.5, 0.99, Scale::Linear, None).unwrap());
+    let mut momentum =
+        dimension("momentum", Distribution::float(0.5, 0.99, Scale::Linear, None).unwrap());
     momentum.when = Some(Condition(vec![("optim".into(), vec!["sgd".into()])]));
     let space = Space::new(vec![
         dimension("learning_rate", Distribution::float(1e-5, 1e-1, Scale::Log, None).unwrap()),
         dimension("model.num_layers", Distribution::int(1, 6, Scale::Linear, 1).unwrap()),
-        dimension("optim", Distribution::choice(vec!["adamw".into(), "sgd".into(), "とても長い名前の最適化手法".into()]).unwrap()),
+        dimension(
+            "optim",
+            Distribution::choice(vec![
+                "adamw".into(),
+                "sgd".into(),
+                "とても長い名前の最適化手法".into(),
+            ])
+            .unwrap(),
+        ),
         momentum,
         dimension("ドロップアウト", Distribution::float(0.0, 0.5, Scale::Linear, None).unwrap()),
     ]);
-    let mut spec = StudySpec::new("digits", "eval_loss", Direction::Minimize, space.unwrap(), Program::Inline);
+    let mut spec =
+        StudySpec::new("digits", "eval_loss", Direction::Minimize, space.unwrap(), Program::Inline);
     spec.pruner = PolicySpec::named("asha").with("reduction_factor", 3);
     spec
 }
@@ -59,7 +69,8 @@ fn chance(number: u64, which: usize) -> f64 {
 }
 
 fn params(number: u64) -> Params {
-    let optim = ["adamw", "sgd", "とても長い名前の最適化手法"][usize::from(chance(number, 2) > 0.4) + usize::from(chance(number, 2) > 0.8)];
+    let optim = ["adamw", "sgd", "とても長い名前の最適化手法"]
+        [usize::from(chance(number, 2) > 0.4) + usize::from(chance(number, 2) > 0.8)];
     let mut params = Params::new();
     params.insert("learning_rate", 10_f64.powf(-5.0 + 4.0 * chance(number, 0)));
     #[expect(clippy::cast_possible_truncation, reason = "a small number")]
@@ -85,7 +96,14 @@ impl Script {
         let study = store.create_study(Timestamp(0), spec).unwrap();
         let holder = Holder { pid: 7, pid_started: 1, host: "here".into(), boot_id: None };
         let lease = store.acquire(study, &holder, Timestamp(0), Takeover::IfFree).unwrap();
-        Script { store, study, lease, clock: 1_764_000_000_000_000, next: 0, rungs: [Vec::new(), Vec::new()] }
+        Script {
+            store,
+            study,
+            lease,
+            clock: 1_764_000_000_000_000,
+            next: 0,
+            rungs: [Vec::new(), Vec::new()],
+        }
     }
 
     /// So many more trials, of nine steps at most, pruned as successive halving does.
@@ -103,19 +121,41 @@ impl Script {
         self.next += 1;
         let slot = Slot { index: 0, device: Device::Cpu };
         let mut events = vec![
-            Event::TrialCreated { trial, params: params(trial.0), origin: Origin::Sampled("random".into()) },
-            Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None, device_micros: 0 },
+            Event::TrialCreated {
+                trial,
+                params: params(trial.0),
+                origin: Origin::Sampled("random".into()),
+            },
+            Event::AttemptStarted {
+                trial,
+                attempt,
+                slot,
+                resume: None,
+                until: None,
+                rows_at_once: None,
+                device_micros: 0,
+            },
         ];
         let mut end = (AttemptEnd::Completed, TrialState::Complete, Some(loss(trial.0, 9)), None);
         for step in 1..=9 {
             let value = if trial.0 == 5 && step > 4 { f64::NAN } else { loss(trial.0, step) };
-            events.push(Event::Reported { trial, attempt, step, metrics: [("eval_loss".to_owned(), value)].into_iter().collect() });
+            events.push(Event::Reported {
+                trial,
+                attempt,
+                step,
+                metrics: [("eval_loss".to_owned(), value)].into_iter().collect(),
+            });
             let Some(rung) = RUNGS.iter().position(|rung| *rung == step) else { continue };
             self.rungs[rung].push(value);
             let rank = self.rungs[rung].iter().filter(|other| **other < value).count();
-            let reason = Reason(format!("rank {} of {} at step {step}", rank + 1, self.rungs[rung].len()));
+            let reason =
+                Reason(format!("rank {} of {} at step {step}", rank + 1, self.rungs[rung].len()));
             let stops = rank >= (self.rungs[rung].len() / 3).max(1) && self.rungs[rung].len() > 2;
-            let verdict = if stops { Verdict::Stop(reason.clone()) } else { Verdict::Continue(Some(reason.clone())) };
+            let verdict = if stops {
+                Verdict::Stop(reason.clone())
+            } else {
+                Verdict::Continue(Some(reason.clone()))
+            };
             events.push(Event::Decided { trial, step, verdict });
             if stops {
                 end = (AttemptEnd::Stopped, TrialState::Pruned, None, Some(reason.0));
@@ -123,7 +163,14 @@ impl Script {
             }
         }
         let (end, state, value, reason) = end;
-        events.push(Event::AttemptEnded { trial, attempt, end, reason: reason.clone(), device_micros: None, memory: None });
+        events.push(Event::AttemptEnded {
+            trial,
+            attempt,
+            end,
+            reason: reason.clone(),
+            device_micros: None,
+            memory: None,
+        });
         events.push(Event::TrialFinished { trial, state, value, reason });
         events
     }
@@ -138,7 +185,12 @@ pub(crate) fn drawn((width, height): (u16, u16), draw: impl Fn(&mut Buffer, Rect
     let mut buffer = Buffer::empty(area);
     draw(&mut buffer, area);
     let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol().to_owned()).collect::<String>();
-    (0..height).map(|y| row(y).trim_end().to_owned() + "\n").collect::<String>().trim_end().to_owned() + "\n"
+    (0..height)
+        .map(|y| row(y).trim_end().to_owned() + "\n")
+        .collect::<String>()
+        .trim_end()
+        .to_owned()
+        + "\n"
 }
 
 fn view(data: &SearchData, view: SearchView, size: (u16, u16), look: Look) -> String {
@@ -147,22 +199,42 @@ fn view(data: &SearchData, view: SearchView, size: (u16, u16), look: Look) -> St
 
 #[test]
 fn the_history_on_a_small_terminal() {
-    insta::assert_snapshot!(view(&Script::new(&spec()).run(60).data(), SearchView::History, (80, 18), COLOURS));
+    insta::assert_snapshot!(view(
+        &Script::new(&spec()).run(60).data(),
+        SearchView::History,
+        (80, 18),
+        COLOURS
+    ));
 }
 
 #[test]
 fn the_history_on_a_wide_terminal() {
-    insta::assert_snapshot!(view(&Script::new(&spec()).run(60).data(), SearchView::History, (200, 50), COLOURS));
+    insta::assert_snapshot!(view(
+        &Script::new(&spec()).run(60).data(),
+        SearchView::History,
+        (200, 50),
+        COLOURS
+    ));
 }
 
 #[test]
 fn the_history_in_ascii() {
-    insta::assert_snapshot!(view(&Script::new(&spec()).run(60).data(), SearchView::History, (120, 34), PLAIN));
+    insta::assert_snapshot!(view(
+        &Script::new(&spec()).run(60).data(),
+        SearchView::History,
+        (120, 34),
+        PLAIN
+    ));
 }
 
 #[test]
 fn slices_on_a_small_terminal() {
-    insta::assert_snapshot!(view(&Script::new(&spec()).run(60).data(), SearchView::Slices, (80, 18), COLOURS));
+    insta::assert_snapshot!(view(
+        &Script::new(&spec()).run(60).data(),
+        SearchView::Slices,
+        (80, 18),
+        COLOURS
+    ));
 }
 
 #[test]
@@ -175,22 +247,36 @@ fn slices_on_a_larger_terminal_the_most_important_first() {
 #[test]
 fn shares_of_importance_and_rungs_at_the_sizes_of_terminals() {
     let mut data = Script::new(&spec()).run(60).data();
-    data.importances = vec![("optim".into(), 0.62), ("learning_rate".into(), 0.3), ("momentum".into(), 0.004)];
+    data.importances =
+        vec![("optim".into(), 0.62), ("learning_rate".into(), 0.3), ("momentum".into(), 0.004)];
     for size in [(80, 24), (120, 40), (200, 60)] {
         for (name, shown) in [("shares", SearchView::Slices), ("rungs", SearchView::Rungs)] {
-            insta::assert_snapshot!(format!("{name}_{}x{}", size.0, size.1), view(&data, shown, size, COLOURS));
+            insta::assert_snapshot!(
+                format!("{name}_{}x{}", size.0, size.1),
+                view(&data, shown, size, COLOURS)
+            );
         }
     }
 }
 
 #[test]
 fn rungs_with_their_cut_off() {
-    insta::assert_snapshot!(view(&Script::new(&spec()).run(60).data(), SearchView::Rungs, (80, 10), COLOURS));
+    insta::assert_snapshot!(view(
+        &Script::new(&spec()).run(60).data(),
+        SearchView::Rungs,
+        (80, 10),
+        COLOURS
+    ));
 }
 
 #[test]
 fn rungs_in_ascii() {
-    insta::assert_snapshot!(view(&Script::new(&spec()).run(60).data(), SearchView::Rungs, (60, 10), PLAIN));
+    insta::assert_snapshot!(view(
+        &Script::new(&spec()).run(60).data(),
+        SearchView::Rungs,
+        (60, 10),
+        PLAIN
+    ));
 }
 
 #[test]
@@ -200,7 +286,7 @@ fn the_cut_off_is_the_value_of_the_last_trial_that_goes_on() {
     let drawn = view(&script.data(), SearchView::Rungs, (120, 10), COLOURS);
     let mut first = script.rungs[0].clone();
     first.sort_by(f64::total_cmp);
-    assert!(drawn.contains(&crate::reporters::wording::number(first[60 / 3 - 1])), "{drawn}");
+    assert!(drawn.contains(&crate::report::wording::number(first[60 / 3 - 1])), "{drawn}");
     assert_eq!(rungs.len(), 2, "those that were reached");
 }
 
@@ -222,7 +308,10 @@ fn what_is_read_later_gives_the_same_as_reading_all() {
     assert!(data.refresh(&script.store, script.study).unwrap());
     assert!(data.is_complete());
     for shown in SearchView::ALL {
-        assert_eq!(view(&data, shown, (120, 40), COLOURS), view(&script.data(), shown, (120, 40), COLOURS));
+        assert_eq!(
+            view(&data, shown, (120, 40), COLOURS),
+            view(&script.data(), shown, (120, 40), COLOURS)
+        );
     }
 }
 

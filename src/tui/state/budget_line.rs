@@ -1,10 +1,10 @@
 //! What is typed to raise a budget: the words of `hpsearch extend`, and shorter ones.
 
 use crate::config;
-use crate::study::Extension;
+use crate::study::spec::Extension;
 
 /// What may be typed.
-pub(super) const HINT: &str = "+50 (trials)  +2h (time)  device-hours +4  cost +20      Enter adds it to the budget";
+pub(super) const HINT: &str = "+50 (trials)  +2h (time)  device-hours +4  cost +20   Enter adds it";
 
 /// `+50`, `+2h`, `trials +50 time +2h`, `--device-hours +4`; an error says what was not understood.
 pub(super) fn extension(text: &str) -> Result<Extension, String> {
@@ -16,7 +16,12 @@ pub(super) fn extension(text: &str) -> Result<Extension, String> {
             "trials" | "time" | "device-hours" | "device_hours" | "cost" => {
                 let amount = words.next().ok_or_else(|| format!("how much {key}?"))?;
                 match key {
-                    "trials" => by.trials = by.trials.saturating_add(trials(amount).ok_or_else(|| format!("`{amount}` is no number of trials"))?),
+                    "trials" => {
+                        by.trials = by.trials.saturating_add(
+                            trials(amount)
+                                .ok_or_else(|| format!("`{amount}` is no number of trials"))?,
+                        )
+                    }
                     "time" => by.time = by.time.saturating_add(time(amount)?),
                     "cost" => by.cost += number(amount)?,
                     _ => by.device_hours += number(amount)?,
@@ -40,12 +45,15 @@ fn trials(word: &str) -> Option<u64> {
 }
 
 fn time(word: &str) -> Result<std::time::Duration, String> {
-    config::duration(bare(word)).map_err(|_| format!("`{word}` is neither a number of trials nor a time like 2h or 90m"))
+    config::duration(bare(word))
+        .map_err(|_| format!("`{word}` is neither a number of trials nor a time like 2h or 90m"))
 }
 
 fn number(word: &str) -> Result<f64, String> {
     let amount: Option<f64> = bare(word).parse().ok();
-    amount.filter(|amount| amount.is_finite() && *amount > 0.0).ok_or_else(|| format!("`{word}` is no amount above zero"))
+    amount
+        .filter(|amount| amount.is_finite() && *amount > 0.0)
+        .ok_or_else(|| format!("`{word}` is no amount above zero"))
 }
 
 #[cfg(test)]
@@ -60,7 +68,10 @@ mod tests {
         assert_eq!(extension("+50"), Ok(by(50, Duration::ZERO)));
         assert_eq!(extension("20 +2h"), Ok(by(20, hours(2))));
         assert_eq!(extension("--trials +5 --time 1h"), Ok(by(5, hours(1))));
-        assert_eq!(extension("device-hours +4.5 cost 20"), Ok(Extension { device_hours: 4.5, cost: 20.0, ..Extension::default() }));
+        assert_eq!(
+            extension("device-hours +4.5 cost 20"),
+            Ok(Extension { device_hours: 4.5, cost: 20.0, ..Extension::default() })
+        );
         assert_eq!(extension(""), Ok(Extension::default()));
         for wrong in ["+0", "-3", "trials", "trials many", "cost -1", "cost inf", "soon"] {
             assert!(extension(wrong).is_err(), "{wrong}");

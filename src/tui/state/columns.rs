@@ -3,7 +3,7 @@
 use ratatui::crossterm::event::KeyEvent;
 
 use super::{Command, Overlay, State};
-use crate::query::{Filter, SortKey};
+use crate::study::query::{Filter, SortKey};
 use crate::tui::columns::ColumnKey;
 use crate::tui::picker::{Choosing, Item, Picked, Picker};
 
@@ -21,7 +21,11 @@ impl State {
             on: if choosing == Choosing::Sort { key == sorted } else { self.choices.shows(&key) },
             key,
         };
-        let items = ColumnKey::all(spec, &self.seen.metrics).into_iter().filter(is_offered).map(item).collect();
+        let items = ColumnKey::all(spec, &self.seen.metrics)
+            .into_iter()
+            .filter(is_offered)
+            .map(item)
+            .collect();
         self.overlay = Some(Overlay::Picker(Picker::new(choosing, items)));
     }
 
@@ -48,8 +52,15 @@ impl State {
     /// Sorts by the neighbour of the column that is sorted by, among those that are shown.
     pub(super) fn sort_beside(&mut self, right: bool) -> Command {
         let current = ColumnKey::of(&self.sort);
-        let is_offered = |key: &ColumnKey| key.sort_key().is_some() && *key != ColumnKey::Rank && (self.choices.shows(key) || *key == current);
-        let mut columns: Vec<ColumnKey> = ColumnKey::all(self.spec(), &self.seen.metrics).into_iter().filter(is_offered).collect();
+        let is_offered = |key: &ColumnKey| {
+            key.sort_key().is_some()
+                && *key != ColumnKey::Rank
+                && (self.choices.shows(key) || *key == current)
+        };
+        let mut columns: Vec<ColumnKey> = ColumnKey::all(self.spec(), &self.seen.metrics)
+            .into_iter()
+            .filter(is_offered)
+            .collect();
         if !right {
             columns.reverse();
         }

@@ -4,13 +4,13 @@ use ratatui::crossterm::event::KeyCode;
 
 use super::prompt::Purpose;
 use super::{Command, Course, Overlay, Question, State};
-use crate::event::{Request, Retried};
-use crate::params::Params;
-use crate::trial::TrialState;
+use crate::study::event::{Request, Retried};
+use crate::study::params::Params;
+use crate::study::trial::TrialState;
 use crate::tui::form::Form;
 use crate::tui::keys::Screen;
 use crate::tui::list::Step;
-use crate::tui::{TuiExit, TuiMode, clipboard};
+use crate::tui::{Detach, TuiExit, TuiMode, clipboard};
 
 impl State {
     pub(super) fn interrupt(&mut self) -> Command {
@@ -50,14 +50,23 @@ impl State {
         match (&self.course, self.subject(), state) {
             (Course::Over(_), ..) => self.note("the study is over: no trial is running"),
             (_, None, _) => self.note("there is no trial to kill"),
-            (_, Some(trial), Some(state)) if state.is_finished() => self.note(format!("trial {trial} is {} already", state.as_str())),
+            (_, Some(trial), Some(state)) if state.is_finished() => {
+                self.note(format!("trial {trial} is {} already", state.as_str()))
+            }
             (_, Some(trial), _) => self.question(Question::Kill(trial)),
         }
     }
 
     pub(super) fn answer(&mut self, question: Question, key: KeyCode) -> Command {
         match (key, question) {
-            (KeyCode::Char('y' | 'Y'), Question::Stop | Question::StopAndLeave) => self.stop(question),
+            (KeyCode::Char('y' | 'Y'), Question::Stop | Question::StopAndLeave) => {
+                self.stop(question)
+            }
+            (KeyCode::Char('d' | 'D'), Question::StopAndLeave)
+                if self.detach == Detach::Possible =>
+            {
+                Command::Leave(TuiExit::Detached)
+            }
             (KeyCode::Char('y' | 'Y'), Question::Kill(trial)) => {
                 self.notice = Some(format!("asked for trial {trial} to be killed"));
                 Command::Ask(Request::Kill { trial })
@@ -84,7 +93,9 @@ impl State {
     }
 
     pub(super) fn pause_trial(&mut self) -> Command {
-        let Some((trial, state, hold)) = self.subject_trial().map(|trial| (trial.number, trial.state, trial.hold)) else {
+        let Some((trial, state, hold)) =
+            self.subject_trial().map(|trial| (trial.number, trial.state, trial.hold))
+        else {
             return self.note("there is no trial to pause");
         };
         match state {
@@ -93,14 +104,18 @@ impl State {
                 Command::Ask(Request::ResumeTrial { trial })
             }
             TrialState::Queued | TrialState::Running => {
-                self.notice = Some(format!("asked for trial {trial} to be paused: it saves a checkpoint and leaves; p again lets it go on"));
+                self.notice = Some(format!(
+                    "asked for trial {trial} to be paused: it saves a checkpoint and leaves; p again lets it go on"
+                ));
                 Command::Ask(Request::PauseTrial { trial })
             }
             TrialState::Paused => {
                 self.notice = Some(format!("asked for trial {trial} to go on"));
                 Command::Ask(Request::ResumeTrial { trial })
             }
-            TrialState::Complete | TrialState::Pruned | TrialState::Failed => self.note(format!("trial {trial} is {} already", state.as_str())),
+            TrialState::Complete | TrialState::Pruned | TrialState::Failed => {
+                self.note(format!("trial {trial} is {} already", state.as_str()))
+            }
         }
     }
 
@@ -132,16 +147,23 @@ impl State {
     pub(super) fn continue_trial(&mut self) -> Command {
         let instead = match self.subject_trial().map(|trial| (trial.number, trial.state)) {
             None => "there is no trial to continue".to_owned(),
-            Some((trial, TrialState::Complete | TrialState::Pruned)) => return self.prompt(Purpose::Continue, Some(trial), ""),
+            Some((trial, TrialState::Complete | TrialState::Pruned)) => {
+                return self.prompt(Purpose::Continue, Some(trial), "");
+            }
             Some((trial, TrialState::Failed)) => format!("trial {trial} failed: R tries it again"),
-            Some((trial, TrialState::Paused)) => format!("trial {trial} is paused: p lets it go on"),
-            Some((trial, state)) => format!("trial {trial} has not ended, it is {}", state.as_str()),
+            Some((trial, TrialState::Paused)) => {
+                format!("trial {trial} is paused: p lets it go on")
+            }
+            Some((trial, state)) => {
+                format!("trial {trial} has not ended, it is {}", state.as_str())
+            }
         };
         self.note(instead)
     }
 
     pub(super) fn open_form(&mut self) -> Command {
-        let Some(form) = self.subject_trial().map(|trial| Form::new(&self.spec().space, trial)) else {
+        let Some(form) = self.subject_trial().map(|trial| Form::new(&self.spec().space, trial))
+        else {
             return self.note("there is no trial to copy");
         };
         self.overlay = Some(Overlay::Form(form));
@@ -154,10 +176,14 @@ impl State {
     }
 
     pub(super) fn copy(&mut self) -> Command {
-        let Some((number, text)) = self.subject_trial().map(|trial| (trial.number, clipboard::configuration(trial))) else {
+        let Some((number, text)) =
+            self.subject_trial().map(|trial| (trial.number, clipboard::configuration(trial)))
+        else {
             return self.note("there is no trial to copy");
         };
-        self.notice = Some(format!("the configuration of trial {number} is in the clipboard, if the terminal allows it (OSC 52)"));
+        self.notice = Some(format!(
+            "the configuration of trial {number} is in the clipboard, if the terminal allows it (OSC 52)"
+        ));
         Command::Copy(text)
     }
 

@@ -2,17 +2,15 @@
 
 use super::prompt::Purpose;
 use super::{Command, State};
-use crate::device::Device;
-use crate::event::Request;
+use crate::study::device::Device;
+use crate::study::event::Request;
 use crate::tui::picture::Subject;
-
-/// What may be typed about a device and its slots.
-pub(super) const SLOTS_HINT: &str = "a device and how many trials at a time: cuda:0 2; Enter asks for it, until this run ends";
 
 impl State {
     /// The devices that the study runs on, as the screen shows them.
     fn devices(&self) -> &[Device] {
-        let picture = self.seen.picture.as_ref().filter(|picture| picture.order.subject == Subject::Devices);
+        let picture =
+            self.seen.picture.as_ref().filter(|picture| picture.order.subject == Subject::Devices);
         picture.map_or(&[], |picture| &picture.devices)
     }
 
@@ -43,13 +41,16 @@ impl State {
             self.notice = Some(format!("asked for {device} to be used again"));
             return Command::Ask(Request::ResumeDevice { device, slots: None });
         }
-        self.notice = Some(format!("asked for {device} to be paused: its trials save, leave and go on elsewhere; p again uses it"));
+        self.notice = Some(format!(
+            "asked for {device} to be paused: its trials save, leave and go on elsewhere; p again uses it"
+        ));
         Command::Ask(Request::PauseDevice { device })
     }
 
     /// The device that is meant, one of the screen's.
     pub(super) fn device_of(&self, text: &str) -> Result<Device, String> {
-        let device: Device = text.parse().map_err(|error: crate::device::UnknownDevice| error.to_string())?;
+        let device: Device =
+            text.parse().map_err(|error: crate::study::device::UnknownDevice| error.to_string())?;
         if self.devices().contains(&device) {
             return Ok(device);
         }
@@ -59,8 +60,14 @@ impl State {
 
     /// A device, and how many trials at a time.
     pub(super) fn slots_of(&self, text: &str) -> Result<(Device, u32), String> {
-        let (device, slots) = text.rsplit_once(char::is_whitespace).ok_or("say how many trials at a time behind the device")?;
-        let slots = slots.parse().ok().filter(|slots| (1..=1024).contains(slots)).ok_or_else(|| format!("`{slots}` is no number from 1 to 1024"))?;
+        let (device, slots) = text
+            .rsplit_once(char::is_whitespace)
+            .ok_or("say how many trials at a time behind the device")?;
+        let slots = slots
+            .parse()
+            .ok()
+            .filter(|slots| (1..=1024).contains(slots))
+            .ok_or_else(|| format!("`{slots}` is no number from 1 to 1024"))?;
         Ok((self.device_of(device.trim())?, slots))
     }
 }

@@ -1,8 +1,8 @@
 //! Keys of the screens themselves: the selection, scrolling, a trial's log, the views of the search.
 
 use super::{Command, State, TrialView};
-use crate::query::Filter;
-use crate::trial::TrialNumber;
+use crate::study::query::Filter;
+use crate::study::trial::TrialNumber;
 use crate::tui::keys::{Action, Screen};
 use crate::tui::list::Step;
 use crate::tui::picker::Choosing;
@@ -59,7 +59,9 @@ impl State {
             }
             Action::Metric => self.next_metric(),
             Action::Output => self.trial.log = !self.trial.log,
-            Action::NextMatch | Action::PreviousMatch => return self.next_match(action == Action::NextMatch),
+            Action::NextMatch | Action::PreviousMatch => {
+                return self.next_match(action == Action::NextMatch);
+            }
             action if self.trial.log => {
                 let page = usize::try_from(self.list.page()).unwrap_or(1);
                 match scrolled_from_below(self.trial.log_below, page, action) {
@@ -83,7 +85,8 @@ impl State {
         let current = self.trial.metric.as_ref().unwrap_or(objective);
         let at = detail.metrics.iter().position(|(name, _)| name == current);
         let next = at.map_or(0, |at| (at + 1) % detail.metrics.len().max(1));
-        self.trial.metric = detail.metrics.get(next).map(|(name, _)| name.clone()).filter(|name| name != objective);
+        self.trial.metric =
+            detail.metrics.get(next).map(|(name, _)| name.clone()).filter(|name| name != objective);
     }
 
     /// To the next place found in the log; the log then fills the screen, and stands there.
@@ -95,13 +98,19 @@ impl State {
         if found.is_empty() {
             return match self.trial.text.is_empty() {
                 true => self.note("`/` searches the log"),
-                false => self.note(format!("`{}` is not in the end of the log that is loaded", self.trial.text)),
+                false => self.note(format!(
+                    "`{}` is not in the end of the log that is loaded",
+                    self.trial.text
+                )),
             };
         }
         // Counted from the end, where the log begins to be read.
         let last = found.len() - 1;
-        self.trial.found =
-            if down { self.trial.found.checked_sub(1).unwrap_or(last) } else { if self.trial.found < last { self.trial.found + 1 } else { 0 } };
+        self.trial.found = if down {
+            self.trial.found.checked_sub(1).unwrap_or(last)
+        } else {
+            if self.trial.found < last { self.trial.found + 1 } else { 0 }
+        };
         let line = found[last - self.trial.found.min(last)];
         let half = usize::try_from(self.list.page() / 2).unwrap_or(0);
         self.trial.log_below = log.lines.len().saturating_sub(line + 1 + half);
@@ -133,7 +142,10 @@ impl State {
                 let objective = &self.spec().objective().metric;
                 let current = self.trial.metric.as_ref().unwrap_or(objective);
                 let metrics = &self.seen.metrics;
-                let next = metrics.iter().position(|name| name == current).map_or(0, |at| (at + 1) % metrics.len());
+                let next = metrics
+                    .iter()
+                    .position(|name| name == current)
+                    .map_or(0, |at| (at + 1) % metrics.len());
                 self.trial.metric = metrics.get(next).filter(|name| *name != objective).cloned();
             }
             action => match scrolled(self.scroll, self.list.page(), action) {

@@ -1,14 +1,18 @@
 //! Lines to be typed: the filter, searches, notes and tags; what typing, Enter and Esc do to each.
 
-use super::{Command, Overlay, State, budget_line, device_controls};
-use crate::event::{Request, TAG_RULE, is_tag};
-use crate::query::Filter;
-use crate::reporters::wording::extension;
-use crate::study::StudySpec;
-use crate::trial::{TrialNumber, step_of};
+use super::{Command, Overlay, State, budget_line};
+use crate::report::wording::extension;
+use crate::study::event::{Request, TAG_RULE, is_tag};
+use crate::study::query::Filter;
+use crate::study::spec::StudySpec;
+use crate::study::trial::{TrialNumber, step_of};
 use crate::tui::keys::Screen;
 use crate::tui::line::LineEdit;
 use crate::tui::snapshot::Snapshot;
+
+/// What may be typed about a device and its slots.
+const SLOTS_HINT: &str =
+    "a device and how many trials at a time: cuda:0 2; Enter asks for it, until this run ends";
 
 /// What a line is typed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +64,9 @@ impl Prompt {
             (Purpose::Tag, Some(trial)) => format!("tag trial {trial}"),
             (Purpose::Tag, None) => "tag the study".to_owned(),
             (Purpose::Extend, _) => "raise the budget by".to_owned(),
-            (Purpose::Continue, trial) => format!("let trial {} go on to step", trial.unwrap_or_default()),
+            (Purpose::Continue, trial) => {
+                format!("continue trial {} to step", trial.unwrap_or_default())
+            }
             (Purpose::Device, _) => "pause or use device".to_owned(),
             (Purpose::Slots, _) => "device and slots".to_owned(),
         }
@@ -69,15 +75,19 @@ impl Prompt {
     /// What may be typed, while nothing is wrong.
     pub fn hint(&self) -> &'static str {
         match self.purpose {
-            Purpose::Filter => "state:pruned  lr>1e-3  optim=adamw  tag:x  text  -not      Enter keeps, Esc undoes",
+            Purpose::Filter => {
+                "state:pruned  lr>1e-3  optim=adamw  tag:x  text  -not      Enter keeps, Esc undoes"
+            }
             Purpose::LogSearch => "Enter searches upwards from the end; then n and N",
             Purpose::JournalSearch => "text or the number of a trial; Enter keeps, Esc undoes",
             Purpose::Note => "Enter writes it into the store",
-            Purpose::Tag => "one word; Enter sets it, or takes it off if it is there",
+            Purpose::Tag => "one word; Enter adds the tag, or removes it if it is there",
             Purpose::Extend => budget_line::HINT,
-            Purpose::Continue => "a step behind its last one; Enter lets it go on from its checkpoint",
+            Purpose::Continue => {
+                "a later one than its last; Enter continues it from its checkpoint"
+            }
             Purpose::Device => "Enter pauses it, or uses it again if it is paused",
-            Purpose::Slots => device_controls::SLOTS_HINT,
+            Purpose::Slots => SLOTS_HINT,
         }
     }
 }
@@ -89,7 +99,13 @@ impl State {
             Screen::Events => (Purpose::JournalSearch, self.journal.text.clone()),
             _ => (Purpose::Filter, self.filter.text().to_owned()),
         };
-        self.overlay = Some(Overlay::Prompt(Prompt { purpose, trial: None, line: LineEdit::new(before.clone()), problem: None, before }));
+        self.overlay = Some(Overlay::Prompt(Prompt {
+            purpose,
+            trial: None,
+            line: LineEdit::new(before.clone()),
+            problem: None,
+            before,
+        }));
     }
 
     pub(super) fn prompt_about_trial(&mut self, purpose: Purpose) -> Command {
@@ -100,9 +116,20 @@ impl State {
     }
 
     /// A line to be typed, which begins with `text`.
-    pub(super) fn prompt(&mut self, purpose: Purpose, trial: Option<TrialNumber>, text: &str) -> Command {
+    pub(super) fn prompt(
+        &mut self,
+        purpose: Purpose,
+        trial: Option<TrialNumber>,
+        text: &str,
+    ) -> Command {
         let line = LineEdit::new(text.to_owned());
-        self.overlay = Some(Overlay::Prompt(Prompt { purpose, trial, line, problem: None, before: String::new() }));
+        self.overlay = Some(Overlay::Prompt(Prompt {
+            purpose,
+            trial,
+            line,
+            problem: None,
+            before: String::new(),
+        }));
         Command::Redraw
     }
 
@@ -116,20 +143,36 @@ impl State {
         // One that is there may be taken off, whatever it looks like.
         let there = has_tag(&self.seen, prompt.trial, &text);
         match prompt.purpose {
-            Purpose::Filter => match Filter::parse_with(&text, &self.seen.summary.spec, &self.seen.metrics) {
-                Ok(filter) => {
-                    let settled = without_half_a_name(prompt.line.text(), &self.seen.summary.spec, &self.seen.metrics);
-                    let filter = Filter::parse_with(settled, &self.seen.summary.spec, &self.seen.metrics).unwrap_or(filter);
-                    self.set_filter(filter);
+            Purpose::Filter => {
+                match Filter::parse_with(&text, &self.seen.summary.spec, &self.seen.metrics) {
+                    Ok(filter) => {
+                        let settled = without_half_a_name(
+                            prompt.line.text(),
+                            &self.seen.summary.spec,
+                            &self.seen.metrics,
+                        );
+                        let filter = Filter::parse_with(
+                            settled,
+                            &self.seen.summary.spec,
+                            &self.seen.metrics,
+                        )
+                        .unwrap_or(filter);
+                        self.set_filter(filter);
+                    }
+                    Err(error) => prompt.problem = Some(error.to_string()),
                 }
-                Err(error) => prompt.problem = Some(error.to_string()),
-            },
+            }
             Purpose::JournalSearch => self.journal.text = text,
             Purpose::Tag if !text.is_empty() && !is_tag(&text) && !there => {
                 prompt.problem = Some(format!("no tag: tags are {TAG_RULE}"));
             }
             Purpose::Extend => prompt.problem = budget_line::extension(&text).err(),
-            Purpose::LogSearch | Purpose::Note | Purpose::Tag | Purpose::Continue | Purpose::Device | Purpose::Slots => {}
+            Purpose::LogSearch
+            | Purpose::Note
+            | Purpose::Tag
+            | Purpose::Continue
+            | Purpose::Device
+            | Purpose::Slots => {}
         }
     }
 
@@ -138,11 +181,19 @@ impl State {
         match prompt.purpose {
             Purpose::Filter => {
                 // What was there before was taken then.
-                let before = Filter::parse_with(&prompt.before, &self.seen.summary.spec, &self.seen.metrics).unwrap_or_default();
+                let before =
+                    Filter::parse_with(&prompt.before, &self.seen.summary.spec, &self.seen.metrics)
+                        .unwrap_or_default();
                 self.set_filter(before);
             }
             Purpose::JournalSearch => self.journal.text = prompt.before,
-            Purpose::LogSearch | Purpose::Note | Purpose::Tag | Purpose::Extend | Purpose::Continue | Purpose::Device | Purpose::Slots => {}
+            Purpose::LogSearch
+            | Purpose::Note
+            | Purpose::Tag
+            | Purpose::Extend
+            | Purpose::Continue
+            | Purpose::Device
+            | Purpose::Slots => {}
         }
     }
 
@@ -156,7 +207,9 @@ impl State {
             }
             (Purpose::Filter, _) => {
                 // What was held back while it could become a condition is meant as it stands.
-                if let Ok(filter) = Filter::parse_with(&text, &self.seen.summary.spec, &self.seen.metrics) {
+                if let Ok(filter) =
+                    Filter::parse_with(&text, &self.seen.summary.spec, &self.seen.metrics)
+                {
                     self.set_filter(filter);
                 }
                 Command::Redraw
@@ -174,18 +227,26 @@ impl State {
             }
             (Purpose::Tag, trial) => {
                 let (present, whose) = (!has_tag(&self.seen, trial, &text), named(trial));
-                self.notice = Some(if present { format!("{whose} is tagged `{text}`") } else { format!("{whose} is no longer tagged `{text}`") });
+                self.notice = Some(if present {
+                    format!("{whose} is tagged `{text}`")
+                } else {
+                    format!("{whose} is no longer tagged `{text}`")
+                });
                 Command::Ask(Request::Tag { trial, tag: text, present })
             }
             (Purpose::Extend, _) => {
                 let by = budget_line::extension(&text).unwrap_or_default();
-                self.notice = Some(format!("asked for the budget to be raised by {}", extension(by)));
+                self.notice =
+                    Some(format!("asked for the budget to be raised by {}", extension(by)));
                 Command::Ask(Request::Extend { by })
             }
             (Purpose::Continue, None) => Command::Ignore,
             (Purpose::Continue, Some(trial)) => match step_of(&text) {
                 Some(until) => {
-                    self.notice = Some(format!("asked for trial {trial} to go on to step {until}"));
+                    self.notice = Some(format!(
+                        "asked for trial {trial} to go on to {} {until}",
+                        self.spec().step.as_str()
+                    ));
                     Command::Ask(Request::Continue { trial, until })
                 }
                 None => self.mend(prompt, format!("`{text}` is no step: a whole number")),
@@ -224,12 +285,17 @@ fn has_tag(seen: &Snapshot, trial: Option<TrialNumber>, tag: &String) -> bool {
 }
 
 /// What may be asked of a trial besides its parameters and metrics.
-const NAMES: &[&str] = &["state", "device", "reason", "note", "tag", "number", "value", "step", "seconds", "attempts", "failures"];
+const NAMES: &[&str] = &[
+    "state", "device", "reason", "note", "tag", "number", "value", "step", "seconds", "attempts",
+    "failures",
+];
 
 /// The text of a filter without its last word, while that may become the name of a condition: `lr` on the way to `lr>1e-3` is
 /// not searched for as a text, which would empty the table from letter to letter. A space or Enter says that it is a text.
 fn without_half_a_name<'a>(text: &'a str, spec: &StudySpec, metrics: &[String]) -> &'a str {
-    let begin = text.rfind(char::is_whitespace).map_or(0, |space| space + text[space..].chars().next().map_or(1, char::len_utf8));
+    let begin = text
+        .rfind(char::is_whitespace)
+        .map_or(0, |space| space + text[space..].chars().next().map_or(1, char::len_utf8));
     let word = text[begin..].trim_start_matches(['-', '!']);
     let params = spec.space.dimensions().iter().map(|dimension| dimension.name.as_str());
     // A parameter goes by the end of its name, too.

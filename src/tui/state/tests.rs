@@ -3,10 +3,12 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::*;
-use crate::device::{Device, Slot};
-use crate::event::{AttemptEnd, Event, Retried};
-use crate::study::Extension;
-use crate::trial::{AttemptNumber, TrialState};
+use crate::storage::Storage as _;
+use crate::study::device::{Device, Slot};
+use crate::study::event::{Answer, AttemptEnd, Event, Retried};
+use crate::study::spec::Extension;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, TrialState};
 use crate::tui::columns::ColumnKey;
 use crate::tui::tests::{Script, Shown, mixed};
 
@@ -70,6 +72,47 @@ fn leaving_an_embedded_study_asks_stops_and_leaves_when_it_is_over() {
 }
 
 #[test]
+fn a_run_is_detached_where_that_can_be() {
+    let mut shown = embedded();
+    press(&mut shown, "q");
+    assert_eq!(press(&mut shown, "d"), Command::Ignore);
+    assert_eq!(shown.state.overlay, Some(Overlay::Question(Question::StopAndLeave)));
+    shown.state.detach = Detach::Possible;
+    assert_eq!(press(&mut shown, "d"), Command::Leave(TuiExit::Detached));
+    // The other questions have no such answer.
+    let mut shown = embedded();
+    shown.state.detach = Detach::Possible;
+    press(&mut shown, "S");
+    assert_eq!(press(&mut shown, "d"), Command::Ignore);
+}
+
+#[test]
+fn a_run_that_is_over_runs_again_when_more_was_asked_of_it_and_answered() {
+    let mut shown = embedded();
+    shown.state.over("24 trials are done".into());
+    assert!(!shown.state.is_to_run_again(), "nothing was asked");
+    let by = Extension { trials: 2, ..Extension::default() };
+    let id = shown
+        .script
+        .store
+        .request(shown.script.study, Timestamp(0), &Request::Extend { by })
+        .unwrap();
+    shown.state.asked(id);
+    shown.load();
+    assert!(!shown.state.is_to_run_again(), "it was not answered");
+    shown.script.append(&[Event::RequestServed {
+        id,
+        answer: Answer::Done("the budget is 26 trials now".into()),
+    }]);
+    shown.load();
+    assert!(shown.state.is_to_run_again());
+    // What is asked while it runs is served by the runner that is there.
+    let mut running = embedded();
+    running.state.asked(id);
+    assert!(!running.state.is_to_run_again());
+}
+
+#[test]
 fn stopping_alone_leaves_the_screen_open() {
     let mut shown = embedded();
     press(&mut shown, "S");
@@ -103,7 +146,9 @@ fn killing_is_confirmed_and_only_unfinished_trials_are_killed() {
 fn a_filter_is_applied_as_it_is_typed_undone_by_esc_and_kept_by_enter() {
     let mut shown = shown();
     press(&mut shown, "/state:pru");
-    assert!(matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.is_some()));
+    assert!(
+        matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.is_some())
+    );
     press(&mut shown, "ned");
     assert_eq!(shown.state.seen.page.matching, 1);
     press(&mut shown, "\u{1b}");
@@ -118,15 +163,24 @@ fn a_filter_is_applied_as_it_is_typed_undone_by_esc_and_kept_by_enter() {
 fn half_a_condition_keeps_the_rows_of_what_stands_before_it() {
     let mut shown = shown();
     press(&mut shown, "/");
-    for (half, matching) in [("learning_rate<5e-", 7), ("1 state:pru", 7), ("ned mom", 1), ("entum<", 1)] {
+    for (half, matching) in
+        [("learning_rate<5e-", 7), ("1 state:pru", 7), ("ned mom", 1), ("entum<", 1)]
+    {
         for char in half.chars() {
             press(&mut shown, &char.to_string());
-            assert!(shown.state.seen.page.matching >= matching, "at `{char}` of `{half}`: {}", shown.state.seen.page.matching);
+            assert!(
+                shown.state.seen.page.matching >= matching,
+                "at `{char}` of `{half}`: {}",
+                shown.state.seen.page.matching
+            );
         }
         assert_eq!(shown.state.seen.page.matching, matching, "{half}");
     }
     press(&mut shown, "1");
-    assert_eq!((shown.state.seen.page.matching, shown.state.filter.text()), (1, "learning_rate<5e-1 state:pruned momentum<1"));
+    assert_eq!(
+        (shown.state.seen.page.matching, shown.state.filter.text()),
+        (1, "learning_rate<5e-1 state:pruned momentum<1")
+    );
 }
 
 #[test]
@@ -142,7 +196,9 @@ fn a_text_that_begins_like_a_name_is_searched_for_after_enter() {
 fn a_wrong_filter_is_not_taken_by_enter() {
     let mut shown = shown();
     press(&mut shown, "/value>x\n");
-    assert!(matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.is_some()));
+    assert!(
+        matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.is_some())
+    );
     assert!(shown.state.filter.is_all(), "nothing of it meant something");
 }
 
@@ -151,11 +207,19 @@ fn sorting_is_chosen_by_name_turned_round_and_kept() {
     let mut shown = shown();
     assert_eq!(press(&mut shown, "slearn\n"), Command::Keep);
     assert_eq!(shown.state.sort, SortKey::Param("learning_rate".into()));
-    let rates: Vec<f64> = shown.state.seen.page.trials.iter().filter_map(|trial| trial.params.get("learning_rate")?.as_number()).collect();
+    let rates: Vec<f64> = shown
+        .state
+        .seen
+        .page
+        .trials
+        .iter()
+        .filter_map(|trial| trial.params.get("learning_rate")?.as_number())
+        .collect();
     assert!(rates.is_sorted());
     assert_eq!(press(&mut shown, "r"), Command::Keep);
     assert_eq!(shown.state.choices.sort.as_deref(), Some("-params.learning_rate"));
-    let again = State::new(TuiMode::Watching, shown.state.seen.clone(), shown.state.choices.clone());
+    let again =
+        State::new(TuiMode::Watching, shown.state.seen.clone(), shown.state.choices.clone());
     assert_eq!((again.sort, again.reverse), (SortKey::Param("learning_rate".into()), true));
 }
 
@@ -163,7 +227,9 @@ fn sorting_is_chosen_by_name_turned_round_and_kept() {
 fn every_order_that_can_be_chosen_is_kept() {
     let shown = shown();
     let spec = shown.state.spec();
-    for sort in ColumnKey::all(spec, &shown.state.seen.metrics).iter().filter_map(ColumnKey::sort_key) {
+    for sort in
+        ColumnKey::all(spec, &shown.state.seen.metrics).iter().filter_map(ColumnKey::sort_key)
+    {
         let mut state = shown.state.clone();
         state.set_sort(sort.clone(), true);
         let again = State::new(TuiMode::Watching, shown.state.seen.clone(), state.choices);
@@ -189,9 +255,15 @@ fn enter_opens_the_selected_trial_and_arrows_go_to_its_neighbours() {
     assert_eq!((shown.state.screen, shown.state.opened), (Screen::Trial, Some(TrialNumber(0))));
     press(&mut shown, "→");
     assert_eq!(shown.state.opened, Some(TrialNumber(4)));
-    assert_eq!(shown.state.seen.detail.as_ref().map(|detail| detail.trial.number), Some(TrialNumber(4)));
+    assert_eq!(
+        shown.state.seen.detail.as_ref().map(|detail| detail.trial.number),
+        Some(TrialNumber(4))
+    );
     press(&mut shown, "\u{1b}");
-    assert_eq!((shown.state.screen, shown.state.list.trial()), (Screen::Trials, Some(TrialNumber(4))));
+    assert_eq!(
+        (shown.state.screen, shown.state.list.trial()),
+        (Screen::Trials, Some(TrialNumber(4)))
+    );
 }
 
 #[test]
@@ -209,7 +281,9 @@ fn an_edited_copy_of_a_trial_is_queued() {
     let mut shown = shown();
     press(&mut shown, "e");
     shown.state.press(control('u'));
-    let Command::Ask(Request::Enqueue { params }) = press(&mut shown, "5e-3\n") else { panic!("{:?}", shown.state.overlay) };
+    let Command::Ask(Request::Enqueue { params }) = press(&mut shown, "5e-3\n") else {
+        panic!("{:?}", shown.state.overlay)
+    };
     assert_eq!(params.get("learning_rate"), Some(&5e-3.into()));
     assert_eq!(params.get("model.num_layers"), Some(&2.into()));
 }
@@ -218,8 +292,14 @@ fn an_edited_copy_of_a_trial_is_queued() {
 fn notes_and_tags_are_asked_for() {
     let mut shown = shown();
     let trial = Some(TrialNumber(0));
-    assert_eq!(press(&mut shown, "abaseline 学\n"), Command::Ask(Request::Note { trial, text: "baseline 学".into() }));
-    assert_eq!(press(&mut shown, "tx\n"), Command::Ask(Request::Tag { trial, tag: "x".into(), present: true }));
+    assert_eq!(
+        press(&mut shown, "abaseline 学\n"),
+        Command::Ask(Request::Note { trial, text: "baseline 学".into() })
+    );
+    assert_eq!(
+        press(&mut shown, "tx\n"),
+        Command::Ask(Request::Tag { trial, tag: "x".into(), present: true })
+    );
     assert_eq!(press(&mut shown, "a\n"), Command::Redraw, "an empty note is none");
 }
 
@@ -229,11 +309,19 @@ fn a_tag_is_held_to_the_rule_of_the_command_line() {
     let trial = Some(TrialNumber(0));
     for word in ["ta b\n".to_owned(), "ta:b\n".to_owned(), format!("t{}\n", "x".repeat(65))] {
         assert_eq!(press(&mut shown, &word), Command::Redraw, "{word}");
-        let Some(Overlay::Prompt(prompt)) = &shown.state.overlay else { panic!("{word} was taken") };
-        assert_eq!(prompt.problem.as_deref(), Some("no tag: tags are letters, digits and any of `._/-`, up to 64"));
+        let Some(Overlay::Prompt(prompt)) = &shown.state.overlay else {
+            panic!("{word} was taken")
+        };
+        assert_eq!(
+            prompt.problem.as_deref(),
+            Some("no tag: tags are letters, digits and any of `._/-`, up to 64")
+        );
         shown.state.overlay = None;
     }
-    assert_eq!(press(&mut shown, "tzwölf/2.1\n"), Command::Ask(Request::Tag { trial, tag: "zwölf/2.1".into(), present: true }));
+    assert_eq!(
+        press(&mut shown, "tzwölf/2.1\n"),
+        Command::Ask(Request::Tag { trial, tag: "zwölf/2.1".into(), present: true })
+    );
 }
 
 #[test]
@@ -258,7 +346,10 @@ fn marks_are_set_in_passing_and_forgotten_together() {
 #[test]
 fn the_configuration_is_copied_as_toml() {
     let Command::Copy(text) = press(&mut shown(), "y") else { panic!("nothing is copied") };
-    assert_eq!(text, "[[enqueue]]  # trial 0\nlearning_rate = 0.0003162277\nmodel.num_layers = 2\noptim = \"adamw\"\n");
+    assert_eq!(
+        text,
+        "[[enqueue]]  # trial 0\nlearning_rate = 0.0003162277\nmodel.num_layers = 2\noptim = \"adamw\"\n"
+    );
 }
 
 #[test]
@@ -306,7 +397,9 @@ fn the_selected_trial_stays_selected_while_others_overtake_it() {
 #[test]
 fn keys_on_an_empty_study_do_no_harm() {
     let mut shown = Shown::new(Script::new(&crate::tui::tests::spec()), (80, 24));
-    for char in "\n\u{1b}2\u{1b}3456\u{1b}1 /x\n\u{1b}soc\u{1b}<>rubyxpeatnNmv\u{1b}↓↑→Ghjkl".chars() {
+    for char in
+        "\n\u{1b}2\u{1b}3456\u{1b}1 /x\n\u{1b}soc\u{1b}<>rubyxpeatnNmv\u{1b}↓↑→Ghjkl".chars()
+    {
         press(&mut shown, &char.to_string());
         shown.frame();
     }
@@ -317,7 +410,10 @@ fn keys_on_an_empty_study_do_no_harm() {
 fn failed_trials_are_tried_again_alone_or_all_together_after_a_question() {
     let mut shown = shown();
     select(&mut shown, 3);
-    assert_eq!(press(&mut shown, "R"), Command::Ask(Request::Retry { trials: Retried::One(TrialNumber(3)) }));
+    assert_eq!(
+        press(&mut shown, "R"),
+        Command::Ask(Request::Retry { trials: Retried::One(TrialNumber(3)) })
+    );
     select(&mut shown, 0);
     press(&mut shown, "R");
     assert_eq!(shown.state.overlay, Some(Overlay::Question(Question::RetryFailed(1))));
@@ -329,9 +425,14 @@ fn a_trial_that_has_ended_is_continued_to_a_step_that_is_typed() {
     let mut shown = shown();
     select(&mut shown, 0);
     press(&mut shown, "Cx\n");
-    assert!(matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.as_deref() == Some("`x` is no step: a whole number")));
+    assert!(
+        matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.as_deref() == Some("`x` is no step: a whole number"))
+    );
     press(&mut shown, "\u{1b}");
-    assert_eq!(press(&mut shown, "C20\n"), Command::Ask(Request::Continue { trial: TrialNumber(0), until: 20 }));
+    assert_eq!(
+        press(&mut shown, "C20\n"),
+        Command::Ask(Request::Continue { trial: TrialNumber(0), until: 20 })
+    );
     select(&mut shown, 5);
     assert_eq!((press(&mut shown, "C"), &shown.state.overlay), (Command::Redraw, &None));
     assert_eq!(shown.state.notice.as_deref(), Some("trial 5 has not ended, it is running"));
@@ -342,13 +443,25 @@ fn the_budget_is_raised_and_the_study_noted_and_tagged_on_every_screen() {
     let mut shown = shown();
     for screen in ["1", "4", "5", "6"] {
         press(&mut shown, screen);
-        let by = Extension { trials: 50, time: std::time::Duration::from_secs(7200), ..Extension::default() };
+        let by = Extension {
+            trials: 50,
+            time: std::time::Duration::from_secs(7200),
+            ..Extension::default()
+        };
         assert_eq!(press(&mut shown, "E+50 +2h\n"), Command::Ask(Request::Extend { by }));
-        assert_eq!(press(&mut shown, "Alooks good\n"), Command::Ask(Request::Note { trial: None, text: "looks good".into() }));
-        assert_eq!(press(&mut shown, "Tbaseline\n"), Command::Ask(Request::Tag { trial: None, tag: "baseline".into(), present: true }));
+        assert_eq!(
+            press(&mut shown, "Alooks good\n"),
+            Command::Ask(Request::Note { trial: None, text: "looks good".into() })
+        );
+        assert_eq!(
+            press(&mut shown, "Tbaseline\n"),
+            Command::Ask(Request::Tag { trial: None, tag: "baseline".into(), present: true })
+        );
     }
     press(&mut shown, "Esoon");
-    assert!(matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.is_some()));
+    assert!(
+        matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.is_some())
+    );
     assert_eq!(press(&mut shown, "\n"), Command::Redraw, "what is not understood is not asked for");
 }
 
@@ -358,19 +471,40 @@ fn a_device_is_paused_used_again_and_given_another_number_of_slots() {
     press(&mut shown, "5");
     assert_eq!(press(&mut shown, "p"), Command::Ask(Request::PauseDevice { device: Device::Cpu }));
     shown.script.append(&[Event::DevicePaused { device: Device::Cpu }]);
-    assert_eq!(press(&mut shown, "rp"), Command::Ask(Request::ResumeDevice { device: Device::Cpu, slots: None }));
-    assert_eq!(press(&mut shown, "n3\n"), Command::Ask(Request::ResumeDevice { device: Device::Cpu, slots: Some(3) }));
+    assert_eq!(
+        press(&mut shown, "rp"),
+        Command::Ask(Request::ResumeDevice { device: Device::Cpu, slots: None })
+    );
+    assert_eq!(
+        press(&mut shown, "n3\n"),
+        Command::Ask(Request::ResumeDevice { device: Device::Cpu, slots: Some(3) })
+    );
     press(&mut shown, "n0\n");
-    assert!(matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.as_deref() == Some("`0` is no number from 1 to 1024")));
+    assert!(
+        matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.as_deref() == Some("`0` is no number from 1 to 1024"))
+    );
     press(&mut shown, "\u{1b}");
     // With several devices it is said which one.
     let slot = Slot { index: 1, device: Device::Sim(1) };
     let (trial, attempt) = (TrialNumber(6), AttemptNumber(0));
-    shown.script.append(&[Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None, device_micros: 0 }]);
+    shown.script.append(&[Event::AttemptStarted {
+        trial,
+        attempt,
+        slot,
+        resume: None,
+        until: None,
+        rows_at_once: None,
+        device_micros: 0,
+    }]);
     press(&mut shown, "rp");
-    assert!(matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.line.text() == "cpu"));
+    assert!(
+        matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.line.text() == "cpu")
+    );
     for _ in 0..3 {
         shown.state.press(key(KeyCode::Backspace));
     }
-    assert_eq!(press(&mut shown, "sim:1\n"), Command::Ask(Request::PauseDevice { device: Device::Sim(1) }));
+    assert_eq!(
+        press(&mut shown, "sim:1\n"),
+        Command::Ask(Request::PauseDevice { device: Device::Sim(1) })
+    );
 }

@@ -11,7 +11,9 @@ const FRAME: Duration = Duration::from_millis(16);
 
 /// The events of a study of so many trials, a batch at a time: three reports each, a third of them pruned.
 fn batches(trials: u64) -> impl Iterator<Item = Vec<Event>> {
-    (0..trials).step_by(1_000).map(move |first| (first..trials.min(first + 1_000)).flat_map(events_of).collect())
+    (0..trials)
+        .step_by(1_000)
+        .map(move |first| (first..trials.min(first + 1_000)).flat_map(events_of).collect())
 }
 
 fn events_of(number: u64) -> Vec<Event> {
@@ -20,22 +22,47 @@ fn events_of(number: u64) -> Vec<Event> {
     let value = ((number * 7_919) % 10_007) as f64 / 10_007.0;
     let optim = if number.is_multiple_of(3) { "sgd" } else { "adamw" };
     let layers = i64::try_from(number % 8).unwrap() + 1;
-    let params: Params = params(1e-5 + value / 11.0, layers, optim).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let params: Params = params(1e-5 + value / 11.0, layers, optim)
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
     let attempt = AttemptNumber(0);
     let mut events = vec![
         Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
-        Event::AttemptStarted { trial, attempt, slot: slot(), resume: None, until: None, rows_at_once: None, device_micros: 0 },
+        Event::AttemptStarted {
+            trial,
+            attempt,
+            slot: slot(),
+            resume: None,
+            until: None,
+            rows_at_once: None,
+            device_micros: 0,
+        },
     ];
     for step in 1..=3_u32 {
         let loss = value + 1.0 / f64::from(step);
-        let metrics = [("eval_loss".to_owned(), loss), ("eval_accuracy".to_owned(), 1.0 - loss)].into_iter().collect();
+        let metrics = [("eval_loss".to_owned(), loss), ("eval_accuracy".to_owned(), 1.0 - loss)]
+            .into_iter()
+            .collect();
         events.push(Event::Reported { trial, attempt, step: u64::from(step), metrics });
     }
     let (end, state, value, reason) = match number % 3 {
-        0 => (AttemptEnd::Stopped, TrialState::Pruned, None, Some("rank 9 of 12 at step 3; 4 go on".to_owned())),
+        0 => (
+            AttemptEnd::Stopped,
+            TrialState::Pruned,
+            None,
+            Some("rank 9 of 12 at step 3; 4 go on".to_owned()),
+        ),
         _ => (AttemptEnd::Completed, TrialState::Complete, Some(value + 1.0 / 3.0), None),
     };
-    events.push(Event::AttemptEnded { trial, attempt, end, reason: reason.clone(), device_micros: None, memory: None });
+    events.push(Event::AttemptEnded {
+        trial,
+        attempt,
+        end,
+        reason: reason.clone(),
+        device_micros: None,
+        memory: None,
+    });
     events.push(Event::TrialFinished { trial, state, value, reason });
     events
 }
@@ -64,7 +91,11 @@ fn quickest_frame(shown: &mut Shown) -> Duration {
     let mut terminal = Terminal::new(TestBackend::new(shown.size.0, shown.size.1)).unwrap();
     let mut frame = || {
         let began = processor_time();
-        terminal.draw(|frame| screen::draw(frame, &mut shown.state, at(shown.script.clock + 3), shown.look)).unwrap();
+        terminal
+            .draw(|frame| {
+                screen::draw(frame, &mut shown.state, at(shown.script.clock + 3), shown.look)
+            })
+            .unwrap();
         processor_time() - began
     };
     (0..7).map(|_| frame()).min().unwrap()
@@ -86,7 +117,8 @@ fn no_frame_of_a_large_study_takes_longer_than_a_sixtieth_of_a_second() {
         for code in keys {
             shown.state.press(KeyEvent::new(code, KeyModifiers::NONE));
         }
-        let seen = source(&shown.script, &shown.files).load(&Arc::new(shown.state.wanted())).unwrap();
+        let seen =
+            source(&shown.script, &shown.files).load(&Arc::new(shown.state.wanted())).unwrap();
         shown.state.see(seen);
         let took = quickest_frame(&mut shown);
         println!("{name}: {took:?}");
@@ -103,7 +135,8 @@ fn parameters_are_shown_with_how_much_they_matter() {
     for batch in batches(60) {
         script.append(&batch);
     }
-    let shown = Shown::new(script, (120, 40)).press(&[KeyCode::Char('4'), KeyCode::Char('v')]).frame();
+    let shown =
+        Shown::new(script, (120, 40)).press(&[KeyCode::Char('4'), KeyCode::Char('v')]).frame();
     // The value is the learning rate's own, so that it alone matters.
     assert!(shown.contains("learning_rate  9") && shown.contains(" %"), "{shown}");
 }
@@ -116,12 +149,25 @@ fn loads_of_a_large_study() {
     let path = directory.path().join("hpsearch.db");
     let mut store = SqliteStore::open(&path).unwrap();
     let study = store.create_study(at(0), &spec()).unwrap();
-    let lease = store.acquire(study, &Holder { pid: 7, pid_started: 1, host: "here".into(), boot_id: None }, at(0), Takeover::IfFree).unwrap();
+    let lease = store
+        .acquire(
+            study,
+            &Holder { pid: 7, pid_started: 1, host: "here".into(), boot_id: None },
+            at(0),
+            Takeover::IfFree,
+        )
+        .unwrap();
     for batch in batches(TRIALS) {
         store.append(&lease, at(1), &batch).unwrap();
     }
     let mut shown = Shown::new(mixed(), (200, 60));
-    let mut source = Source::new(Box::new(SqliteReader::open(&path).unwrap()), study, path, |_| HolderLife::Alive, COLOURS);
+    let mut source = Source::new(
+        Box::new(SqliteReader::open(&path).unwrap()),
+        study,
+        path,
+        |_| HolderLife::Alive,
+        COLOURS,
+    );
     for (name, keys) in screens() {
         let seen = source.load(&Arc::new(Wanted::first_page())).unwrap();
         shown.state = State::new(TuiMode::Watching, seen, Choices::default());
@@ -138,6 +184,10 @@ fn loads_of_a_large_study() {
         }
         let began = Instant::now();
         let _again = source.load(&Arc::new(shown.state.wanted())).unwrap();
-        println!("{name}: load {:?}, longest on the way {longest:?}, frame {:?}", began.elapsed(), quickest_frame(&mut shown));
+        println!(
+            "{name}: load {:?}, longest on the way {longest:?}, frame {:?}",
+            began.elapsed(),
+            quickest_frame(&mut shown)
+        );
     }
 }

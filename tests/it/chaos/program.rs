@@ -14,8 +14,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use hpsearch::processes;
-use hpsearch::seed::{SeedTree, StreamRng};
+use hpsearch::runner::processes;
+use hpsearch::study::seed::{SeedTree, StreamRng};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rand::RngExt as _;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
@@ -112,9 +112,51 @@ const FAULTS: &[(Fault, &str)] = &[
 /// What a round's study is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    Command(&'static str),
+    Command(&'static str, Saves),
     #[cfg(feature = "train")]
     Trainer,
+}
+
+/// How a command saves its checkpoints. Each file holds its step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Saves {
+    /// A file for each step, by its whole path.
+    Once,
+    /// A file for each step, by its name in the trial's directory of checkpoints.
+    Relative,
+    /// One file, which each step truncates and writes again.
+    Over,
+    /// The same, and before it a file that is not there.
+    OverWithMissing,
+}
+
+impl Saves {
+    const ALL: [Saves; 4] = [Saves::Once, Saves::Relative, Saves::Over, Saves::OverWithMissing];
+
+    /// The script that saves so.
+    fn of(self, script: &str) -> String {
+        let write = "echo $step > \"$HPSEARCH_CHECKPOINT_DIR/part\"; mv \"$HPSEARCH_CHECKPOINT_DIR/part\" \"$HPSEARCH_CHECKPOINT_DIR/$step\"";
+        let say = "{\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\\\"step\\\":$step}";
+        assert!(
+            script.contains(write) && script.contains(say),
+            "the script saves otherwise now: {script}"
+        );
+        let over = |script: &str| {
+            let script = script.replace(write, "echo $step > \"$HPSEARCH_CHECKPOINT_DIR/last\"");
+            script.replace(say, "{\\\"checkpoint\\\":\\\"last\\\",\\\"step\\\":$step}")
+        };
+        match self {
+            Saves::Once => script.to_owned(),
+            Saves::Relative => {
+                script.replace(say, "{\\\"checkpoint\\\":\\\"$step\\\",\\\"step\\\":$step}")
+            }
+            Saves::Over => over(script),
+            Saves::OverWithMissing => {
+                let missing = "  echo \"@hpsearch {\\\"checkpoint\\\":\\\"missing/$step\\\",\\\"step\\\":$step}\"\n  echo $step >";
+                over(script).replacen("  echo $step >", missing, 1)
+            }
+        }
+    }
 }
 
 /// What came of a round.
@@ -130,16 +172,21 @@ struct Outcome {
 
 const NO_PRUNER: &str = "type = \"none\"";
 const STOPS: &str = "type = \"asha\"\nmin_resource = 1\nmax_resource = 4\nreduction_factor = 2";
-const PAUSES: &str = "type = \"asha\"\nmin_resource = 1\nmax_resource = 4\nreduction_factor = 2\nmode = \"promote\"";
+const PAUSES: &str =
+    "type = \"asha\"\nmin_resource = 1\nmax_resource = 4\nreduction_factor = 2\nmode = \"promote\"";
 
 fn site(kind: Kind, slots: u64, fault: Option<Fault>) -> Site {
     match kind {
-        Kind::Command(pruner) => {
-            let devices = if slots == 1 { "sim:0".to_owned() } else { format!("sim:0..{}", slots - 1) };
+        Kind::Command(pruner, saves) => {
+            let devices =
+                if slots == 1 { "sim:0".to_owned() } else { format!("sim:0..{}", slots - 1) };
             let retry = "max = 1000\non = [\"worker_lost\", \"timeout\"]";
-            let rest = format!("[devices]\nuse = [\"{devices}\"]\n[retry]\n{retry}\n[pruner]\n{pruner}");
+            let rest =
+                format!("[devices]\nuse = [\"{devices}\"]\n[retry]\n{retry}\n[pruner]\n{pruner}");
             let odd = match fault {
-                Some(Fault::FloodLog) => "head -c 3000000 /dev/zero | tr '\\0' F; echo; head -c 300000 /dev/zero | tr '\\0' E >&2\n",
+                Some(Fault::FloodLog) => {
+                    "head -c 3000000 /dev/zero | tr '\\0' F; echo; head -c 300000 /dev/zero | tr '\\0' E >&2\n"
+                }
                 Some(Fault::Nonsense) => {
                     "echo '@hpsearch {\"step\":0,\"loss\":\"low\"}'; echo '@hpsearch'; echo '@hpsearch {\"step\":1,\"other\":1e308}'\n\
                      echo '@hpsearch {\"step\":-3,\"loss\":1}'; echo '@hpsearch {\"step\":1e40,\"loss\":1}'; echo '@hpsearch {\"step\":2,\"far\":NaN}'\n"
@@ -147,13 +194,18 @@ fn site(kind: Kind, slots: u64, fault: Option<Fault>) -> Site {
                 _ => "",
             };
             // Another store's trials keep a journal of their own.
-            let script =
-                SCRIPT.replace("sleep 0.12", "sleep 0.04").replace("-lt 5", "-lt 4").replace("journal=journal", "journal=${JOURNAL:-journal}");
+            let script = saves
+                .of(SCRIPT)
+                .replace("sleep 0.12", "sleep 0.04")
+                .replace("-lt 5", "-lt 4")
+                .replace("journal=journal", "journal=${JOURNAL:-journal}");
             // Only where something hangs: on a machine with twenty runnable threads for each processor a step of a shell takes longer
             // than that, and is begun again and again.
-            let stall = if fault == Some(Fault::HangCommand) { "\nstall_time = \"2s\"" } else { "" };
+            let stall =
+                if fault == Some(Fault::HangCommand) { "\nstall_time = \"2s\"" } else { "" };
             // A command that is told where the store is: nothing that is learned of its words may touch the store's locks.
-            let study = study(&format!("trials = {TRIALS}{stall}"), &rest).replace("\"{x}\"]", "\"{x}\", \"runs/hpsearch.db\"]");
+            let study = study(&format!("trials = {TRIALS}{stall}"), &rest)
+                .replace("\"{x}\"]", "\"{x}\", \"runs/hpsearch.db\"]");
             Site::new(&study, &format!("{odd}{script}"))
         }
         #[cfg(feature = "train")]
@@ -163,31 +215,53 @@ fn site(kind: Kind, slots: u64, fault: Option<Fault>) -> Site {
 
 /// What must not depend on faults: decisions, values, and of the best trial's checkpoint the weights.
 fn results(site: &Site) -> Json {
-    let of = |trial: &Json| Json::from(["number", "state", "value", "last_value", "last_step", "params"].map(|key| trial[key].clone()).to_vec());
+    let of = |trial: &Json| {
+        Json::from(
+            ["number", "state", "value", "last_value", "last_step", "params"]
+                .map(|key| trial[key].clone())
+                .to_vec(),
+        )
+    };
     let trials: Vec<Json> = site.trials().iter().map(of).collect();
     let mut weights: Vec<(String, u64)> = files_below(&site.path("runs/files"))
         .into_iter()
         .filter(|file| file.ends_with("model.safetensors"))
-        .map(|file| (file.strip_prefix(site.path("")).unwrap().display().to_string(), checksum(&fs::read(&file).unwrap_or_default())))
+        .map(|file| {
+            (
+                file.strip_prefix(site.path("")).unwrap().display().to_string(),
+                checksum(&fs::read(&file).unwrap_or_default()),
+            )
+        })
         .collect();
     weights.sort();
     serde_json::json!({ "trials": trials, "weights": weights })
 }
 
 fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 fn files_below(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    paths.flat_map(|path| if path.is_dir() { [vec![path.clone()], files_below(&path)].concat() } else { vec![path] }).collect()
+    paths
+        .flat_map(|path| {
+            if path.is_dir() {
+                [vec![path.clone()], files_below(&path)].concat()
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
 }
 
 /// The undisturbed study of a kind, run once.
 fn undisturbed(kind: Kind) -> Json {
     static KNOWN: OnceLock<Mutex<BTreeMap<Kind, Json>>> = OnceLock::new();
-    let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut known =
+        KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     known
         .entry(kind)
         .or_insert_with(|| {
@@ -206,8 +280,16 @@ fn start(site: &Site) -> Running {
 /// A run whose standard output is a pipe that is full, and that nobody reads.
 fn start_unread(site: &Site) -> (Running, fs::File) {
     let pipe = site.path("pipe");
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
-    let mut end = fs::OpenOptions::new().read(true).write(true).custom_flags(NONBLOCK).open(&pipe).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let mut end =
+        fs::OpenOptions::new().read(true).write(true).custom_flags(NONBLOCK).open(&pipe).unwrap();
     while end.write(&[b'\n'; 4096]).is_ok() {}
     let script = "exec \"$0\" run study.toml --events > pipe";
     (site.start_with(Path::new("sh"), &["-c", script, env!("CARGO_BIN_EXE_hpsearch")], &[]), end)
@@ -227,9 +309,19 @@ fn renamed(site: Site) -> Site {
 /// Another store beside, with a study of the same name: it is run and cleared up.
 fn second_store(site: &Site) -> Option<String> {
     let hpsearch = Path::new(env!("CARGO_BIN_EXE_hpsearch"));
-    let with = |arguments: &[&str]| site.start_with(hpsearch, arguments, &[("JOURNAL", "other"), ("HPSEARCH_STORE", "runs/other.sqlite")]).end();
+    let with = |arguments: &[&str]| {
+        site.start_with(
+            hpsearch,
+            arguments,
+            &[("JOURNAL", "other"), ("HPSEARCH_STORE", "runs/other.sqlite")],
+        )
+        .end()
+    };
     let ended = [with(&["run", "study.toml", "--plain"]), with(&["gc", "--yes"])];
-    ended.iter().find(|ended| ended.code != 0).map(|ended| format!("the other store's {}\n{}", ended.out, ended.err))
+    ended
+        .iter()
+        .find(|ended| ended.code != 0)
+        .map(|ended| format!("the other store's {}\n{}", ended.out, ended.err))
 }
 
 /// Files where the directories of trials that are still to come would be.
@@ -248,7 +340,8 @@ fn block_trials(site: &Site, block: bool) {
 fn read_plainly(path: &Path) {
     for _ in 0..3 {
         if let Ok(store) = rusqlite::Connection::open(path) {
-            let _not_made_yet = store.query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0));
+            let _not_made_yet =
+                store.query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0));
         }
         std::thread::sleep(Duration::from_millis(30));
     }
@@ -267,7 +360,11 @@ fn one_of(rng: &mut StreamRng, pids: &[u32]) -> Option<u32> {
 
 fn limit_files(pid: u32, bytes: u64) {
     // A process that has just ended has no limits.
-    let _gone = prlimit(Pid::from_raw(i32::try_from(pid).unwrap()), Resource::Fsize, Rlimit { current: Some(bytes), maximum: None });
+    let _gone = prlimit(
+        Pid::from_raw(i32::try_from(pid).unwrap()),
+        Resource::Fsize,
+        Rlimit { current: Some(bytes), maximum: None },
+    );
 }
 
 fn with_ending(store: &Path, ending: &str) -> PathBuf {
@@ -282,10 +379,18 @@ fn move_store(from: &Path, to: &Path) {
 
 fn set_clock(site: &Site, hours: i64) {
     let store = store(site);
-    let columns =
-        [("event", "at"), ("trial", "created_at"), ("trial", "started_at"), ("trial", "finished_at"), ("report", "at"), ("runner", "started_at")];
+    let columns = [
+        ("event", "at"),
+        ("trial", "created_at"),
+        ("trial", "started_at"),
+        ("trial", "finished_at"),
+        ("report", "at"),
+        ("runner", "started_at"),
+    ];
     for (table, column) in columns {
-        store.execute(&format!("UPDATE {table} SET {column} = {column} + {hours} * 3600000000"), []).unwrap();
+        store
+            .execute(&format!("UPDATE {table} SET {column} = {column} + {hours} * 3600000000"), [])
+            .unwrap();
     }
 }
 
@@ -298,7 +403,9 @@ fn pause(pid: u32) {
 
 /// A screen that watches the study is killed while it draws.
 fn kill_a_screen(site: &Site) {
-    let pair = native_pty_system().openpty(PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 }).unwrap();
+    let pair = native_pty_system()
+        .openpty(PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 })
+        .unwrap();
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));
     command.args(["watch", "s"]);
     command.cwd(site.path(""));
@@ -339,8 +446,12 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
     if outcome.struck {
         match fault {
             Fault::KillRunner => kills(&mut running),
-            Fault::KillSupervisor => one_of(rng, &children).map_or_else(|| outcome.struck = false, processes::kill),
-            Fault::KillCommand => one_of(rng, &commands).map_or_else(|| outcome.struck = false, processes::kill),
+            Fault::KillSupervisor => {
+                one_of(rng, &children).map_or_else(|| outcome.struck = false, processes::kill)
+            }
+            Fault::KillCommand => {
+                one_of(rng, &commands).map_or_else(|| outcome.struck = false, processes::kill)
+            }
             Fault::KillRunnerAndSupervisor => {
                 children.iter().copied().for_each(processes::kill);
                 kills(&mut running);
@@ -348,8 +459,12 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
             }
             Fault::KillScreen => kill_a_screen(&site),
             Fault::StopRunner => pause(runner),
-            Fault::StopSupervisor => one_of(rng, &children).map_or_else(|| outcome.struck = false, pause),
-            Fault::StopCommand => one_of(rng, &commands).map_or_else(|| outcome.struck = false, pause),
+            Fault::StopSupervisor => {
+                one_of(rng, &children).map_or_else(|| outcome.struck = false, pause)
+            }
+            Fault::StopCommand => {
+                one_of(rng, &commands).map_or_else(|| outcome.struck = false, pause)
+            }
             Fault::HangCommand => match one_of(rng, &commands) {
                 Some(pid) => processes::signal(pid, Signal::STOP),
                 None => outcome.struck = false,
@@ -369,14 +484,19 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
                 let refused = second.code == 5 && second.err.contains("is being run by process");
                 // The study may have ended meanwhile.
                 if !refused && second.code != 0 {
-                    outcome.losses.push(format!("the second runner ended with {}: {}", second.code, second.err));
+                    outcome.losses.push(format!(
+                        "the second runner ended with {}: {}",
+                        second.code, second.err
+                    ));
                 }
             }
             Fault::Interrupt => processes::signal(runner, Signal::INT),
             Fault::Terminate => processes::signal(runner, Signal::TERM),
             Fault::RefuseWrites => limit_files(runner, 64 << 10),
             Fault::MoveStore => move_store(&path, &away),
-            Fault::CutLog | Fault::LoseLog | Fault::LoseIndex | Fault::SetClock => kills(&mut running),
+            Fault::CutLog | Fault::LoseLog | Fault::LoseIndex | Fault::SetClock => {
+                kills(&mut running)
+            }
             Fault::FloodLog | Fault::Nonsense | Fault::BlockedReader => {}
             Fault::SecondStore => outcome.losses.extend(second_store(&site)),
             Fault::RenameProject => {
@@ -386,29 +506,49 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
                 site = renamed(site);
                 (path, away) = (site.path("runs/hpsearch.db"), site.path("away.db"));
             }
-            Fault::RemoveLog => outcome.struck = fs::remove_file(with_ending(&path, "-wal")).is_ok(),
-            Fault::RemoveIndex => outcome.struck = fs::remove_file(with_ending(&path, "-shm")).is_ok(),
+            Fault::RemoveLog => {
+                outcome.struck = fs::remove_file(with_ending(&path, "-wal")).is_ok()
+            }
+            Fault::RemoveIndex => {
+                outcome.struck = fs::remove_file(with_ending(&path, "-shm")).is_ok()
+            }
             Fault::EmptyLog => {
-                outcome.struck = fs::OpenOptions::new().write(true).open(with_ending(&path, "-wal")).is_ok_and(|log| log.set_len(0).is_ok());
+                outcome.struck = fs::OpenOptions::new()
+                    .write(true)
+                    .open(with_ending(&path, "-wal"))
+                    .is_ok_and(|log| log.set_len(0).is_ok());
             }
             Fault::RemoveLock => {
                 outcome.struck = fs::remove_file(with_ending(&path, ".run-1")).is_ok();
                 match run_to_its_end(&site) {
                     Ok(second) if matches!(second.code, 0 | 5) => {}
-                    Ok(second) => outcome.losses.push(format!("the second runner ended with {}: {}", second.code, second.err)),
+                    Ok(second) => outcome.losses.push(format!(
+                        "the second runner ended with {}: {}",
+                        second.code, second.err
+                    )),
                     Err(hung) => outcome.losses.push(hung),
                 }
             }
             Fault::PlainReader => read_plainly(&path),
             Fault::ForeignNamespace => {
-                let arguments = ["-Urpf", "--mount-proc", env!("CARGO_BIN_EXE_hpsearch"), "run", "study.toml", "--plain"];
+                let arguments = [
+                    "-Urpf",
+                    "--mount-proc",
+                    env!("CARGO_BIN_EXE_hpsearch"),
+                    "run",
+                    "study.toml",
+                    "--plain",
+                ];
                 let second = site.start_with(Path::new("unshare"), &arguments, &[]).end();
                 let is_refused = second.code == 5 && second.err.contains("is being run by process");
                 // No namespaces for users, or the study was over.
                 let is_none = second.err.contains("unshare") || second.code == 0;
                 outcome.struck = is_refused;
                 if !is_refused && !is_none {
-                    outcome.losses.push(format!("the runner in a namespace ended with {}: {}", second.code, second.err));
+                    outcome.losses.push(format!(
+                        "the runner in a namespace ended with {}: {}",
+                        second.code, second.err
+                    ));
                 }
             }
             Fault::UnwritableDirectory => {
@@ -419,7 +559,8 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
         }
     }
     // What was answered between the removal and its being noticed is gone, too.
-    let forgets = outcome.struck && matches!(fault, Fault::CutLog | Fault::LoseLog | Fault::RemoveLog | Fault::EmptyLog);
+    let forgets = outcome.struck
+        && matches!(fault, Fault::CutLog | Fault::LoseLog | Fault::RemoveLog | Fault::EmptyLog);
     loop {
         if let Some(hung) = hung(&mut running, &site) {
             outcome.losses.push(hung);
@@ -438,11 +579,14 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
             match fault {
                 Fault::CutLog => {
                     let bytes = fs::read(&wal).unwrap_or_default();
-                    let _not_there_yet = fs::write(&wal, &bytes[..rng.random_range(0..bytes.len() + 1)]);
+                    let _not_there_yet =
+                        fs::write(&wal, &bytes[..rng.random_range(0..bytes.len() + 1)]);
                 }
                 Fault::LoseLog => drop(fs::remove_file(&wal)),
                 Fault::LoseIndex => drop(fs::remove_file(with_ending(&path, "-shm"))),
-                Fault::SetClock if has_tables(&path) => set_clock(&site, if rng.random_bool(0.5) { 7 } else { -7 }),
+                Fault::SetClock if has_tables(&path) => {
+                    set_clock(&site, if rng.random_bool(0.5) { 7 } else { -7 })
+                }
                 _ => {}
             }
         }
@@ -458,7 +602,10 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
         }
         // Taken away at the very end, it is missed by whoever wants to read the result.
         // Of two runners that begin at once, either may get the study.
-        let is_told = ["run the same command again", "there is no store at", "is being run by process"].iter().any(|words| ended.err.contains(words));
+        let is_told =
+            ["run the same command again", "there is no store at", "is being run by process"]
+                .iter()
+                .any(|words| ended.err.contains(words));
         if ended.code == 5 && !is_told {
             outcome.losses.push(format!("no way out is told: {}", ended.err));
         }
@@ -466,17 +613,29 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
         running = start(&site);
     }
     let trials = site.trials();
-    outcome.attempts = trials.iter().map(|trial| trial["attempts"].as_u64().unwrap_or(0).saturating_sub(1)).sum();
+    outcome.attempts =
+        trials.iter().map(|trial| trial["attempts"].as_u64().unwrap_or(0).saturating_sub(1)).sum();
     if slots == 1 && results(&site) != undisturbed(kind) {
-        outcome.losses.push(format!("it ended otherwise than undisturbed:\n{}\n{}", results(&site), undisturbed(kind)));
+        outcome.losses.push(format!(
+            "it ended otherwise than undisturbed:\n{}\n{}",
+            results(&site),
+            undisturbed(kind)
+        ));
     }
-    if matches!(kind, Kind::Command(_)) {
+    if matches!(kind, Kind::Command(..)) {
         outcome.losses.extend(lost_trials(&trials));
         if !forgets {
             outcome.losses.extend(lost_reports(&site));
+            outcome.losses.extend(wrong_checkpoints(&site));
+            outcome.losses.extend(wrong_exports(&site, &trials));
         }
     }
-    let drafts = files_below(&site.path("runs")).into_iter().filter(|file| file.extension().is_some_and(|ending| ending == "tmp"));
+    // A store that lost its log may not even know its own id: the directory of before is no longer its own to clear.
+    let is_left = forgets && site.path("runs/files").read_dir().unwrap().count() > 1;
+    let drafts = files_below(&site.path("runs"))
+        .into_iter()
+        .filter(|file| file.extension().is_some_and(|ending| ending == "tmp"))
+        .filter(|file| !is_left || !file.starts_with(site.path("runs/files/s")));
     outcome.losses.extend(drafts.map(|file| format!("left behind: {}", file.display())));
     outcome
 }
@@ -507,9 +666,14 @@ fn hung(running: &mut Running, site: &Site) -> Option<String> {
 
 /// What a runner's threads wait for, what else runs of its study, and what it has said.
 fn looked_at(running: &Running, site: &Site) -> String {
-    let of = |path: PathBuf, name: &str| fs::read_to_string(path.join(name)).unwrap_or_default().replace(['\0', '\n'], " ");
-    let tasks = fs::read_dir(format!("/proc/{}/task", running.child.id())).into_iter().flatten().flatten();
-    let threads: Vec<String> = tasks.map(|task| format!("{}: {}", of(task.path(), "comm"), of(task.path(), "wchan"))).collect();
+    let of = |path: PathBuf, name: &str| {
+        fs::read_to_string(path.join(name)).unwrap_or_default().replace(['\0', '\n'], " ")
+    };
+    let tasks =
+        fs::read_dir(format!("/proc/{}/task", running.child.id())).into_iter().flatten().flatten();
+    let threads: Vec<String> = tasks
+        .map(|task| format!("{}: {}", of(task.path(), "comm"), of(task.path(), "wchan")))
+        .collect();
     format!("{threads:?}\n{}\n{}", super::described(site), running.said_so_far())
 }
 
@@ -526,7 +690,8 @@ fn left_over(site: &Site) -> Option<String> {
 }
 
 fn has_tables(path: &Path) -> bool {
-    path.exists() && rusqlite::Connection::open(path).unwrap().prepare("SELECT 1 FROM event").is_ok()
+    path.exists()
+        && rusqlite::Connection::open(path).unwrap().prepare("SELECT 1 FROM event").is_ok()
 }
 
 fn unsound(path: &Path) -> Option<String> {
@@ -534,9 +699,15 @@ fn unsound(path: &Path) -> Option<String> {
         return None;
     }
     let store = rusqlite::Connection::open(path).unwrap();
-    let verdict = store.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0)).unwrap_or_else(|error| error.to_string());
-    let broken = store.prepare("PRAGMA foreign_key_check").and_then(|mut check| check.exists([])).unwrap_or(true);
-    (verdict != "ok" || broken).then(|| format!("the store is unsound: {verdict}, broken references: {broken}"))
+    let verdict = store
+        .query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))
+        .unwrap_or_else(|error| error.to_string());
+    let broken = store
+        .prepare("PRAGMA foreign_key_check")
+        .and_then(|mut check| check.exists([]))
+        .unwrap_or(true);
+    (verdict != "ok" || broken)
+        .then(|| format!("the store is unsound: {verdict}, broken references: {broken}"))
 }
 
 /// Every number once, and every trial at its end.
@@ -582,6 +753,52 @@ fn lost_reports(site: &Site) -> Vec<String> {
     losses
 }
 
+/// Checkpoints of the store that are not there, or hold another step than it says.
+fn wrong_checkpoints(site: &Site) -> Vec<String> {
+    let store = store(site);
+    let mut checkpoints = store.prepare("SELECT step, path FROM checkpoint").unwrap();
+    let listed = checkpoints
+        .query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))
+        .unwrap();
+    let wrong = |(step, path): (i64, String)| {
+        let held = fs::read_to_string(site.path("runs/files").join(&path))
+            .unwrap_or_else(|error| error.to_string());
+        (held.trim() != step.to_string())
+            .then(|| format!("the checkpoint `{path}` of step {step} holds: {held}"))
+    };
+    listed.map(Result::unwrap).filter_map(wrong).collect()
+}
+
+/// Exports of complete trials with checkpoints that hold another step than they say, or another than that of the trial's value.
+fn wrong_exports(site: &Site, trials: &[Json]) -> Vec<String> {
+    let store = store(site);
+    let mut losses = Vec::new();
+    for trial in trials.iter().filter(|trial| trial["state"] == "complete") {
+        let number = trial["number"].as_u64().unwrap();
+        let sql = "SELECT count(*) FROM checkpoint WHERE trial_id % 1000000000 = ?1";
+        if store.query_row(sql, [number.cast_signed()], |row| row.get::<_, i64>(0)).unwrap() == 0 {
+            continue;
+        }
+        let ended = site.run(&["export", "s", "--trial", &number.to_string(), "-o", "model"]);
+        let metrics: Json =
+            serde_json::from_str(&site.read("model/metrics.json")).unwrap_or_default();
+        let held: Vec<String> = ["last", "1", "2", "3", "4"]
+            .into_iter()
+            .map(|name| site.read(&format!("model/{name}")))
+            .collect();
+        let step = metrics["step"].to_string();
+        let is_right =
+            ended.code == 0 && metrics["trial_value"].is_null() && held.concat().trim() == step;
+        if !is_right {
+            losses.push(format!(
+                "the export of trial {number} is wrong: {held:?}, {metrics}\n{}",
+                ended.err
+            ));
+        }
+    }
+    losses
+}
+
 fn number_from(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
@@ -591,14 +808,22 @@ fn nth(seed: u64, number: u64) -> (Kind, Fault, Outcome) {
     let mut rng = SeedTree::new(seed).stream(&format!("chaos/round/{number}"));
     // Each fault comes in turn, so that few rounds have all of them.
     let only = std::env::var("HPSEARCH_CHAOS_FAULT").unwrap_or_default();
-    let faults: Vec<Fault> = FAULTS.iter().map(|(fault, _)| *fault).filter(|fault| only.is_empty() || format!("{fault:?}") == only).collect();
+    let faults: Vec<Fault> = FAULTS
+        .iter()
+        .map(|(fault, _)| *fault)
+        .filter(|fault| only.is_empty() || format!("{fault:?}") == only)
+        .collect();
     let fault = faults[usize::try_from(number).unwrap() % faults.len()];
-    let kind = Kind::Command([NO_PRUNER, STOPS, PAUSES][rng.random_range(0..3)]);
+    let saves = Saves::ALL[usize::try_from(number).unwrap() % Saves::ALL.len()];
+    let kind = Kind::Command([NO_PRUNER, STOPS, PAUSES][rng.random_range(0..3)], saves);
     let slots = rng.random_range(1..3);
     #[cfg(feature = "train")]
     let every = number_from("HPSEARCH_CHAOS_TRAINER", 0);
     #[cfg(feature = "train")]
-    if every > 0 && number % every == every - 1 && super::trainer::CAN_HAVE.contains(&format!("{fault:?}").as_str()) {
+    if every > 0
+        && number % every == every - 1
+        && super::trainer::CAN_HAVE.contains(&format!("{fault:?}").as_str())
+    {
         let outcome = round(Kind::Trainer, 1, fault, &mut rng, super::trainer::usual_time());
         return (Kind::Trainer, fault, outcome);
     }
@@ -608,11 +833,13 @@ fn nth(seed: u64, number: u64) -> (Kind, Fault, Outcome) {
 
 #[test]
 fn random_faults_lose_nothing() {
-    let (seed, rounds) = (number_from("HPSEARCH_CHAOS", 1), number_from("HPSEARCH_CHAOS_ROUNDS", ROUNDS));
+    let (seed, rounds) =
+        (number_from("HPSEARCH_CHAOS", 1), number_from("HPSEARCH_CHAOS_ROUNDS", ROUNDS));
     let began = Instant::now();
     let next = std::sync::atomic::AtomicU64::new(0);
     let done = Mutex::new(BTreeMap::new());
-    let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(1, 4);
+    let workers =
+        std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(1, 4);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
@@ -625,7 +852,11 @@ fn random_faults_lose_nothing() {
                     let tried = std::panic::catch_unwind(|| nth(seed, number));
                     let Ok(round) = tried else { panic!("round {number} of seed {seed}") };
                     let (kind, fault, outcome) = &round;
-                    eprintln!("round {number}: {kind:?} {fault:?}, {} losses, {:.1} s", outcome.losses.len(), began.elapsed().as_secs_f64());
+                    eprintln!(
+                        "round {number}: {kind:?} {fault:?}, {} losses, {:.1} s",
+                        outcome.losses.len(),
+                        began.elapsed().as_secs_f64()
+                    );
                     outcome.losses.iter().for_each(|loss| eprintln!("round {number}: {loss}"));
                     done.lock().unwrap().insert(number, round);
                 }
@@ -634,13 +865,23 @@ fn random_faults_lose_nothing() {
     });
     let done = done.into_inner().unwrap();
     assert_eq!(done.len() as u64, rounds, "a round did not come to its end");
-    let trained = done.values().filter(|(kind, ..)| !matches!(kind, Kind::Command(_))).count();
-    println!("{rounds} rounds (seed {seed}) in {:.0} s, {trained} of them with the built-in trainer\n", began.elapsed().as_secs_f64());
-    println!("| fault | rounds | it struck | runs again | attempts again | losses |\n|---|---|---|---|---|---|");
+    let trained = done.values().filter(|(kind, ..)| !matches!(kind, Kind::Command(..))).count();
+    println!(
+        "{rounds} rounds (seed {seed}) in {:.0} s, {trained} of them with the built-in trainer\n",
+        began.elapsed().as_secs_f64()
+    );
+    println!(
+        "| fault | rounds | it struck | runs again | attempts again | losses |\n|---|---|---|---|---|---|"
+    );
     let mut all = [0; 5];
     for (fault, name) in FAULTS {
-        let of: Vec<&Outcome> = done.values().filter(|(_, found, _)| found == fault).map(|(_, _, outcome)| outcome).collect();
-        let sum = |count: &dyn Fn(&Outcome) -> u64| of.iter().map(|outcome| count(outcome)).sum::<u64>();
+        let of: Vec<&Outcome> = done
+            .values()
+            .filter(|(_, found, _)| found == fault)
+            .map(|(_, _, outcome)| outcome)
+            .collect();
+        let sum =
+            |count: &dyn Fn(&Outcome) -> u64| of.iter().map(|outcome| count(outcome)).sum::<u64>();
         let counts = [
             of.len() as u64,
             sum(&|outcome| u64::from(outcome.struck)),
@@ -652,9 +893,12 @@ fn random_faults_lose_nothing() {
         all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
     }
     println!("| all | {} |", all.map(|count| count.to_string()).join(" | "));
-    let losses = done
-        .iter()
-        .flat_map(|(number, (kind, fault, outcome))| outcome.losses.iter().map(move |loss| format!("round {number}, {kind:?}, {fault:?}: {loss}")));
+    let losses = done.iter().flat_map(|(number, (kind, fault, outcome))| {
+        outcome
+            .losses
+            .iter()
+            .map(move |loss| format!("round {number}, {kind:?}, {fault:?}: {loss}"))
+    });
     let losses: Vec<String> = losses.collect();
     assert!(losses.is_empty(), "{} losses\n{}", losses.len(), losses.join("\n\n"));
 }
@@ -662,7 +906,7 @@ fn random_faults_lose_nothing() {
 /// Nothing of this program is left anywhere, whoever was killed: the kernel says so.
 #[test]
 fn a_killed_test_program_would_leave_no_trial_behind() {
-    let site = site(Kind::Command(NO_PRUNER), 1, None);
+    let site = site(Kind::Command(NO_PRUNER, Saves::Once), 1, None);
     let mut parent = Command::new("sh")
         .args(["-c", "\"$0\" run study.toml --plain & wait", env!("CARGO_BIN_EXE_hpsearch")])
         .current_dir(site.path(""))

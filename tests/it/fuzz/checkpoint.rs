@@ -33,7 +33,8 @@ trials_per_device = 1
 "#;
 
 /// The files that a model is read from.
-const FILES: &[&str] = &["config.json", "model.safetensors", "tokenizer.json", "digests.json", "training_args.json"];
+const FILES: &[&str] =
+    &["config.json", "model.safetensors", "tokenizer.json", "digests.json", "training_args.json"];
 
 pub struct Checkpoint {
     site: Site,
@@ -44,29 +45,46 @@ impl Checkpoint {
     /// Trains the smallest model there is.
     pub fn new() -> Self {
         let site = Site::new(STUDY, "");
-        let rows: String = (0..24).map(|row| if row % 2 == 0 { "the bus is late,a\n" } else { "the lamp is dark,b\n" }).collect();
+        let rows: String = (0..24)
+            .map(|row| if row % 2 == 0 { "the bus is late,a\n" } else { "the lamp is dark,b\n" })
+            .collect();
         site.write("train.csv", &format!("text,label\n{rows}"));
         assert_done(&site.run_study());
         assert_done(&site.run(&["export", "s", "-o", "model"]));
-        let sound = FILES.iter().map(|file| fs::read(site.path("model").join(file)).unwrap_or_default()).collect();
+        let sound = FILES
+            .iter()
+            .map(|file| fs::read(site.path("model").join(file)).unwrap_or_default())
+            .collect();
         Checkpoint { site, sound }
     }
 
     /// The first byte chooses the file, and whether the second to the fourth say where in it the rest is written; the rest is
     /// all of it otherwise.
     pub fn read(&self, input: &[u8]) -> String {
-        let Some((&[choice, high, middle, low], rest)) = input.split_first_chunk() else { return "short".to_owned() };
+        let Some((&[choice, high, middle, low], rest)) = input.split_first_chunk() else {
+            return "short".to_owned();
+        };
         let index = usize::from(choice) % FILES.len();
         let (directory, file) = (self.site.path("model"), FILES[index]);
         let mut bytes = if choice < 128 { self.sound[index].clone() } else { Vec::new() };
-        let place = if choice < 128 { u32::from_be_bytes([0, high, middle, low]) as usize % (bytes.len() + 1) } else { 0 };
+        let place = if choice < 128 {
+            u32::from_be_bytes([0, high, middle, low]) as usize % (bytes.len() + 1)
+        } else {
+            0
+        };
         let end = (place + rest.len()).min(bytes.len());
         bytes.splice(place..end, rest.iter().copied());
         fs::write(directory.join(file), &bytes).unwrap();
         if file != "digests.json" {
             with_digest(&directory, file, &bytes);
         }
-        let said = hpsearch::trainer::predict(&directory, &["the bus".to_owned(), String::new()], 8, "cpu", &|_, _, _| {});
+        let said = hpsearch::trainer::predict(
+            &directory,
+            &["the bus".to_owned(), String::new()],
+            8,
+            "cpu",
+            &|_, _, _| {},
+        );
         fs::write(directory.join(file), &self.sound[index]).unwrap();
         fs::write(directory.join("digests.json"), &self.sound[3]).unwrap();
         match said {
@@ -78,7 +96,10 @@ impl Checkpoint {
 
 fn with_digest(directory: &Path, file: &str, bytes: &[u8]) {
     let path = directory.join("digests.json");
-    let Ok(mut digests) = serde_json::from_slice::<Json>(&fs::read(&path).unwrap_or_default()) else { return };
+    let Ok(mut digests) = serde_json::from_slice::<Json>(&fs::read(&path).unwrap_or_default())
+    else {
+        return;
+    };
     digests[file] = blake3::hash(bytes).to_hex().to_string().into();
     fs::write(path, digests.to_string()).unwrap();
 }
@@ -86,13 +107,27 @@ fn with_digest(directory: &Path, file: &str, bytes: &[u8]) {
 #[test]
 fn a_hostile_tokenizer_is_refused_with_one_clean_message() {
     let Checkpoint { site, .. } = Checkpoint::new();
-    let hostile: Vec<_> = super::corpus("checkpoint").into_iter().filter(|(file, _)| file.to_string_lossy().contains("tokenizer-")).collect();
+    let hostile: Vec<_> = super::corpus("checkpoint")
+        .into_iter()
+        .filter(|(file, _)| file.to_string_lossy().contains("tokenizer-"))
+        .collect();
     assert!(hostile.len() >= 3);
     for (file, input) in hostile {
         fs::write(site.path("model/tokenizer.json"), &input[4..]).unwrap();
         let ended = site.run(&["predict", "model", "the bus is late, and the lamp is dark"]);
         assert_eq!(ended.code, 2, "{}: {}\n{}", file.display(), ended.out, ended.err);
-        assert!(ended.err.contains("`tokenizer.json` cannot be used") && !ended.err.contains("panicked at"), "{}: {}", file.display(), ended.err);
-        assert!(!ended.err.contains("report it") && !ended.err.contains("device"), "{}: {}", file.display(), ended.err);
+        assert!(
+            ended.err.contains("`tokenizer.json` cannot be used")
+                && !ended.err.contains("panicked at"),
+            "{}: {}",
+            file.display(),
+            ended.err
+        );
+        assert!(
+            !ended.err.contains("report it") && !ended.err.contains("device"),
+            "{}: {}",
+            file.display(),
+            ended.err
+        );
     }
 }

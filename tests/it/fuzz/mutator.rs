@@ -1,6 +1,6 @@
 //! Changes inputs at random: bytes, numbers, words, brackets, lines, and pieces of other inputs.
 
-use hpsearch::seed::StreamRng;
+use hpsearch::study::seed::StreamRng;
 use rand::RngExt as _;
 
 /// Inputs do not grow beyond this.
@@ -216,7 +216,11 @@ impl Mutator {
             }
             4 | 5 => {
                 let word = WORDS[self.rng.random_range(0..WORDS.len())];
-                let range = if self.rng.random_bool(0.5) { self.range(input) } else { self.place(input)..0 };
+                let range = if self.rng.random_bool(0.5) {
+                    self.range(input)
+                } else {
+                    self.place(input)..0
+                };
                 let range = range.start..range.end.max(range.start);
                 input.splice(range, word.bytes());
             }
@@ -227,7 +231,10 @@ impl Mutator {
                 input.splice(place..place, other[range].to_vec());
             }
             10 => {
-                let (place, bracket) = (self.place(input), [&b"["[..], b"{\"a\":", b"{ a = ", b"("][self.rng.random_range(0..4)]);
+                let (place, bracket) = (
+                    self.place(input),
+                    [&b"["[..], b"{\"a\":", b"{ a = ", b"("][self.rng.random_range(0..4)],
+                );
                 let deep = bracket.repeat(self.rng.random_range(1..3000));
                 input.splice(place..place, deep);
             }
@@ -238,17 +245,25 @@ impl Mutator {
     /// Puts a number in the place of another.
     fn change_number(&mut self, input: &mut Vec<u8>) {
         let is_digit = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'e');
-        let starts: Vec<usize> = (0..input.len()).filter(|place| is_digit(input[*place]) && (*place == 0 || !is_digit(input[*place - 1]))).collect();
+        let starts: Vec<usize> = (0..input.len())
+            .filter(|place| {
+                is_digit(input[*place]) && (*place == 0 || !is_digit(input[*place - 1]))
+            })
+            .collect();
         let number = NUMBERS[self.rng.random_range(0..NUMBERS.len())];
-        let Some(start) = starts.get(self.rng.random_range(0..starts.len().max(1))).copied() else { return };
+        let Some(start) = starts.get(self.rng.random_range(0..starts.len().max(1))).copied() else {
+            return;
+        };
         let length = input[start..].iter().take_while(|byte| is_digit(**byte)).count();
         input.splice(start..start + length, number.bytes());
     }
 
     /// Doubles, drops or swaps lines.
     fn change_lines(&mut self, input: &mut Vec<u8>) {
-        let mut lines: Vec<Vec<u8>> = input.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
-        let (one, other) = (self.rng.random_range(0..lines.len()), self.rng.random_range(0..lines.len()));
+        let mut lines: Vec<Vec<u8>> =
+            input.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+        let (one, other) =
+            (self.rng.random_range(0..lines.len()), self.rng.random_range(0..lines.len()));
         match self.rng.random_range(0..3) {
             0 => lines.insert(one, lines[other].clone()),
             1 => drop(lines.remove(one)),

@@ -25,8 +25,8 @@ pub const DARK: Theme = Theme {
     border: "#303a47",
     foreground: "#d5dce5",
     colours: [
-        "#484f58", "#ff7b72", "#56d364", "#e3b341", "#79b8ff", "#d2a8ff", "#56d4dd", "#d5dce5", "#6e7681", "#ffa198", "#7ee787", "#f2cc60",
-        "#a5d6ff", "#e2c5ff", "#a0edf2", "#ffffff",
+        "#484f58", "#ff7b72", "#56d364", "#e3b341", "#79b8ff", "#d2a8ff", "#56d4dd", "#d5dce5",
+        "#6e7681", "#ffa198", "#7ee787", "#f2cc60", "#a5d6ff", "#e2c5ff", "#a0edf2", "#ffffff",
     ],
 };
 
@@ -38,8 +38,8 @@ pub const LIGHT: Theme = Theme {
     border: "#d0d7de",
     foreground: "#1f2328",
     colours: [
-        "#24292f", "#cf222e", "#1a7f37", "#9a6700", "#0969da", "#8250df", "#0b7a8a", "#57606a", "#6e7781", "#a40e26", "#2da44e", "#7d4e00",
-        "#218bff", "#a475f9", "#3192aa", "#8c959f",
+        "#24292f", "#cf222e", "#1a7f37", "#9a6700", "#0969da", "#8250df", "#0b7a8a", "#57606a",
+        "#6e7781", "#a40e26", "#2da44e", "#7d4e00", "#218bff", "#a475f9", "#3192aa", "#8c959f",
     ],
 };
 
@@ -61,24 +61,40 @@ struct Ink {
 /// The picture of a screen in a window called `title`.
 pub fn picture(screen: &vt100::Screen, title: &str, theme: &Theme) -> String {
     let (rows, columns) = screen.size();
-    let (width, height) = (f64::from(columns) * CELL.0 + 2.0 * MARGIN, f64::from(rows) * CELL.1 + BAR + 1.6 * MARGIN);
+    let (width, height) =
+        (f64::from(columns) * CELL.0 + 2.0 * MARGIN, f64::from(rows) * CELL.1 + BAR + 1.6 * MARGIN);
     let mut svg = String::new();
     let mut shapes = Shapes::default();
-    let _ =
-        writeln!(svg, r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.1} {height:.1}">"##);
+    let _ = writeln!(
+        svg,
+        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.1} {height:.1}">"##
+    );
     let _ = writeln!(
         svg,
         "<style>text{{font:{FONT}px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre}}.b{{font-weight:700}}</style>"
     );
     let (w, h) = (width - 1.0, height - 1.0);
-    let _ = writeln!(svg, r##"<rect x=".5" y=".5" width="{w:.1}" height="{h:.1}" rx="9" fill="{}" stroke="{}"/>"##, theme.background, theme.border);
-    let _ = writeln!(svg, r##"<path d="M1 {BAR}V10a9 9 0 0 1 9-9H{:.1}a9 9 0 0 1 9 9V{BAR}z" fill="{}"/>"##, width - 10.0, theme.bar);
+    let _ = writeln!(
+        svg,
+        r##"<rect x=".5" y=".5" width="{w:.1}" height="{h:.1}" rx="9" fill="{}" stroke="{}"/>"##,
+        theme.background, theme.border
+    );
+    let _ = writeln!(
+        svg,
+        r##"<path d="M1 {BAR}V10a9 9 0 0 1 9-9H{:.1}a9 9 0 0 1 9 9V{BAR}z" fill="{}"/>"##,
+        width - 10.0,
+        theme.bar
+    );
     for (x, colour) in [(20, "#ff5f57"), (40, "#febc2e"), (60, "#28c840")] {
         let _ = writeln!(svg, r##"<circle cx="{x}" cy="17.5" r="6" fill="{colour}"/>"##);
     }
     let middle = width / 2.0;
-    let _ =
-        writeln!(svg, r##"<text x="{middle:.1}" y="22" text-anchor="middle" fill="{}" opacity=".75">{}</text>"##, theme.foreground, escaped(title));
+    let _ = writeln!(
+        svg,
+        r##"<text x="{middle:.1}" y="22" text-anchor="middle" fill="{}" opacity=".75">{}</text>"##,
+        theme.foreground,
+        escaped(title)
+    );
     for row in 0..rows {
         draw_row(&mut svg, &mut shapes, screen, row, columns, theme);
     }
@@ -87,13 +103,26 @@ pub fn picture(screen: &vt100::Screen, title: &str, theme: &Theme) -> String {
     svg
 }
 
-fn draw_row(svg: &mut String, shapes: &mut Shapes, screen: &vt100::Screen, row: u16, columns: u16, theme: &Theme) {
+fn draw_row(
+    svg: &mut String,
+    shapes: &mut Shapes,
+    screen: &vt100::Screen,
+    row: u16,
+    columns: u16,
+    theme: &Theme,
+) {
     let y = BAR + 0.6 * MARGIN + f64::from(row) * CELL.1;
     let mut run = Run::default();
     for column in 0..columns {
-        let Some(cell) = screen.cell(row, column).filter(|cell| !cell.is_wide_continuation()) else { continue };
+        let Some(cell) = screen.cell(row, column).filter(|cell| !cell.is_wide_continuation())
+        else {
+            continue;
+        };
         let x = MARGIN + f64::from(column) * CELL.0;
-        let (mut front, mut back) = (colour(cell.fgcolor(), theme, theme.foreground), colour(cell.bgcolor(), theme, theme.background));
+        let (mut front, mut back) = (
+            colour(cell.fgcolor(), theme, theme.foreground),
+            colour(cell.bgcolor(), theme, theme.background),
+        );
         if cell.inverse() {
             (front, back) = (back, front);
         }
@@ -109,10 +138,18 @@ fn draw_row(svg: &mut String, shapes: &mut Shapes, screen: &vt100::Screen, row: 
         let char = cell.contents().chars().next().unwrap_or(' ');
         if shapes.draw(char, &ink, x, y) {
             run.end(svg, y);
-        } else if cell.is_wide() || run.ink.as_ref() != Some(&ink) || char == ' ' && run.text.ends_with(' ') {
+        } else if cell.is_wide()
+            || run.ink.as_ref() != Some(&ink)
+            || char == ' ' && run.text.ends_with(' ')
+        {
             run.end(svg, y);
             if char != ' ' {
-                run = Run { ink: Some(ink), text: cell.contents().to_owned(), x, cells: if cell.is_wide() { 2 } else { 1 } };
+                run = Run {
+                    ink: Some(ink),
+                    text: cell.contents().to_owned(),
+                    x,
+                    cells: if cell.is_wide() { 2 } else { 1 },
+                };
             }
             if cell.is_wide() {
                 run.end(svg, y);
@@ -141,7 +178,8 @@ impl Run {
         let Some(ink) = run.ink.filter(|_| !text.is_empty()) else { return };
         let cells = usize::from(run.cells) - (run.text.chars().count() - text.chars().count());
         let length = f64::from(u16::try_from(cells).unwrap()) * CELL.0;
-        let (x, baseline, bold) = (run.x, y + CELL.1 * 0.74, if ink.bold { r#" class="b""# } else { "" });
+        let (x, baseline, bold) =
+            (run.x, y + CELL.1 * 0.74, if ink.bold { r#" class="b""# } else { "" });
         // A fixed length: fonts of other widths keep their columns.
         let _ = writeln!(
             svg,
@@ -163,7 +201,15 @@ struct Shapes {
 }
 
 impl Shapes {
-    fn rect(&mut self, colour: &str, opacity: &'static str, x: f64, y: f64, width: f64, height: f64) {
+    fn rect(
+        &mut self,
+        colour: &str,
+        opacity: &'static str,
+        x: f64,
+        y: f64,
+        width: f64,
+        height: f64,
+    ) {
         let path = self.fills.entry((colour.to_owned(), opacity)).or_default();
         let _ = write!(path, "M{x:.1} {y:.1}h{width:.1}v{height:.1}h-{width:.1}z");
     }
@@ -188,11 +234,25 @@ impl Shapes {
     }
 
     fn braille(&mut self, dots: u32, ink: &Ink, x: f64, y: f64) {
-        const PLACES: [(f64, f64); 8] = [(0.0, 0.0), (0.0, 1.0), (0.0, 2.0), (1.0, 0.0), (1.0, 1.0), (1.0, 2.0), (0.0, 3.0), (1.0, 3.0)];
+        const PLACES: [(f64, f64); 8] = [
+            (0.0, 0.0),
+            (0.0, 1.0),
+            (0.0, 2.0),
+            (1.0, 0.0),
+            (1.0, 1.0),
+            (1.0, 2.0),
+            (0.0, 3.0),
+            (1.0, 3.0),
+        ];
         let path = self.dots.entry(ink.colour.clone()).or_default();
         for (bit, (across, down)) in PLACES.iter().enumerate() {
             if dots & (1 << bit) != 0 {
-                let _ = write!(path, "M{:.1} {:.1}h0", x + CELL.0 * (0.25 + across / 2.0), y + CELL.1 * (0.125 + down / 4.0));
+                let _ = write!(
+                    path,
+                    "M{:.1} {:.1}h0",
+                    x + CELL.0 * (0.25 + across / 2.0),
+                    y + CELL.1 * (0.125 + down / 4.0)
+                );
             }
         }
     }
@@ -236,15 +296,25 @@ impl Shapes {
             let _ = writeln!(behind, r#"<path d="{path}" fill="{colour}"/>"#);
         }
         for ((colour, opacity), path) in &self.fills {
-            let opacity = if opacity.is_empty() { String::new() } else { format!(r#" fill-opacity="{opacity}""#) };
+            let opacity = if opacity.is_empty() {
+                String::new()
+            } else {
+                format!(r#" fill-opacity="{opacity}""#)
+            };
             let _ = writeln!(behind, r#"<path d="{path}" fill="{colour}"{opacity}/>"#);
         }
         for ((colour, heavy), path) in &self.lines {
             let width = if *heavy { 3.0 } else { 1.0 };
-            let _ = writeln!(behind, r#"<path d="{path}" stroke="{colour}" stroke-width="{width}" fill="none"/>"#);
+            let _ = writeln!(
+                behind,
+                r#"<path d="{path}" stroke="{colour}" stroke-width="{width}" fill="none"/>"#
+            );
         }
         for (colour, path) in &self.dots {
-            let _ = writeln!(behind, r#"<path d="{path}" stroke="{colour}" stroke-width="2.9" stroke-linecap="round" fill="none"/>"#);
+            let _ = writeln!(
+                behind,
+                r#"<path d="{path}" stroke="{colour}" stroke-width="2.9" stroke-linecap="round" fill="none"/>"#
+            );
         }
         let at = svg.find("</text>\n").map_or(svg.len(), |end| end + "</text>\n".len());
         svg.insert_str(at, &behind);
@@ -254,14 +324,17 @@ impl Shapes {
 fn colour(colour: Color, theme: &Theme, default: &str) -> String {
     match colour {
         Color::Default => default.to_owned(),
-        Color::Idx(index) => theme.colours.get(usize::from(index)).copied().unwrap_or(default).to_owned(),
+        Color::Idx(index) => {
+            theme.colours.get(usize::from(index)).copied().unwrap_or(default).to_owned()
+        }
         Color::Rgb(red, green, blue) => format!("#{red:02x}{green:02x}{blue:02x}"),
     }
 }
 
 /// `share` of `front`, the rest of `back`.
 fn mixed(front: &str, back: &str, share: f64) -> String {
-    let part = |colour: &str, at: usize| f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap());
+    let part =
+        |colour: &str, at: usize| f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap());
     let mix = |at: usize| part(front, at) * share + part(back, at) * (1.0 - share);
     format!("#{:02x}{:02x}{:02x}", mix(1).round() as u8, mix(3).round() as u8, mix(5).round() as u8)
 }
@@ -275,7 +348,14 @@ fn a_screen_is_drawn_as_text_and_shapes() {
     let mut terminal = vt100::Parser::new(2, 12, 0);
     terminal.process("\x1b[1;32mbest\x1b[0m <1> ⡇\r\n\x1b[2m─\x1b[0m█".as_bytes());
     let svg = picture(terminal.screen(), "a & b", &DARK);
-    for part in [">best</text>", ">&lt;1&gt;</text>", "a &amp; b", r##"fill="#56d364" class="b""##, "h0M", "stroke-width=\"1\""] {
+    for part in [
+        ">best</text>",
+        ">&lt;1&gt;</text>",
+        "a &amp; b",
+        r##"fill="#56d364" class="b""##,
+        "h0M",
+        "stroke-width=\"1\"",
+    ] {
         assert!(svg.contains(part), "{part} is not in {svg}");
     }
     assert!(!svg.contains('⡇') && !svg.contains('─'), "shapes are no text: {svg}");

@@ -1,38 +1,38 @@
-//! The trait of operations as the trainer has it, and the files that implement it.
-#![expect(dead_code, reason = "the bench calls a part of what is in the files")]
+//! The trait of the trainer's fused operations, and the files that implement it.
+#![expect(dead_code, reason = "the bench calls only some of the operations")]
 
+pub mod activation;
 pub mod attention;
-pub mod curve;
 pub mod dropout;
 pub mod feed_forward;
-pub mod lanes;
 pub mod layer_norm;
 pub mod linear;
-pub mod products;
+pub mod matmul;
+pub mod simd;
 
 use std::fmt::Debug;
 
 pub trait Operation<const N: usize>: Clone + Send + Debug + 'static {
-    const NEEDS: [bool; N] = [true; N];
-    type Kept: Clone + Send + Debug + 'static;
-    fn forward(&self, inputs: [&[f32]; N], purpose: Purpose) -> (Vec<f32>, Self::Kept);
-    fn backward(&self, inputs: [&[f32]; N], kept: Self::Kept, gradient: &[f32], wanted: [bool; N]) -> [Slope; N];
+    const SAVES_INPUT: [bool; N] = [true; N];
+    type Saved: Clone + Send + Debug + 'static;
+    fn forward(&self, inputs: [&[f32]; N], grad_mode: GradMode) -> (Vec<f32>, Self::Saved);
+    fn backward(&self, inputs: [&[f32]; N], saved: Self::Saved, gradient: &[f32], needs_grad: [bool; N]) -> [InputGradient; N];
 }
 
-pub enum Slope {
-    Unwanted,
-    Output,
-    New(Vec<f32>),
+pub enum InputGradient {
+    NotNeeded,
+    SameAsOutput,
+    Values(Vec<f32>),
 }
 
-impl Slope {
-    fn when(wanted: bool, slope: impl FnOnce() -> Vec<f32>) -> Self {
-        if wanted { Self::New(slope()) } else { Self::Unwanted }
+impl InputGradient {
+    fn if_needed(needs_grad: bool, compute: impl FnOnce() -> Vec<f32>) -> Self {
+        if needs_grad { Self::Values(compute()) } else { Self::NotNeeded }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    Gradient,
-    Output,
+pub enum GradMode {
+    Enabled,
+    Disabled,
 }

@@ -1,0 +1,408 @@
+//! How long a study will still take, and what it will use: time, device-hours, cost and disk, from what its trials took so far.
+
+use std::time::Duration;
+
+use crate::study::finalists::{LEAST_ROUNDS, MOST_ROUNDS};
+use crate::study::spec::{Budget, Count, DeviceLimit, StudySpec};
+use crate::study::state::Counts;
+use crate::study::time::Timestamp;
+use crate::study::trial::TrialState;
+use crate::study::usage::{Tried, Used};
+
+/// A range that the truth is likely in, and what is most likely.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    /// Seldom less.
+    pub low: f64,
+    /// Most likely.
+    pub likely: f64,
+    /// Seldom more.
+    pub high: f64,
+}
+
+impl Span {
+    fn exactly(value: f64) -> Span {
+        Span { low: value, likely: value, high: value }
+    }
+
+    fn map(self, change: impl Fn(f64) -> f64) -> Span {
+        Span { low: change(self.low), likely: change(self.likely), high: change(self.high) }
+    }
+
+    fn at_most(self, limit: f64) -> Span {
+        self.map(|value| value.min(limit))
+    }
+}
+
+/// What ends a study, as far as it can be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedBy {
+    /// `budget.trials`.
+    Trials,
+    /// `budget.time`.
+    Time,
+    /// `budget.device_hours`.
+    DeviceHours,
+    /// `budget.cost`.
+    Cost,
+}
+
+/// What is ahead of a study. What nothing can be said about is `None`: no trial has run yet, or nothing limits it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Forecast {
+    /// Seconds of running time until the end.
+    pub seconds_left: Option<Span>,
+    /// Device-hours of the whole study, from its beginning to its end.
+    pub device_hours: Option<Span>,
+    /// What they cost.
+    pub cost: Option<Span>,
+    /// Trials that will count towards the budget at the end, if something else than their number ends the study.
+    pub trials: Option<Span>,
+    /// What ends it, most likely.
+    pub ended_by: Option<EndedBy>,
+    /// Most bytes that its checkpoints take at a moment.
+    pub disk: Option<Span>,
+    /// Seconds of the race that comes on top of all limits, from its fewest rounds to its most.
+    pub race: Option<Span>,
+}
+
+/// A study at a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// As resolved.
+    pub spec: &'a StudySpec,
+    /// Clock value of a full trial, where it is known.
+    pub full_trial: Option<u64>,
+    /// Trials by state.
+    pub counts: Counts,
+    /// Running time so far.
+    pub elapsed: Duration,
+    /// What was used.
+    pub used: &'a Used,
+    /// The moment.
+    pub now: Timestamp,
+}
+
+/// What is ahead of a study.
+///
+/// The time of a trial is estimated as survival times are (Kaplan and Meier, 1958): trials that run are known to take longer
+/// than they have, so that long ones are not forgotten because short ones end first. Later trials weigh more, for pruners are
+/// milder at first, and the range is two standard errors and a part for what still changes. What is left of the budget's trials is
+/// shared by the slots, which are as busy as they were so far.
+///
+/// Of trials that all failed nothing is foretold: how long it takes to fail says nothing of one that does not.
+pub fn forecast(situation: &Situation<'_>) -> Forecast {
+    if situation.counts.only_fail() {
+        return Forecast::default();
+    }
+    let Some(pace) = Pace::of(situation) else {
+        return Forecast { disk: disk(situation, None), ..Forecast::default() };
+    };
+    let budget = &situation.spec.budget;
+    let device_so_far = situation.used.device_time(situation.now).as_secs_f64();
+    let share = share(situation.used);
+    let by_trials = budget.trials.map(|limit| pace.of_the_rest(situation, limit));
+    let device_limit = budget.device_limit();
+    // Each limit, as the seconds that are left until it ends the study.
+    let mut ends: Vec<(EndedBy, Span)> = Vec::new();
+    if let Some(work) = by_trials {
+        ends.push((EndedBy::Trials, pace.wall(situation, work)));
+    }
+    if let Some(limit) = budget.time {
+        ends.push((
+            EndedBy::Time,
+            Span::exactly(limit.saturating_sub(situation.elapsed).as_secs_f64()),
+        ));
+    }
+    if let Some(limit) = device_limit {
+        let left = (limit.time().as_secs_f64() - device_so_far).max(0.0);
+        let by = if matches!(limit, DeviceLimit::Hours(_)) {
+            EndedBy::DeviceHours
+        } else {
+            EndedBy::Cost
+        };
+        ends.push((by, Span::exactly(left / (pace.slots_at_work(situation) * share))));
+    }
+    let Some((ended_by, first)) =
+        ends.iter().copied().min_by(|(_, one), (_, other)| one.likely.total_cmp(&other.likely))
+    else {
+        return Forecast { disk: disk(situation, None), ..Forecast::default() };
+    };
+    let hard = ends
+        .iter()
+        .filter(|(by, _)| *by != EndedBy::Trials)
+        .map(|(_, span)| span.likely)
+        .fold(f64::INFINITY, f64::min);
+    let seconds_left = first.at_most(hard);
+    let at_work = pace.slots_at_work(situation);
+    let work_left = match by_trials.filter(|_| ended_by == EndedBy::Trials) {
+        Some(work) => work.at_most(device_limit.map_or(f64::INFINITY, |limit| {
+            (limit.time().as_secs_f64() - device_so_far).max(0.0) / share
+        })),
+        None => seconds_left.map(|seconds| seconds * at_work),
+    };
+    let device_hours = work_left.map(|work| (device_so_far + work * share) / 3600.0);
+    let trials = match ended_by {
+        EndedBy::Trials => None,
+        _ => Some(pace.trials_in(situation, seconds_left.likely * at_work)),
+    };
+    Forecast {
+        seconds_left: Some(seconds_left),
+        device_hours: Some(device_hours),
+        cost: budget.price_per_hour.map(|price| device_hours.map(|hours| hours * price)),
+        disk: disk(
+            situation,
+            trials.map(|trials| trials.likely).or_else(|| as_float(budget.trials?)),
+        ),
+        trials,
+        ended_by: Some(ended_by),
+        race: race(situation),
+    }
+}
+
+/// A race of the best is on top of all limits of the budget: its rounds, each as long as complete trials were, as often as its
+/// finalists go into the slots.
+fn race(situation: &Situation<'_>) -> Option<Span> {
+    let finalists = situation.spec.race;
+    let complete = || {
+        situation
+            .used
+            .recent
+            .iter()
+            .filter(|tried| tried.state == TrialState::Complete)
+            .map(|tried| tried.seconds(situation.now))
+    };
+    let trials = count(complete().count());
+    if finalists == 0 || trials == 0.0 {
+        return None;
+    }
+    let turns = (f64::from(finalists) / count(situation.used.slots.max(1))).ceil();
+    let round = turns * complete().sum::<f64>() / trials;
+    let (least, most) = (f64::from(LEAST_ROUNDS), f64::from(MOST_ROUNDS));
+    Some(Span { low: least * round, likely: (least + most) / 2.0 * round, high: most * round })
+}
+
+/// How fast a study goes.
+struct Pace {
+    /// Seconds of a slot that a trial takes, most likely.
+    mean: f64,
+    /// How much that may be off, as a share.
+    doubt: f64,
+    /// Survival: moments at which trials ended, ascending, and the share that takes longer.
+    survival: Vec<(f64, f64)>,
+    /// The share of trials that count towards the budget, of those that end.
+    counted: f64,
+}
+
+impl Pace {
+    /// `None` before anything took time.
+    fn of(situation: &Situation<'_>) -> Option<Pace> {
+        let Situation { used, now, full_trial, counts, .. } = *situation;
+        // A paused trial has left its slot, and most are never taken up again.
+        let has_ended =
+            |tried: &Tried| tried.state.is_finished() || tried.state == TrialState::Paused;
+        let mut times: Vec<(f64, bool, f64)> = (1..)
+            .zip(&used.recent)
+            .map(|(rank, tried)| (tried.seconds(now), has_ended(tried), float(rank)))
+            .filter(|time| time.0 > 0.0)
+            .collect();
+        if times.is_empty() {
+            return None;
+        }
+        times.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(&one.1)));
+        let (mut share, mut mean, mut before) = (1.0, 0.0, 0.0);
+        let mut alive: f64 = times.iter().map(|(_, _, weight)| weight).sum();
+        let mut survival = Vec::new();
+        for (seconds, ended, weight) in &times {
+            mean += share * (seconds - before);
+            before = *seconds;
+            if *ended {
+                share *= (1.0 - weight / alive).max(0.0);
+                survival.push((*seconds, share));
+            }
+            alive -= weight;
+        }
+        // What is left is what was rounded, where the last one has ended.
+        if share > 1e-9 {
+            // The longest ones still run: they go on to a full trial, where its length is known, or as long again.
+            mean += share
+                * (whole_trial(used, now, full_trial).unwrap_or(2.0 * before) - before).max(0.0);
+        }
+        let ended: Vec<f64> =
+            times.iter().filter(|(_, ended, _)| *ended).map(|(seconds, ..)| *seconds).collect();
+        let drift = if situation.spec.pruner.name == "none" { 0.1 } else { 0.3 };
+        let over = counts.complete + counts.pruned + counts.failed;
+        let good = counted(counts, situation.spec.budget.count);
+        let counted = if over == 0 { 1.0 } else { (float(good) + 1.0) / (float(over) + 1.0) };
+        Some(Pace { mean, doubt: doubt(&ended, drift), survival, counted })
+    }
+
+    /// Seconds of slots until `limit` trials count.
+    fn of_the_rest(&self, situation: &Situation<'_>, limit: u64) -> Span {
+        let counts = situation.counts;
+        let missing = float(limit.saturating_sub(counted(counts, situation.spec.budget.count)));
+        if missing == 0.0 {
+            return Span::exactly(0.0);
+        }
+        let ends = missing / self.counted;
+        let unfinished = float(counts.queued + counts.running + counts.paused).min(ends.ceil());
+        let begun =
+            |tried: &&Tried| matches!(tried.state, TrialState::Queued | TrialState::Running);
+        let rest: f64 = situation
+            .used
+            .recent
+            .iter()
+            .filter(begun)
+            .map(|tried| self.rest_of(tried.seconds(situation.now)))
+            .sum();
+        let likely = (ends - unfinished).max(0.0) * self.mean + rest;
+        Span { low: likely * (1.0 - self.doubt), likely, high: likely * (1.0 + self.doubt) }
+    }
+
+    /// Seconds that a trial still takes that has taken so many.
+    fn rest_of(&self, seconds: f64) -> f64 {
+        let alive = self
+            .survival
+            .iter()
+            .rfind(|(moment, _)| *moment <= seconds)
+            .map_or(1.0, |(_, share)| *share);
+        if alive <= 0.0 {
+            return 0.0;
+        }
+        let (mut area, mut before, mut share) = (0.0, 0.0, 1.0);
+        for (moment, after) in &self.survival {
+            area += share * (moment.min(seconds) - f64::min(before, seconds));
+            (before, share) = (*moment, *after);
+        }
+        area += share * (seconds - f64::min(before, seconds)).max(0.0);
+        ((self.mean - area) / alive).max(0.0)
+    }
+
+    /// Slots that work at a moment, on average: all of them, but for what starting trials takes. They are as busy as their
+    /// devices.
+    fn slots_at_work(&self, situation: &Situation<'_>) -> f64 {
+        let slots = count(situation.used.slots.max(1));
+        let elapsed = situation.elapsed.as_secs_f64();
+        if elapsed <= 0.0 || situation.counts.complete + situation.counts.pruned == 0 {
+            return slots;
+        }
+        (situation.used.device_time(situation.now).as_secs_f64() / elapsed / share(situation.used))
+            .clamp(slots * 0.05, slots)
+    }
+
+    /// Seconds that so much work takes: at the end slots stand idle, until the last trial is done.
+    fn wall(&self, situation: &Situation<'_>, work: Span) -> Span {
+        let slots = count(situation.used.slots.max(1));
+        let last = if work.likely > 0.0 { self.mean * (slots - 1.0) / slots } else { 0.0 };
+        let at_work = self.slots_at_work(situation);
+        Span {
+            low: work.low / at_work,
+            likely: work.likely / at_work + last / 2.0,
+            high: work.high / at_work + last,
+        }
+    }
+
+    /// Trials that count when so many seconds of slots more were used.
+    fn trials_in(&self, situation: &Situation<'_>, work: f64) -> Span {
+        let done = float(counted(situation.counts, situation.spec.budget.count));
+        let more = |mean: f64| done + if mean > 0.0 { work / mean * self.counted } else { 0.0 };
+        Span {
+            low: more(self.mean * (1.0 + self.doubt)),
+            likely: more(self.mean),
+            high: more(self.mean * (1.0 - self.doubt).max(0.1)),
+        }
+    }
+}
+
+/// How far the mean of so few trials may be off, as a share of it: two standard errors (rising weights make them those of
+/// three quarters of the trials), and `drift` for what changes.
+fn doubt(ended: &[f64], drift: f64) -> f64 {
+    let trials = count(ended.len());
+    if ended.len() < 3 {
+        return 0.6;
+    }
+    let mean = ended.iter().sum::<f64>() / trials;
+    let variance =
+        ended.iter().map(|seconds| (seconds - mean).powi(2)).sum::<f64>() / (trials - 1.0);
+    if mean > 0.0 {
+        (drift + 2.0 * (variance / (0.75 * trials)).sqrt() / mean).min(0.9)
+    } else {
+        0.9
+    }
+}
+
+/// Devices for each slot.
+fn share(used: &Used) -> f64 {
+    count(used.devices.max(1)) / count(used.slots.max(1))
+}
+
+/// Seconds of a trial that goes to its end, from how fast steps go; `None` where that is not known.
+fn whole_trial(used: &Used, now: Timestamp, full_trial: Option<u64>) -> Option<f64> {
+    let full = full_trial?;
+    let paces = used
+        .recent
+        .iter()
+        .filter_map(|tried| Some((tried.seconds(now), tried.last_step.filter(|step| *step > 0)?)));
+    let (seconds, steps) =
+        paces.fold((0.0, 0), |(seconds, steps), (more, step)| (seconds + more, steps + step));
+    (steps > 0).then(|| seconds / float(steps) * float(full))
+}
+
+/// Trials that count towards the budget.
+pub fn counted(counts: Counts, which: Count) -> u64 {
+    match which {
+        Count::Finished => counts.complete + counts.pruned,
+        Count::Completed => counts.complete,
+        Count::All => counts.complete + counts.pruned + counts.failed,
+    }
+}
+
+/// Most bytes that checkpoints take at a moment: those of the best, and of what runs one or two each, and one that is being
+/// written.
+fn disk(situation: &Situation<'_>, trials: Option<f64>) -> Option<Span> {
+    let (files, bytes) = situation.used.measured;
+    if files == 0 {
+        return None;
+    }
+    let each = float(bytes) / float(files);
+    let there = float(bytes) + each * float(situation.used.unmeasured);
+    let (slots, paused) = (count(situation.used.slots.max(1)), float(situation.counts.paused));
+    let rule = &situation.spec.checkpoints;
+    let span = match rule.keep_best {
+        Some(keep) => {
+            let kept = trials.map_or(f64::from(keep), |trials| f64::from(keep).min(trials));
+            Span {
+                low: each * (kept + slots),
+                likely: each * (kept + 2.0 * slots + paused),
+                high: each * (kept + 3.0 * slots + 2.0 * paused),
+            }
+        }
+        None => {
+            // Everything stays: each trial leaves what trials left so far.
+            let begun = float(situation.counts.total().max(1));
+            let all = there / begun * trials?.max(begun);
+            Span { low: all * 0.8, likely: all, high: all * 1.25 }
+        }
+    };
+    let span = span.map(|bytes| bytes.max(there));
+    Some(rule.max_disk.map_or(span, |limit| span.at_most(float(limit).max(each * slots))))
+}
+
+/// What the study file alone tells, before any trial: clock values of all trials together at most.
+pub fn most_steps(budget: &Budget, full_trial: Option<u64>) -> Option<u64> {
+    Some(budget.trials?.saturating_mul(full_trial?))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an estimate from a number")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+fn as_float(number: u64) -> Option<f64> {
+    Some(float(number))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an estimate from a number")]
+fn count(number: usize) -> f64 {
+    number as f64
+}

@@ -1,0 +1,265 @@
+//! Where trials would end, foretold from those that went on: what samplers and pruners learn from stopped trials.
+
+mod columns;
+mod level;
+mod regression;
+
+use crate::study::history::History;
+use crate::study::metric::Middle;
+use crate::study::space::Space;
+use crate::study::trial::{Trial, TrialState};
+
+use self::columns::Columns;
+use self::level::Level;
+use self::regression::{Regression, mean_square};
+
+/// Of so many trials that came to a step, the newest, ends are foretold there.
+const NEWEST: usize = 400;
+/// Parameters are looked at from so many trials on that went on.
+const ENOUGH: usize = 6;
+/// Beyond so many times the way from the best to the median, what is bad is not told apart.
+const FAR: f64 = 3.0;
+/// No trial is believed to hang on itself alone.
+const MOST_LEVERAGE: f64 = 0.95;
+
+/// What is expected of a trial's end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct End {
+    /// The loss.
+    pub loss: f64,
+    /// Its variance: 0 where it was measured.
+    pub variance: f64,
+}
+
+/// What is known at one step.
+#[derive(Clone, Debug, Default)]
+pub struct Foretold {
+    /// The trials that came here, by index in the history, oldest first.
+    pub trials: Vec<usize>,
+    /// The end that each was expected to have, told by what was known of it here.
+    pub ends: Vec<End>,
+    /// How many of them went on.
+    pub went_on: usize,
+    /// Whether so many did that curves and parameters are looked at too.
+    pub is_learned: bool,
+}
+
+/// The ends of a study's trials as some steps foretell them.
+#[derive(Clone, Debug, Default)]
+pub struct Outlook {
+    /// By step.
+    pub at: Vec<Foretold>,
+    /// By trial: measured, or foretold at the last step to which it came.
+    pub ends: Vec<Option<End>>,
+}
+
+/// Reads what the trials of a study say about each other's ends, at `steps` (ascending).
+///
+/// From the last step down to the first, ends are regressed on what was known there, over all trials that went on; those
+/// that did not get to their end count with the one that is foretold for them further up. So every trial is compared at the
+/// highest step that it shares with others, and what came first says less the less it agrees with what came after: a
+/// foretold end carries its variance.
+///
+/// At each step there are three accounts of the ends: by the value alone; by the value and what was gained over the last half of
+/// the way; and by these and the parameters, their squares included: linear regressions whose shrinkage follows from the data.
+/// Each counts the more the less it errs about those that went on, each left out in turn (see `blended`). Where curves cross late,
+/// slopes and parameters say more than values (benches/search/README.md); freeze-thaw optimisation (Swersky, Snoek and Adams
+/// 2014) and its successors learn the same from a process over curves.
+///
+/// `middle`: what the rule that asks takes for the middle of values, by its version.
+pub fn outlook(history: &History<'_>, space: &Space, steps: &[u64], middle: Middle) -> Outlook {
+    let trials = history.trials();
+    let mut ends: Vec<Option<End>> = trials.iter().map(|trial| measured(history, trial)).collect();
+    let columns = Columns::of(space);
+    let mut at = vec![Foretold::default(); steps.len()];
+    let reached = |trial: &Trial| {
+        steps.partition_point(|step| trial.last().is_some_and(|(last, _)| *step <= last))
+    };
+    let reached: Vec<usize> = trials.iter().map(reached).collect();
+    for (index, step) in steps.iter().enumerate().rev() {
+        let row = |(place, trial)| {
+            let (value, gain) = here(history, trial, *step)?;
+            let went_on = reached[place] > index + 1 || trial.state == TrialState::Complete;
+            Some(Row { place, trial, value, gain, end: ends[place].filter(|_| went_on) })
+        };
+        let newest = trials
+            .iter()
+            .enumerate()
+            .rev()
+            .filter(|(place, _)| reached[*place] > index)
+            .filter_map(row)
+            .take(NEWEST);
+        let mut rows: Vec<Row<'_>> = newest.collect();
+        rows.reverse();
+        let foretold = foretell(&columns, &rows, middle);
+        for (row, end) in rows.iter().zip(&foretold.ends).filter(|(row, _)| row.end.is_none()) {
+            ends[row.place] =
+                Some(*end).filter(|end| end.loss.is_finite() && end.variance.is_finite());
+        }
+        at[index] = foretold;
+    }
+    Outlook { at, ends }
+}
+
+/// A trial at a step.
+struct Row<'a> {
+    place: usize,
+    trial: &'a Trial,
+    /// Its loss there.
+    value: f64,
+    /// By how much that differs from its loss half way to the step.
+    gain: f64,
+    /// Its end if it went on.
+    end: Option<End>,
+}
+
+/// The loss of a complete trial; one that breaks limits says as much about it as others.
+fn measured(history: &History<'_>, trial: &Trial) -> Option<End> {
+    let value = trial.value.filter(|_| trial.state == TrialState::Complete)?;
+    let loss = history.score(value).loss();
+    loss.is_finite().then_some(End { loss, variance: 0.0 })
+}
+
+/// The loss at the first report at or after `step`, and its difference to that of the last report up to half of the way (the
+/// first report, if there is none so early).
+fn here(history: &History<'_>, trial: &Trial, step: u64) -> Option<(f64, f64)> {
+    let at = trial.curve.partition_point(|(at, _)| *at < step);
+    let loss = |place: usize| trial.curve.get(place).map(|(_, value)| history.score(*value).loss());
+    let half = trial.curve.partition_point(|(at, _)| *at <= step / 2).saturating_sub(1);
+    let value = loss(at).filter(|loss| loss.is_finite())?;
+    let gain = loss(half).map_or(0.0, |before| value - before);
+    Some((value, if gain.is_finite() { gain } else { 0.0 }))
+}
+
+fn foretell(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> Foretold {
+    let values = clipped(rows.iter().map(|row| row.value).collect(), middle);
+    let went_on: Vec<usize> = (0..rows.len()).filter(|row| rows[*row].end.is_some()).collect();
+    let ends = clipped(
+        went_on.iter().filter_map(|row| rows[*row].end).map(|end| end.loss).collect(),
+        middle,
+    );
+    // What is doubtful about the ends themselves comes on top.
+    let doubt = mean(
+        &went_on
+            .iter()
+            .filter_map(|row| rows[*row].end)
+            .map(|end| end.variance)
+            .collect::<Vec<f64>>(),
+    );
+    let own: Vec<f64> = went_on.iter().map(|row| values[*row]).collect();
+    let level = Level::learned(&own, &ends, doubt);
+    let mut foretold = Foretold {
+        trials: rows.iter().map(|row| row.place).collect(),
+        ends: rows.iter().map(|row| level.end(row.value)).collect(),
+        went_on: went_on.len(),
+        is_learned: false,
+    };
+    let Some(scale) = Some(deviation(&own)).filter(|scale| went_on.len() >= ENOUGH && *scale > 0.0)
+    else {
+        return foretold;
+    };
+    let gains = clipped(rows.iter().map(|row| row.gain).collect(), middle);
+    let known: Vec<f64> = went_on.iter().map(|row| gains[*row]).collect();
+    let (centre, usual, spread) =
+        (mean(&own), mean(&known), deviation(&known).max(f64::MIN_POSITIVE));
+    let features = |(row, (value, gain)): (&Row<'_>, (&f64, &f64))| -> Vec<f64> {
+        let curve = [(value - centre) / scale, ((gain - usual) / spread).clamp(-3.0, 3.0)];
+        curve.into_iter().chain(columns.encode(&row.trial.params)).collect()
+    };
+    let features: Vec<Vec<f64>> =
+        rows.iter().zip(values.iter().zip(&gains)).map(features).collect();
+    let targets: Vec<f64> =
+        own.iter().zip(&ends).map(|(value, end)| (end - value) / scale).collect();
+    // The value; the curve; all.
+    let regressed = [1, 2, usize::MAX].into_iter().filter_map(|width| {
+        let of = |row: usize| &features[row][..features[row].len().min(width)];
+        let regression = Regression::learned(
+            &went_on.iter().map(|row| of(*row)).collect::<Vec<&[f64]>>(),
+            &targets,
+        )?;
+        let end = |(row, (place, value)): (&Row<'_>, (usize, &f64))| {
+            let (change, variance) = regression.expect(of(place));
+            // What lies beyond those that are told apart stays as far behind.
+            End {
+                loss: value + scale * change + (row.value - value),
+                variance: scale * scale * variance + doubt,
+            }
+        };
+        let ends = rows.iter().zip(values.iter().enumerate()).map(end).collect();
+        Some(Account { ends, missed: scale * scale * mean_square(&regression.left_out) })
+    });
+    let by_level =
+        Account { ends: std::mem::take(&mut foretold.ends), missed: mean_square(&level.left_out) };
+    foretold.ends = blended(
+        &std::iter::once(by_level).chain(regressed).collect::<Vec<Account>>(),
+        went_on.len(),
+    );
+    foretold.is_learned = true;
+    foretold
+}
+
+/// One account of the ends.
+struct Account {
+    /// What it foretells of each row.
+    ends: Vec<End>,
+    /// The mean square of what it misses of those that went on, each foretold from the others.
+    missed: f64,
+}
+
+/// The ends that the accounts foretell together, each as likely as it makes the ends of the `count` rows that went on, left out
+/// in turn and with normal errors: `missed^(-count / 2)` (pseudo-Bayes factors, Geisser and Eddy 1979; Yao, Vehtari, Simpson and
+/// Gelman 2018, section 3.4).
+#[expect(clippy::cast_precision_loss, reason = "a number of trials")]
+fn blended(accounts: &[Account], count: usize) -> Vec<End> {
+    let missed = |account: &Account| {
+        if account.missed.is_nan() { f64::INFINITY } else { account.missed.max(f64::MIN_POSITIVE) }
+    };
+    let least = accounts.iter().map(missed).fold(f64::INFINITY, f64::min);
+    if least.is_infinite() {
+        return accounts.first().map_or_else(Vec::new, |simplest| simplest.ends.clone());
+    }
+    let likely: Vec<f64> = accounts
+        .iter()
+        .map(|account| (missed(account) / least).powf(-0.5 * count as f64))
+        .collect();
+    let all: f64 = likely.iter().sum();
+    let rows = accounts.first().map_or(0, |account| account.ends.len());
+    let blend = |row: usize| {
+        let told = || {
+            accounts
+                .iter()
+                .zip(&likely)
+                .filter(|(_, likely)| **likely > 0.0)
+                .map(|(account, likely)| (account.ends[row], likely / all))
+        };
+        let loss = told().map(|(end, share)| share * end.loss).sum::<f64>();
+        // What they differ by is doubtful too.
+        let variance =
+            told().map(|(end, share)| share * (end.variance + (end.loss - loss).powi(2))).sum();
+        End { loss, variance }
+    };
+    (0..rows).map(blend).collect()
+}
+
+/// Losses, the worst no further from the median than [`FAR`] times the best.
+fn clipped(losses: Vec<f64>, middle: Middle) -> Vec<f64> {
+    let mut sorted = losses.clone();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let (best, median) =
+        (sorted.first().copied().unwrap_or(0.0), middle.of(&sorted).unwrap_or(0.0));
+    let worst = median + FAR * (median - best);
+    losses.into_iter().map(|loss| loss.min(worst)).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a number of trials")]
+fn mean(of: &[f64]) -> f64 {
+    of.iter().sum::<f64>() / (of.len() as f64).max(1.0)
+}
+
+fn deviation(of: &[f64]) -> f64 {
+    let centre = mean(of);
+    mean(&of.iter().map(|value| (value - centre).powi(2)).collect::<Vec<f64>>()).sqrt()
+}
+
+#[cfg(test)]
+mod tests;

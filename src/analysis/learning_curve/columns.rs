@@ -1,0 +1,92 @@
+//! A point of the space as columns of a regression.
+
+use crate::study::params::Params;
+use crate::study::space::{Distribution, Space};
+
+/// Most columns: what a regression costs grows with the cube.
+const MOST: usize = 40;
+/// Lists of more choices than this say nothing.
+const MOST_CHOICES: usize = 8;
+
+/// What is read off a point.
+#[derive(Clone, Debug)]
+pub(super) struct Columns<'a> {
+    space: &'a Space,
+    columns: Vec<(usize, Column)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Column {
+    /// Where a number is on its axis.
+    Place,
+    /// How far out.
+    Square,
+    /// Whether it is this choice of so many.
+    Choice(usize, usize),
+}
+
+impl<'a> Columns<'a> {
+    /// A column for every number and one for every choice of a short list, then squares of the numbers, as many as fit.
+    pub fn of(space: &'a Space) -> Self {
+        let dimensions = || {
+            space
+                .dimensions()
+                .iter()
+                .enumerate()
+                .filter(|(_, dimension)| dimension.distribution.cardinality() != Some(1))
+        };
+        let first = dimensions().flat_map(|(index, dimension)| match &dimension.distribution {
+            Distribution::Choice { choices } if choices.len() > MOST_CHOICES => Vec::new(),
+            Distribution::Choice { choices } => (0..choices.len())
+                .map(|choice| (index, Column::Choice(choice, choices.len())))
+                .collect(),
+            Distribution::Float { .. } | Distribution::Int { .. } => vec![(index, Column::Place)],
+        });
+        let is_number =
+            |dimension: &Distribution| !matches!(dimension, Distribution::Choice { .. });
+        let squares = dimensions()
+            .filter(|(_, dimension)| is_number(&dimension.distribution))
+            .map(|(index, _)| (index, Column::Square));
+        let columns = first.chain(squares).take(MOST).collect();
+        Columns { space, columns }
+    }
+
+    /// Around 0, and 0 where a parameter is inactive.
+    pub fn encode(&self, params: &Params) -> Vec<f64> {
+        let places: Vec<Option<f64>> = self
+            .space
+            .dimensions()
+            .iter()
+            .map(|dimension| place(&dimension.distribution, params.get(&dimension.name)?))
+            .collect();
+        self.columns
+            .iter()
+            .map(|(index, column)| places[*index].map_or(0.0, |place| column.of(place)))
+            .collect()
+    }
+}
+
+/// On `[0, 1]`, or which choice.
+#[expect(clippy::cast_precision_loss, reason = "an index of a list")]
+fn place(distribution: &Distribution, value: &crate::study::params::Value) -> Option<f64> {
+    match distribution {
+        Distribution::Choice { choices } => {
+            choices.iter().position(|choice| choice.same(value)).map(|index| index as f64)
+        }
+        number => number.to_unit(value),
+    }
+}
+
+impl Column {
+    #[expect(clippy::cast_precision_loss, reason = "an index of a list")]
+    fn of(self, place: f64) -> f64 {
+        match self {
+            Column::Place => place - 0.5,
+            // The mean of the square over the axis is a twelfth.
+            Column::Square => (place - 0.5).powi(2) - 1.0 / 12.0,
+            Column::Choice(choice, of) => {
+                f64::from(u8::from(place == choice as f64)) - 1.0 / of as f64
+            }
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! How much memory a trial takes at most, learned from those that ended.
+//!
+//! The model is a constant and up to three *sizes*, each times a factor of at least 0, so that more of a size never needs less:
+//! `peak = a + b₁ s₁ + b₂ s₂ + b₃ s₃`. Sizes of the built-in trainer are what its memory is made of (weights; activations, as tokens at once
+//! times layers times widths; scores of attention); those of a command its numeric parameters and products of two and three of them.
+//! They are chosen one after the other, as long as each makes the error of trials that were left out a third less (least squares of
+//! relative errors; the error of a trial that is left out is that of the fit by one minus its leverage). The worst such error is the
+//! margin of a prediction. Where it is more than a quarter, nothing is learned: memory does not depend on these sizes alone.
+
+use std::collections::BTreeMap;
+
+use crate::arguments::{RowsAtOnce, TrainerArguments};
+use crate::study::params::Params;
+use crate::study::space::Distribution;
+use crate::study::spec::{Program, StudySpec};
+
+/// Most sizes of a model.
+const MOST: usize = 3;
+/// Margins above this say that nothing was learned, as a share of the prediction.
+const WIDEST: f64 = 0.25;
+/// No margin is below this: measurements once a second miss peaks.
+const NARROWEST: f64 = 0.05;
+/// Another size has to bring the error of trials that were left out down to this share.
+const WORTH: f64 = 0.67;
+/// Trials that a model needs besides one for each of its numbers.
+const SPARE: usize = 2;
+/// Products of up to so many parameters of a command are looked at.
+const NUMERIC: usize = 6;
+
+/// What memory may depend on, by name; what is not there is 0.
+pub type Sizes = BTreeMap<String, f64>;
+
+/// A trial that ended, and the most memory that it took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// Its sizes.
+    pub sizes: Sizes,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What was learned from trials that ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Footprint {
+    constant: f64,
+    /// Factors of sizes.
+    factors: Vec<(String, f64)>,
+    /// What a prediction has to be multiplied with, so that no trial that was left out took more.
+    most: f64,
+    /// The same so that none took less.
+    least: f64,
+    trials: usize,
+}
+
+/// Bytes that a trial is expected to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Hardly less.
+    pub least: u64,
+    /// Most likely.
+    pub likely: u64,
+    /// Hardly more.
+    pub most: u64,
+}
+
+/// The sizes of a configuration at its smallest: a trial of the built-in trainer that runs out of memory goes on with fewer rows at once,
+/// down to one.
+pub fn smallest_sizes(spec: &StudySpec, params: &Params) -> Sizes {
+    let rows = match &spec.program {
+        Program::Trainer { arguments, .. } => {
+            let searched = params.iter().map(|(name, value)| (name.to_owned(), value.to_json()));
+            RowsAtOnce::that_may_be_halved(&arguments.clone().into_iter().chain(searched).collect())
+                .map(|rows| rows.halved(u32::MAX))
+        }
+        Program::Command { .. } | Program::Inline => None,
+    };
+    sizes(spec, params, rows)
+}
+
+/// The sizes of a configuration, whose rows at once may be others than its arguments say.
+pub fn sizes(spec: &StudySpec, params: &Params, rows: Option<RowsAtOnce>) -> Sizes {
+    match &spec.program {
+        Program::Trainer { arguments, data } => {
+            let mut values = arguments.clone();
+            values.extend(params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
+            let longest = data.get("max_length").and_then(serde_json::Value::as_f64);
+            TrainerArguments::resolve(&values)
+                .map_or_else(|_| Sizes::new(), |arguments| of_trainer(&arguments, longest, rows))
+        }
+        Program::Command { .. } | Program::Inline => of_command(spec, params),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes of models")]
+fn of_trainer(
+    arguments: &TrainerArguments,
+    longest: Option<f64>,
+    rows: Option<RowsAtOnce>,
+) -> Sizes {
+    // What texts of unknown length take is a factor to be learned.
+    let length = arguments.model.max_length.map(|length| length as f64).or(longest).unwrap_or(1.0);
+    let (train, eval) = rows.map_or(
+        (arguments.per_device_train_batch_size, arguments.per_device_eval_batch_size),
+        |rows| (rows.train, rows.eval),
+    );
+    let (train, eval) = (train as f64, eval as f64);
+    let tokens = match arguments.max_tokens_per_batch {
+        Some(most) if rows.is_none() => most as f64,
+        _ => train * length,
+    };
+    let mut sizes = Sizes::new();
+    let mut add = |name: &str, size: f64| {
+        sizes.insert(name.to_owned(), size);
+    };
+    // What is kept of products of shorter numbers has factors of its own.
+    let short = if arguments.bf16 || arguments.fp16 { ", in short numbers" } else { "" };
+    if let Some(model) = &arguments.model.pretrained {
+        // A pretrained model's shape is not known here: it has a constant and a factor of its own.
+        add(&format!("model {model}"), 1.0);
+        add(&format!("tokens at once, {model}{short}"), tokens);
+        add(&format!("tokens evaluated at once, {model}"), eval * length);
+        return sizes;
+    }
+    let shape = arguments.model.from_scratch();
+    let (hidden, inner, layers, heads) = (
+        shape.hidden_size as f64,
+        shape.intermediate_size as f64,
+        shape.num_layers as f64,
+        shape.num_heads as f64,
+    );
+    add("weights", layers * hidden * (4.0 * hidden + 2.0 * inner));
+    add("width", hidden);
+    add(&format!("activations{short}"), tokens * layers * (hidden + inner));
+    add(&format!("inner activations{short}"), tokens * layers * inner);
+    add(&format!("tokens at once{short}"), tokens);
+    add(&format!("scores of attention{short}"), train * layers * heads * length * length);
+    add("evaluated activations", eval * length * (hidden + inner));
+    sizes
+}
+
+/// Numeric parameters, and products of two and three of them.
+fn of_command(spec: &StudySpec, params: &Params) -> Sizes {
+    let numeric =
+        spec.space.dimensions().iter().filter(|dimension| match &dimension.distribution {
+            Distribution::Float { low, .. } => *low >= 0.0,
+            Distribution::Int { low, .. } => *low >= 0,
+            Distribution::Choice { choices } => {
+                choices.iter().all(|choice| choice.as_number().is_some_and(|number| number >= 0.0))
+            }
+        });
+    let values: Vec<(&str, f64)> = numeric
+        .take(NUMERIC)
+        .filter_map(|dimension| {
+            Some((dimension.name.as_str(), params.get(&dimension.name)?.as_number()?))
+        })
+        .collect();
+    let mut sizes = Sizes::new();
+    for (at, (one, first)) in values.iter().enumerate() {
+        sizes.insert((*one).to_owned(), *first);
+        for (next, (other, second)) in values.iter().enumerate().skip(at) {
+            sizes.insert(format!("{one} x {other}"), first * second);
+            for (third, factor) in values.iter().skip(next + 1) {
+                sizes.insert(format!("{one} x {other} x {third}"), first * second * factor);
+            }
+        }
+    }
+    sizes
+}
+
+impl Footprint {
+    /// What these trials, in the order of their ends, teach; `None` where their memory does not follow from their sizes, or
+    /// there are too few.
+    pub fn learn(seen: &[Seen]) -> Option<Footprint> {
+        let latest: Vec<&Seen> = seen.iter().filter(|seen| seen.bytes > 0).collect();
+        let mut names: Vec<&str> =
+            latest.iter().flat_map(|seen| seen.sizes.keys().map(String::as_str)).collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut chosen: Vec<&str> = Vec::new();
+        let mut best = Fit::new(&latest, &chosen)?;
+        while chosen.len() < MOST && best.error > 0.0 {
+            let others = names.iter().copied().filter(|name| !chosen.contains(name));
+            let fits = others.filter_map(|name| {
+                let with: Vec<&str> = chosen.iter().copied().chain(std::iter::once(name)).collect();
+                Some((Fit::new(&latest, &with)?, name))
+            });
+            // Of equal ones the first by name: nothing depends on the order of trials.
+            let Some((fit, name)) =
+                fits.min_by(|(one, _), (other, _)| one.error.total_cmp(&other.error))
+            else {
+                break;
+            };
+            if fit.error > WORTH * best.error {
+                break;
+            }
+            chosen.push(name);
+            best = fit;
+        }
+        let (most, least) = (best.most.max(1.0 + NARROWEST), best.least.min(1.0 - NARROWEST));
+        if most > 1.0 + WIDEST || least < 1.0 - WIDEST {
+            return None;
+        }
+        let factors = chosen
+            .iter()
+            .map(|name| (*name).to_owned())
+            .zip(best.factors.iter().skip(1).copied())
+            .collect();
+        Some(Footprint { constant: best.factors[0], factors, most, least, trials: latest.len() })
+    }
+
+    /// What a trial of these sizes is expected to take.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative, and far below 2^64 or saturated there"
+    )]
+    pub fn expect(&self, sizes: &Sizes) -> Expected {
+        let bytes = self
+            .factors
+            .iter()
+            .fold(self.constant, |sum, (name, factor)| {
+                sum + factor * sizes.get(name).copied().unwrap_or(0.0)
+            })
+            .max(0.0);
+        Expected {
+            least: (bytes * self.least) as u64,
+            likely: bytes as u64,
+            most: (bytes * self.most) as u64,
+        }
+    }
+
+    /// What it was learned from: `by 12 trials that ended, by their weights and activations, off by 8 % at most`.
+    pub fn in_words(&self) -> String {
+        let names: Vec<&str> = self.factors.iter().map(|(name, _)| name.as_str()).collect();
+        let sizes = if names.is_empty() {
+            String::new()
+        } else {
+            format!(", by their {}", names.join(" and "))
+        };
+        let off = 100.0 * (self.most - 1.0).max(1.0 - self.least);
+        format!(
+            "as {} that ended{sizes}, {off:.0} % off at most",
+            if self.trials == 1 { "one".to_owned() } else { self.trials.to_string() }
+        )
+    }
+}
+
+/// Least squares of relative errors over a constant and some sizes.
+struct Fit {
+    factors: Vec<f64>,
+    /// The root of the mean square of the relative errors of trials that were left out.
+    error: f64,
+    most: f64,
+    least: f64,
+}
+
+impl Fit {
+    /// `None`: too few trials, sizes that say the same, or a factor below 0.
+    #[expect(clippy::cast_precision_loss, reason = "bytes, to a few digits")]
+    fn new(seen: &[&Seen], names: &[&str]) -> Option<Fit> {
+        let unknowns = names.len() + 1;
+        if seen.len() < unknowns + SPARE {
+            return None;
+        }
+        let size = |seen: &Seen, name: &str| seen.sizes.get(name).copied().unwrap_or(0.0);
+        let scales: Vec<f64> = names
+            .iter()
+            .map(|name| seen.iter().map(|seen| size(seen, name)).fold(0.0, f64::max))
+            .collect();
+        if scales.iter().any(|scale| *scale <= 0.0 || !scale.is_finite()) {
+            return None;
+        }
+        // Each row divided by what was seen: the sum of squares is that of relative errors, and what is to be met is 1.
+        let rows: Vec<Vec<f64>> = seen
+            .iter()
+            .map(|seen| {
+                let bytes = seen.bytes as f64 / MIB;
+                let sizes =
+                    names.iter().zip(&scales).map(|(name, scale)| size(seen, name) / scale / bytes);
+                std::iter::once(1.0 / bytes).chain(sizes).collect()
+            })
+            .collect();
+        let mut normal = vec![vec![0.0; unknowns]; unknowns];
+        let mut target = vec![0.0; unknowns];
+        for row in &rows {
+            for (one, value) in row.iter().enumerate() {
+                target[one] += value;
+                row.iter()
+                    .enumerate()
+                    .for_each(|(other, second)| normal[one][other] += value * second);
+            }
+        }
+        let inverse = inverse(normal)?;
+        let factors: Vec<f64> = inverse
+            .iter()
+            .map(|line| line.iter().zip(&target).map(|(one, other)| one * other).sum())
+            .collect();
+        if factors.iter().skip(1).any(|factor| *factor < 0.0)
+            || factors.iter().any(|factor: &f64| !factor.is_finite())
+        {
+            return None;
+        }
+        let (mut sum, mut most, mut least) = (0.0, 1.0_f64, 1.0_f64);
+        for row in &rows {
+            let met: f64 = row.iter().zip(&factors).map(|(value, factor)| value * factor).sum();
+            let leverage: f64 = inverse
+                .iter()
+                .zip(row)
+                .map(|(line, one)| {
+                    one * line.iter().zip(row).map(|(value, other)| value * other).sum::<f64>()
+                })
+                .sum();
+            let error = (1.0 - met) / (1.0 - leverage).max(1e-6);
+            sum += error * error;
+            // Seen = predicted / (1 - error).
+            let times = if error < 1.0 { 1.0 / (1.0 - error) } else { f64::INFINITY };
+            (most, least) = (most.max(times), least.min(times));
+        }
+        let factors = factors
+            .iter()
+            .zip(std::iter::once(&1.0).chain(&scales))
+            .map(|(factor, scale)| factor * MIB / scale)
+            .collect();
+        Some(Fit { factors, error: (sum / rows.len() as f64).sqrt(), most, least })
+    }
+}
+
+const MIB: f64 = 1_048_576.0;
+
+/// By Gauss and Jordan; `None` of a matrix that has none, or hardly.
+fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
+    let size = matrix.len();
+    for (index, line) in matrix.iter_mut().enumerate() {
+        line.extend((0..size).map(|column| f64::from(u8::from(column == index))));
+    }
+    let greatest =
+        matrix.iter().enumerate().map(|(index, line)| line[index].abs()).fold(0.0, f64::max);
+    for column in 0..size {
+        let pivot = (column..size).max_by(|one, other| {
+            matrix[*one][column].abs().total_cmp(&matrix[*other][column].abs())
+        })?;
+        if matrix[pivot][column].abs() <= 1e-12 * greatest {
+            return None;
+        }
+        matrix.swap(column, pivot);
+        let divisor = matrix[column][column];
+        matrix[column].iter_mut().for_each(|value| *value /= divisor);
+        let line = matrix[column].clone();
+        for (_, other) in matrix.iter_mut().enumerate().filter(|(index, _)| *index != column) {
+            let times = other[column];
+            other.iter_mut().zip(&line).for_each(|(value, taken)| *value -= times * taken);
+        }
+    }
+    Some(matrix.into_iter().map(|line| line[size..].to_vec()).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,3 @@
+//! What is done to studies, without a console: verbs, screens and the library call it.
+
+pub mod warm_start;

@@ -1,0 +1,261 @@
+//! Arguments that are valid one by one and contradict each other.
+
+use super::model::{
+    BYTE_ENTRIES, GATED_TYPES, MEAN_POOLING_TYPES, MODERN_BERT, Pooling, TokenizerKind,
+};
+use super::problem::ArgumentProblem;
+use super::scheduler::{LR_END, SchedulerType};
+use super::tasks::TaskKind;
+use super::training::{EvalStrategy, SamplingStrategy, TrainerArguments};
+
+/// Collects problems, each with its remedy.
+#[derive(Default)]
+struct Problems(Vec<ArgumentProblem>);
+
+impl Problems {
+    fn add(&mut self, key: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.0.push(ArgumentProblem::new(key, message).with_help(help));
+    }
+}
+
+/// All contradictions. `given` has the arguments that were not left at their default, by their name and the key used for them; a key with
+/// one of the `known` problems gets no second one about the model's shape.
+pub(super) fn contradictions(
+    arguments: &TrainerArguments,
+    given: &[(&str, String)],
+    known: &[ArgumentProblem],
+) -> Vec<ArgumentProblem> {
+    let mut problems = Problems::default();
+    if arguments.model.pretrained.is_none() {
+        model_shape(arguments, &mut problems);
+        problems.0.retain(|problem| known.iter().all(|known| known.key != problem.key));
+    }
+    if arguments.label_smoothing_factor > 0.0
+        && !matches!(arguments.task, TaskKind::TextClassification | TaskKind::LanguageModeling)
+    {
+        let message =
+            format!("`label_smoothing_factor` means nothing to `{}`", arguments.task.line().name);
+        problems.add("label_smoothing_factor", message, "leave it out");
+    }
+    learning_rate_schedule(arguments, &mut problems);
+    if arguments.early_stopping_patience.is_some() && arguments.eval_strategy == EvalStrategy::No {
+        let message =
+            "`early_stopping_patience` counts evaluations, and `eval_strategy` asks for none";
+        problems.add(
+            "early_stopping_patience",
+            message,
+            "set `eval_strategy = \"epoch\"`, or \"steps\" with `eval_steps`",
+        );
+    }
+    if arguments.bf16 && arguments.fp16 {
+        let message = "`bf16` and `fp16` are both on: matrix products have one compute dtype";
+        problems.add("fp16", message, "leave `fp16` out: bf16 needs no loss scaling");
+    }
+    if arguments.max_steps == 0 {
+        problems.add(
+            "max_steps",
+            "`max_steps` = 0 trains nothing",
+            "leave it out, or give -1, to train for num_train_epochs",
+        );
+    }
+    if arguments.warmup_ratio > 0.0 && arguments.warmup_steps > 0.0 {
+        let message =
+            "`warmup_ratio` and `warmup_steps` both say how long warm-up is: give one of them";
+        problems.0.push(ArgumentProblem::new("warmup_ratio", message));
+    }
+    fine_tuning_and_batches(arguments, given, &mut problems);
+    problems.0
+}
+
+/// The shape of a model trained from scratch.
+fn model_shape(arguments: &TrainerArguments, problems: &mut Problems) {
+    let (kind, model) = (arguments.task, &arguments.model);
+    let (shape, task) = (model.from_scratch(), kind.line());
+    if !shape.hidden_size.is_multiple_of(shape.num_heads) {
+        let message = format!(
+            "`model.hidden_size` = {} is not divisible by `model.num_heads` = {}",
+            shape.hidden_size, shape.num_heads
+        );
+        let problem = ArgumentProblem::new("model.hidden_size", message)
+            .with_help("each head takes an equal share of the width");
+        problems.0.push(problem.with_multiple(
+            ("model.hidden_size", shape.hidden_size),
+            ("model.num_heads", shape.num_heads),
+        ));
+    }
+    let model_type = model.model_type.as_deref().unwrap_or_default();
+    let types = kind.model_types();
+    if !types.contains(&model_type) {
+        let accepted: Vec<String> = types.iter().map(|name| format!("\"{name}\"")).collect();
+        let message = format!("`{}` is not done by a model of type `{model_type}`", task.name);
+        problems.add("model.model_type", message, format!("it takes {}", accepted.join(", ")));
+    }
+    let gated = GATED_TYPES.contains(&model_type);
+    if !shape.num_heads.is_multiple_of(shape.num_kv_heads) {
+        let message = format!(
+            "`model.num_heads` = {} is not divisible by `model.num_kv_heads` = {}",
+            shape.num_heads, shape.num_kv_heads
+        );
+        let problem = ArgumentProblem::new("model.num_kv_heads", message)
+            .with_help("each serves as many heads of queries");
+        problems.0.push(problem.with_multiple(
+            ("model.num_heads", shape.num_heads),
+            ("model.num_kv_heads", shape.num_kv_heads),
+        ));
+    }
+    if shape.num_kv_heads != shape.num_heads && !gated {
+        let message = format!(
+            "models of type `{model_type}` have as many heads of keys and values as of queries"
+        );
+        problems.add(
+            "model.num_kv_heads",
+            message,
+            "leave it out, or set `model.model_type = \"llama\"`",
+        );
+    }
+    if (gated || model_type == MODERN_BERT)
+        && !(shape.hidden_size / shape.num_heads).is_multiple_of(2)
+    {
+        let message = format!(
+            "rotary embeddings need an even head size, not {}",
+            shape.hidden_size / shape.num_heads
+        );
+        problems.add(
+            "model.num_heads",
+            message,
+            "let `model.hidden_size` / `model.num_heads` be even",
+        );
+    }
+    if gated && model.dropout.is_some_and(|dropout| dropout > 0.0) {
+        let message = format!("models of type `{model_type}` have dropout in attention only");
+        problems.add(
+            "model.dropout",
+            message,
+            "give `model.attention_dropout`, or leave `model.model_type` out",
+        );
+    }
+    if model.pooling == Some(Pooling::Mean)
+        && kind.is_of_encoders()
+        && !MEAN_POOLING_TYPES.contains(&model_type)
+    {
+        let message = format!("models of type `{model_type}` classify by their first token");
+        problems.add("model.pooling", message, "leave it out, or leave `model.model_type` out");
+    }
+    if let Some(tokenizer) =
+        model.tokenizer.filter(|tokenizer| !task.tokenizers.contains(tokenizer))
+    {
+        let accepted: Vec<String> =
+            task.tokenizers.iter().map(|tokenizer| format!("\"{}\"", tokenizer.word())).collect();
+        let message = format!("`{}` takes no tokenizer `{}`", task.name, tokenizer.word());
+        problems.add("model.tokenizer", message, format!("it takes {}", accepted.join(", ")));
+    }
+    if let Some(vocab_size) = model.vocab_size.filter(|size| *size < BYTE_ENTRIES)
+        && kind == TaskKind::LanguageModeling
+        && matches!(model.tokenizer, Some(TokenizerKind::Bytes | TokenizerKind::Bpe))
+    {
+        let message = format!("`model.vocab_size` = {vocab_size} has no room for all bytes");
+        problems.add(
+            "model.vocab_size",
+            message,
+            format!("give at least {BYTE_ENTRIES}, or `model.tokenizer = \"chars\"`"),
+        );
+    }
+}
+
+/// The learning-rate schedule and its settings.
+fn learning_rate_schedule(arguments: &TrainerArguments, problems: &mut Problems) {
+    let (scheduler, settings) = (arguments.lr_scheduler_type, arguments.lr_scheduler_kwargs);
+    let name = scheduler.word();
+    let given = serde_json::to_value(settings).unwrap_or_default();
+    for key in given
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(key, _)| key.as_str())
+    {
+        if !scheduler.settings().contains(&key) {
+            let help = match scheduler.settings() {
+                [] => format!("leave it out; `{name}` takes no settings"),
+                settings => format!("leave it out; `{name}` takes {}", settings.join(", ")),
+            };
+            problems.add(
+                &format!("lr_scheduler_kwargs.{key}"),
+                format!("`lr_scheduler_kwargs.{key}` means nothing to `{name}`"),
+                help,
+            );
+        }
+    }
+    match scheduler {
+        SchedulerType::CosineWithMinLr if settings.min_lr.is_none() && settings.min_lr_rate.is_none() => problems.add(
+            "lr_scheduler_type",
+            format!("`{name}` needs to know where it ends"),
+            "give `lr_scheduler_kwargs.min_lr` or `lr_scheduler_kwargs.min_lr_rate`",
+        ),
+        SchedulerType::CosineWithMinLr if settings.min_lr.is_some() && settings.min_lr_rate.is_some() => problems.add(
+            "lr_scheduler_kwargs.min_lr_rate",
+            "`lr_scheduler_kwargs.min_lr` and `lr_scheduler_kwargs.min_lr_rate` both say where the learning rate ends",
+            "give one of them",
+        ),
+        SchedulerType::Polynomial if settings.lr_end.unwrap_or(LR_END) >= arguments.learning_rate => problems.add(
+            "lr_scheduler_kwargs.lr_end",
+            format!("`{name}` ends at {}, which is not below `learning_rate` = {}", settings.lr_end.unwrap_or(LR_END), arguments.learning_rate),
+            "give a smaller `lr_scheduler_kwargs.lr_end`",
+        ),
+        SchedulerType::WarmupStableDecay if settings.num_decay_steps.is_none_or(|steps| steps == 0.0) => problems.add(
+            "lr_scheduler_type",
+            format!("`{name}` needs to know when it falls"),
+            "give `lr_scheduler_kwargs.num_decay_steps`, for example 0.2 for the last fifth",
+        ),
+        SchedulerType::ReduceLrOnPlateau if arguments.eval_strategy == EvalStrategy::No => problems.add(
+            "eval_strategy",
+            format!("`{name}` looks at evaluations, and `eval_strategy` asks for none"),
+            "set `eval_strategy = \"epoch\"`, or \"steps\" with `eval_steps`",
+        ),
+        _ => {}
+    }
+}
+
+/// Class weights, adapters, and how batches are made.
+fn fine_tuning_and_batches(
+    arguments: &TrainerArguments,
+    given: &[(&str, String)],
+    problems: &mut Problems,
+) {
+    let key_of =
+        |name: &str| given.iter().find(|(known, _)| *known == name).map(|(_, key)| key.as_str());
+    // Language models are handled by the argument's `only`.
+    if arguments.class_weights.is_some()
+        && matches!(arguments.task, TaskKind::MultiLabelClassification | TaskKind::TextRegression)
+    {
+        let message = format!("`class_weights` means nothing to `{}`", arguments.task.line().name);
+        problems.add(
+            "class_weights",
+            message,
+            "leave it out; it weighs the rows of tasks with one label each",
+        );
+    }
+    if key_of("lora_r").is_none() {
+        for key in ["lora_alpha", "lora_dropout", "lora_target_modules", "use_rslora"]
+            .into_iter()
+            .filter_map(key_of)
+        {
+            problems.add(
+                key,
+                format!("`{key}` configures LoRA adapters, and `lora_r` asks for none"),
+                "give `lora_r`, for example 8",
+            );
+        }
+    }
+    if arguments.max_tokens_per_batch.is_some() && arguments.dataloader_drop_last {
+        let message = "`max_tokens_per_batch` leaves no incomplete micro-batch to drop";
+        problems.add("dataloader_drop_last", message, "leave one of them out");
+    }
+    if arguments.max_tokens_per_batch.is_some()
+        && arguments.train_sampling_strategy == SamplingStrategy::Sequential
+    {
+        let message =
+            "`max_tokens_per_batch` groups rows by length, and \"sequential\" keeps their order";
+        problems.add("train_sampling_strategy", message, "leave one of them out");
+    }
+}

@@ -1,0 +1,550 @@
+//! The rows of csv, tsv and jsonl files, with the line of every row and of every problem.
+
+mod problem;
+
+use std::path::Path;
+
+use serde_json::Value;
+
+pub use problem::{DataProblem, DataProblemBuilder};
+
+use crate::arguments::{DataArguments, nearest};
+
+/// One row of a data file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The cell in the column of texts.
+    pub text: String,
+    /// Empty where no label was asked for.
+    pub label: String,
+    /// The line it begins at, counted from 1.
+    pub line: u64,
+}
+
+/// The columns that are read.
+#[derive(Debug, Clone, Copy)]
+pub struct Columns<'a> {
+    /// That of the texts.
+    pub text: &'a str,
+    /// That of the labels.
+    pub label: Option<&'a str>,
+    /// What to do where one of them is missing and no other name is near.
+    pub help: &'a str,
+}
+
+/// How the cells of a csv or tsv file are laid out.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Layout<'a> {
+    /// What separates the cells of a row; `None`: what the file's name says.
+    pub separator: Option<u8>,
+    /// What the columns are called.
+    pub header: Header<'a>,
+}
+
+/// Where the names of columns come from.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Header<'a> {
+    /// The first line holds them.
+    #[default]
+    FirstLine,
+    /// There is no such line, and these are the names.
+    Names(&'a [String]),
+    /// There is no such line, and the columns are called `column1`, `column2` and so on.
+    Numbered,
+}
+
+impl<'a> Layout<'a> {
+    /// The layout that `[data]` describes.
+    #[must_use]
+    pub fn of(data: &'a DataArguments) -> Self {
+        Layout {
+            separator: data.separator_byte(),
+            header: data.column_names.as_deref().map_or(Header::FirstLine, Header::Names),
+        }
+    }
+}
+
+/// The name of a column without a header, counted from 1.
+#[must_use]
+pub fn numbered(column: usize) -> String {
+    format!("column{column}")
+}
+
+/// Whether a file is a table of lines and cells.
+#[must_use]
+pub fn is_delimited(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "csv" || is_tsv(path))
+}
+
+/// A tsv has no quoting (IANA text/tab-separated-values): quote marks in it are text.
+#[must_use]
+pub fn is_quoted(path: &Path) -> bool {
+    !is_tsv(path)
+}
+
+/// What separates the cells of a file where nothing else says it.
+#[must_use]
+pub fn usual_separator(path: &Path) -> u8 {
+    if is_tsv(path) { b'\t' } else { b',' }
+}
+
+fn is_tsv(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "tsv")
+}
+
+/// A separator as a sentence names it.
+#[must_use]
+pub fn shown_separator(separator: u8) -> String {
+    match separator {
+        b'\t' => "tabs".to_owned(),
+        b',' => "commas".to_owned(),
+        other => format!("`{}`", char::from(other)),
+    }
+}
+
+/// What is tried where the separator is not known, the likeliest first.
+const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
+
+/// What separates the cells of a csv file that begins with these bytes: the first candidate that gives all rows the same number of cells,
+/// two or more. `is_cut`: whether the file goes on behind them.
+#[must_use]
+pub fn find_separator(begin: &[u8], is_cut: bool) -> Option<u8> {
+    const ROWS: usize = 50;
+    let is_regular = |separator: &u8| {
+        let mut reader = csv::ReaderBuilder::new()
+            .delimiter(*separator)
+            .has_headers(false)
+            .flexible(true)
+            .from_reader(begin);
+        let mut cells: Vec<usize> = reader
+            .byte_records()
+            .take(ROWS)
+            .map_while(Result::ok)
+            .map(|record| record.len())
+            .collect();
+        if is_cut && (2..ROWS).contains(&cells.len()) {
+            cells.pop();
+        }
+        cells.first().is_some_and(|first| *first > 1 && cells.iter().all(|count| count == first))
+    };
+    SEPARATORS.into_iter().find(is_regular)
+}
+
+/// The text of a file's bytes, without its byte-order mark.
+///
+/// # Errors
+/// What is not UTF-8, with its line.
+pub fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, DataProblem> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let offset = error.valid_up_to();
+        let line = 1 + bytes[..offset].iter().filter(|&&byte| byte == b'\n').count() as u64;
+        DataProblem::new(
+            path,
+            Some(line),
+            format!("not UTF-8: byte 0x{:02x} at byte offset {offset}", bytes[offset]),
+        )
+        .with_help(encoding_help(bytes))
+    })?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// How a file that begins with these bytes, and is not UTF-8, becomes so.
+#[must_use]
+pub fn encoding_help(bytes: &[u8]) -> &'static str {
+    match bytes {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            "it is UTF-16: convert it with `iconv -f utf-16 -t utf-8`"
+        }
+        _ => "convert it, for example with `iconv -f latin1 -t utf-8`",
+    }
+}
+
+/// The rows of a file, in order.
+///
+/// # Errors
+/// The first thing that keeps the file from being read, with its line.
+pub fn rows(
+    path: &Path,
+    content: &str,
+    columns: Columns,
+    layout: Layout,
+) -> Result<Vec<Row>, DataProblem> {
+    if content.trim().is_empty() {
+        return Err(DataProblem::new(path, None, "the file is empty")
+            .with_help("was it written to its end?"));
+    }
+    let rows = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("jsonl") => json_lines(path, content, columns)?,
+        _ if is_delimited(path) => delimited(path, content, columns, layout)?,
+        _ => {
+            return Err(DataProblem::new(path, None, "not a .csv, .tsv or .jsonl file")
+                .with_help("the ending says the format: rename or convert it"));
+        }
+    };
+    if rows.is_empty() {
+        return Err(DataProblem::new(path, None, "the file has a header but no rows")
+            .with_help("was it written to its end?"));
+    }
+    Ok(rows)
+}
+
+fn delimited(
+    path: &Path,
+    content: &str,
+    columns: Columns,
+    layout: Layout,
+) -> Result<Vec<Row>, DataProblem> {
+    let separator = layout.separator.unwrap_or_else(|| usual_separator(path));
+    let quoting = is_quoted(path);
+    if quoting {
+        check_quotes(path, content, separator)?;
+    }
+    let has_header = matches!(layout.header, Header::FirstLine);
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(separator)
+        .quoting(quoting)
+        .has_headers(has_header)
+        .from_reader(content.as_bytes());
+    let broken = |error: csv::Error| unreadable(path, &error);
+    let header: Vec<String> = match layout.header {
+        Header::FirstLine => reader.headers().map_err(broken)?.iter().map(str::to_owned).collect(),
+        Header::Names(names) => {
+            let first = first_row(content, separator, quoting);
+            check_names(path, names, &first)?;
+            names.to_vec()
+        }
+        Header::Numbered => {
+            (1..=first_row(content, separator, quoting).len()).map(numbered).collect()
+        }
+    };
+    let column = |name: &str| {
+        let mut found = header
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| column.trim() == name)
+            .map(|(index, _)| index);
+        match (found.next(), found.next()) {
+            (Some(index), None) => Ok(index),
+            (Some(_), Some(_)) => {
+                Err(DataProblem::new(path, Some(1), format!("column `{name}` occurs twice"))
+                    .with_help("rename one of them in the first line"))
+            }
+            (None, _) => Err(missing_column(
+                path,
+                Some(1),
+                name,
+                &header.iter().map(String::as_str).collect::<Vec<_>>(),
+                columns.help,
+            )),
+        }
+    };
+    let (text_column, label_column) =
+        (column(columns.text)?, columns.label.map(column).transpose()?);
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(broken)?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let label = label_column.map_or_else(String::new, |column| record[column].to_owned());
+        rows.push(Row { text: record[text_column].to_owned(), label, line });
+    }
+    Ok(rows)
+}
+
+/// What the csv crate could not read, in the words of this module.
+pub(crate) fn unreadable(path: &Path, error: &csv::Error) -> DataProblem {
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
+            let line = pos.as_ref().map(csv::Position::line);
+            DataProblem::new(
+                path,
+                line,
+                format!("{len} fields where the first line has {expected_len}"),
+            )
+            .with_help(if is_quoted(path) {
+                "a text that holds the separator or a line break must be quoted"
+            } else {
+                "a .tsv has no quoting: no text in it can hold a tab or a line break"
+            })
+        }
+        csv::ErrorKind::Utf8 { pos, .. } => {
+            DataProblem::new(path, pos.as_ref().map(csv::Position::line), "not UTF-8")
+                .with_help(encoding_help(&[]))
+        }
+        _ => DataProblem::new(path, error.position().map(csv::Position::line), error.to_string())
+            .with_help("rows are lines, fields are separated by commas (in a .tsv by tabs)"),
+    }
+}
+
+/// The cells of the first row of a file that has no header.
+fn first_row(content: &str, separator: u8, quoting: bool) -> Vec<String> {
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(separator)
+        .quoting(quoting)
+        .has_headers(false)
+        .from_reader(content.as_bytes());
+    let first = reader.records().next().and_then(Result::ok);
+    first.map(|record| record.iter().map(str::to_owned).collect()).unwrap_or_default()
+}
+
+/// Whether the names that are given fit the first row.
+fn check_names(path: &Path, names: &[String], first: &[String]) -> Result<(), DataProblem> {
+    if first.len() != names.len() {
+        let message =
+            format!("{} fields where `[data] column_names` names {}", first.len(), names.len());
+        return Err(DataProblem::new(path, Some(1), message)
+            .with_help("name every column, in the order of the file; `[data] separator` says what separates them"));
+    }
+    if first.iter().zip(names).all(|(cell, name)| cell.trim() == name) {
+        return Err(DataProblem::new(
+            path,
+            Some(1),
+            "the first line holds the names in `[data] column_names`: it is a header, not a row",
+        )
+        .with_help("take `column_names` out: it is for files without a header"));
+    }
+    Ok(())
+}
+
+fn json_lines(path: &Path, content: &str, columns: Columns) -> Result<Vec<Row>, DataProblem> {
+    let mut rows = Vec::new();
+    for (line, content) in (1..).zip(content.lines()) {
+        if content.trim().is_empty() {
+            continue;
+        }
+        let value: Value = serde_json::from_str(content).map_err(|error| {
+            DataProblem::new(path, Some(line), format!("not JSON: {error}"))
+                .with_help("a .jsonl file has one JSON object on each line")
+        })?;
+        let Value::Object(object) = value else {
+            return Err(DataProblem::new(path, Some(line), "not a JSON object")
+                .with_help("write it as `{\"text\": \"..\", \"label\": \"..\"}`"));
+        };
+        let column = |name: &str| match object.get(name) {
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
+            // Several labels of a text.
+            Some(Value::Array(all))
+                if columns.label == Some(name)
+                    && all.iter().all(|one| one.is_string() || one.is_number()) =>
+            {
+                Ok(all
+                    .iter()
+                    .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned))
+                    .collect::<Vec<_>>()
+                    .join("\n"))
+            }
+            Some(value) => {
+                Err(DataProblem::new(path, Some(line), format!("`{name}` is `{value}`, not text"))
+                    .with_help("write it as a string, or take the row out"))
+            }
+            None => Err(missing_column(
+                path,
+                Some(line),
+                name,
+                &object.keys().map(String::as_str).collect::<Vec<_>>(),
+                columns.help,
+            )),
+        };
+        rows.push(Row {
+            text: column(columns.text)?,
+            label: columns.label.map_or_else(|| Ok(String::new()), column)?,
+            line,
+        });
+    }
+    Ok(rows)
+}
+
+fn missing_column(
+    path: &Path,
+    line: Option<u64>,
+    name: &str,
+    there: &[&str],
+    help: &str,
+) -> DataProblem {
+    // A file without a header has its first row here: texts, which are long.
+    let short = |column: &&str| {
+        format!(
+            "`{}{}`",
+            column.chars().take(40).collect::<String>(),
+            if column.chars().count() > 40 { "..." } else { "" }
+        )
+    };
+    let mut listed = there.iter().take(20).map(short).collect::<Vec<_>>().join(", ");
+    if there.len() > 20 {
+        listed += &format!(" and {} more", there.len() - 20);
+    }
+    let problem =
+        DataProblem::new(path, line, format!("there is no column `{name}`; columns are {listed}"));
+    // Of a file with another separator the whole first line is one column.
+    if let [only] = there
+        && let Some(separator) = [';', '\t', '|', ','].into_iter().find(|mark| only.contains(*mark))
+    {
+        let written = if separator == '\t' { "\\t".to_owned() } else { separator.to_string() };
+        let shown = shown_separator(u8::try_from(separator).unwrap_or(b','));
+        return problem.with_help(format!(
+            "are its fields separated by {shown}? `[data] separator = \"{written}\"` says so"
+        ));
+    }
+    match nearest(name, there.iter().copied()) {
+        Some(near) => problem.with_help(format!("did you mean `{near}`?")),
+        None => problem.with_help(help),
+    }
+}
+
+/// Finds quoting that the csv crate would silently take for text: a quote that never closes, or text after a closing quote.
+fn check_quotes(path: &Path, content: &str, separator: u8) -> Result<(), DataProblem> {
+    #[derive(PartialEq)]
+    enum Place {
+        FieldStart,
+        Plain,
+        Quoted,
+        AfterQuote,
+    }
+    let (mut place, mut line, mut opened) = (Place::FieldStart, 1, 1);
+    for byte in content.bytes() {
+        place = match (place, byte) {
+            (Place::Quoted, b'"') => Place::AfterQuote,
+            (Place::Quoted, _) => Place::Quoted,
+            (Place::AfterQuote, b'"') => Place::Quoted,
+            (_, byte) if byte == separator || byte == b'\n' || byte == b'\r' => Place::FieldStart,
+            (Place::FieldStart, b'"') => {
+                opened = line;
+                Place::Quoted
+            }
+            (Place::AfterQuote, _) => {
+                return Err(DataProblem::new(path, Some(line), "text after a closing quote")
+                    .with_help("a quote inside a quoted field is written twice"));
+            }
+            (Place::FieldStart | Place::Plain, _) => Place::Plain,
+        };
+        line += u64::from(byte == b'\n');
+    }
+    if place == Place::Quoted {
+        return Err(DataProblem::new(
+            path,
+            Some(opened),
+            "a quote is opened here and never closed",
+        )
+        .with_help(if separator == b'\t' {
+            "close it; or rename the file to .tsv, where quote marks are text"
+        } else {
+            "close it; a quote inside a quoted field is written twice"
+        }));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: Columns = Columns { text: "text", label: Some("label"), help: "name them" };
+
+    fn read(
+        name: &str,
+        content: &str,
+        layout: Layout,
+    ) -> Result<Vec<(String, String, u64)>, String> {
+        let rows = rows(Path::new(name), content, COLUMNS, layout)
+            .map_err(|problem| problem.to_string())?;
+        Ok(rows.into_iter().map(|row| (row.text, row.label, row.line)).collect())
+    }
+
+    fn row(text: &str, label: &str, line: u64) -> (String, String, u64) {
+        (text.to_owned(), label.to_owned(), line)
+    }
+
+    #[test]
+    fn cells_are_separated_by_what_is_said_and_quoted_all_the_same() {
+        let layout = |separator| Layout { separator: Some(separator), ..Layout::default() };
+        let content = "text;label\n\"good; \"\"very\"\" good\nindeed\";pos\na, b;neg\n";
+        assert_eq!(
+            read("a.csv", content, layout(b';')).unwrap(),
+            [row("good; \"very\" good\nindeed", "pos", 2), row("a, b", "neg", 4)]
+        );
+        assert_eq!(read("a.csv", "text|label\nx|1\n", layout(b'|')).unwrap(), [row("x", "1", 2)]);
+        assert_eq!(
+            read("a.tsv", "text;label\nsay \"hi;1\n", layout(b';')).unwrap(),
+            [row("say \"hi", "1", 2)]
+        );
+        let unclosed = read("a.csv", "text;label\n\"x;1\n", layout(b';')).unwrap_err();
+        assert!(
+            unclosed.starts_with("a.csv:2: a quote is opened here and never closed"),
+            "{unclosed}"
+        );
+    }
+
+    #[test]
+    fn a_file_without_a_header_is_read_by_the_names_that_are_given() {
+        let names = ["label".to_owned(), "text".to_owned()];
+        let layout = Layout { separator: None, header: Header::Names(&names) };
+        assert_eq!(
+            read("a.tsv", "ham\tGo on\nspam\tWin\n", layout).unwrap(),
+            [row("Go on", "ham", 1), row("Win", "spam", 2)]
+        );
+        let wide = read("a.tsv", "ham\tGo on\tx\n", layout).unwrap_err();
+        assert!(
+            wide.starts_with("a.tsv:1: 3 fields where `[data] column_names` names 2 ("),
+            "{wide}"
+        );
+        let header = read("a.tsv", "label\ttext\nham\tGo on\n", layout).unwrap_err();
+        assert!(
+            header.starts_with("a.tsv:1: the first line holds the names in `[data] column_names`"),
+            "{header}"
+        );
+        let torn = read("a.tsv", "ham\tGo on\nspam\n", layout).unwrap_err();
+        assert_eq!(
+            torn,
+            "a.tsv:2: 1 fields where the first line has 2 (a .tsv has no quoting: no text in it can hold a tab or a line break)"
+        );
+    }
+
+    #[test]
+    fn columns_without_names_are_numbered_from_one() {
+        let layout = Layout { separator: None, header: Header::Numbered };
+        let columns = Columns { text: "column2", label: Some("column1"), help: "" };
+        let rows = rows(Path::new("a.csv"), "ham,Go on\n", columns, layout).unwrap();
+        assert_eq!((rows[0].text.as_str(), rows[0].label.as_str()), ("Go on", "ham"));
+    }
+
+    #[test]
+    fn the_separator_is_what_gives_all_rows_the_same_number_of_cells() {
+        let found =
+            |content: &str| find_separator(content.as_bytes(), false).map_or(' ', char::from);
+        assert_eq!(found("text,label\na; b,pos\n"), ',');
+        assert_eq!(found("text;label\na film, and a good one;pos\n"), ';');
+        assert_eq!(found("text\tlabel\na film, and; a good one\tpos\n"), '\t');
+        assert_eq!(found("a|b|c\n1,5|2|3\n"), '|');
+        assert_eq!(found("text\nonly one column; of texts\n"), ' ');
+        assert_eq!(found("text;label\n\"two\nlines; or more\";pos\n"), ';');
+        assert_eq!(found(""), ' ');
+        // The last row of what was looked at may be only half there.
+        assert_eq!(find_separator(b"a;b\n1;2\n3", true), Some(b';'));
+        assert_eq!(find_separator(b"a;b\n1;2\n3", false), None);
+    }
+
+    #[test]
+    fn another_separator_is_told_with_the_key_that_says_it() {
+        let said = |content: &str| read("a.csv", content, Layout::default()).unwrap_err();
+        assert!(
+            said("text;label\nx;1\n")
+                .ends_with("(are its fields separated by `;`? `[data] separator = \";\"` says so)")
+        );
+        assert!(
+            said("text\tlabel\nx\t1\n").ends_with(
+                "(are its fields separated by tabs? `[data] separator = \"\\t\"` says so)"
+            )
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_are_located_with_the_way_out() {
+        let said = |bytes: &[u8]| text(Path::new("a.csv"), bytes).unwrap_err().to_string();
+        assert!(
+            said(b"text,label\nx,1\ncaf\xe9,2\n")
+                .starts_with("a.csv:3: not UTF-8: byte 0xe9 at byte offset 18 (convert it")
+        );
+        assert!(said(b"\xff\xfet\0e\0").contains("iconv -f utf-16"));
+        assert_eq!(text(Path::new("a.csv"), "\u{feff}text".as_bytes()).unwrap(), "text");
+    }
+}

@@ -1,0 +1,218 @@
+//! Names of Hugging Face training arguments that are not accepted, each with the reason, and accepted names that are deprecated there.
+
+use super::problem::ArgumentProblem;
+
+/// Names that transformers has deprecated, and their replacements.
+const DEPRECATED: &[(&str, &str)] = &[
+    ("evaluation_strategy", "eval_strategy"),
+    ("warmup_ratio", "warmup_steps, which takes a share of all steps below 1"),
+    ("per_gpu_train_batch_size", "per_device_train_batch_size"),
+    ("per_gpu_eval_batch_size", "per_device_eval_batch_size"),
+];
+
+/// The replacement of a deprecated name that is still accepted.
+#[must_use]
+pub fn newer_name(key: &str) -> Option<&'static str> {
+    DEPRECATED.iter().find(|(old, _)| *old == key).map(|(_, new)| *new)
+}
+
+/// Arguments whose counterpart is another key of the study file, or another command: names, separated by spaces, and what to use.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("output_dir overwrite_output_dir", "`[checkpoints] dir` says where checkpoints go"),
+    ("seed", "`[study] seed` says it, for the search and every trial"),
+    ("data_seed", "`[data] seed` says it for splits, `[study] seed` for the order of rows"),
+    (
+        "full_determinism",
+        "trials on the CPU always repeat bit for bit; `[study] deterministic` says it for the search",
+    ),
+    ("save_total_limit", "`[checkpoints] keep` says it, for example `keep = \"best-3\"`"),
+    (
+        "save_strategy",
+        "a checkpoint is written at every evaluation; `[checkpoints] keep` says which stay",
+    ),
+    ("save_steps", "a checkpoint is written at every evaluation: set `eval_steps`"),
+    ("save_only_model", "`[checkpoints] keep` says it"),
+    ("load_best_model_at_end", "`[study] value = \"best\"` (the default) or `\"last\"` says it"),
+    ("metric_for_best_model", "`[study] metric` says it"),
+    ("greater_is_better", "`[study] direction` says it"),
+    ("resume_from_checkpoint", "running the same study again resumes it"),
+    (
+        "group_by_length",
+        "`train_sampling_strategy = \"group_by_length\"` says it, as in transformers 5",
+    ),
+    ("run_name", "`[study] name` says it"),
+    ("project", "`[study] name` and `tags` say it"),
+    (
+        "logging_dir report_to trackio_space_id trackio_bucket_id trackio_static_space_id",
+        "metrics go to the store: see `hpsearch trials --json` and `hpsearch watch`",
+    ),
+    ("no_cuda use_cpu use_mps_device", "`[devices] use` says it"),
+    ("train_file", "`[data] train` says it"),
+    ("validation_file", "`[data] validation` says it"),
+    ("test_file", "`[data] test` says it"),
+    ("dataset_text_field", "`[data] text` says it"),
+    ("max_seq_length max_length", "`[data] max_length` says it"),
+    ("num_labels", "the labels of the training data say it"),
+    ("tokenizer_name", "the directory of `model` holds its tokenizer"),
+    ("config_name", "the directory of `model` holds its config.json"),
+    ("do_train", "a trial always trains"),
+    ("do_eval", "a trial always evaluates; `eval_strategy` says when"),
+    ("do_predict", "`hpsearch predict` does it after the search"),
+    ("predict_with_generate", "`hpsearch generate` writes texts with an exported model"),
+    ("generation_max_length", "`hpsearch generate --max-new-tokens` says it"),
+    ("generation_num_beams", "`hpsearch generate` samples; it has no beams"),
+    ("generation_config", "options of `hpsearch generate` say it"),
+    (
+        "push_to_hub hub_model_id hub_strategy hub_token hub_private_repo hub_always_push hub_revision push_to_hub_model_id \
+         push_to_hub_organization push_to_hub_token",
+        "nothing is uploaded: `hpsearch export` writes a directory that `hf upload` takes",
+    ),
+    ("adafactor", "`optim` names the optimiser; `adafactor` is not among them"),
+    ("optim_args", "`momentum`, `adam_beta1`, `adam_beta2` and `adam_epsilon` say it"),
+];
+
+/// Arguments without any effect here: names, and the reason.
+const NOT_APPLICABLE: &[(&str, &str)] = &[
+    (
+        "gradient_checkpointing_kwargs activation_checkpointing_kwargs",
+        "recomputing activations takes no settings",
+    ),
+    ("use_peft", "`lora_r` above 0 asks for adapters"),
+    ("modules_to_save", "the head is trained whole beside LoRA adapters"),
+    (
+        "dataloader_num_workers dataloader_pin_memory dataloader_prefetch_factor dataloader_persistent_workers \
+         dataloader_multiprocessing_context dataloader_in_order dispatch_batches split_batches",
+        "data is tokenised once and mapped into memory: nothing has to be loaded ahead",
+    ),
+    ("packing", "a language model reads the texts as one stream of tokens, without padding"),
+    ("length_column_name", "the lengths of tokenised rows are known"),
+    ("remove_unused_columns", "`[data] text` and `label` name the columns that are read"),
+    ("label_names", "`[data] label` names the column of labels"),
+    ("ignore_data_skip", "resuming from a checkpoint takes no time, and is exact"),
+    (
+        "restore_callback_states_from_checkpoint",
+        "a checkpoint holds the state of early stopping and the schedule",
+    ),
+    ("enable_jit_checkpoint", "a trial that is asked to stop always saves first"),
+    ("save_safetensors", "checkpoints are always safetensors"),
+    ("past_index", "no model here carries state from one batch to the next"),
+    ("use_cache", "training keeps no keys and values, and `hpsearch generate` always does"),
+    (
+        "eval_accumulation_steps eval_do_concat_batches eval_use_gather_object batch_eval_metrics",
+        "evaluations keep no predictions",
+    ),
+    (
+        "include_for_metrics include_inputs_for_metrics prediction_loss_only",
+        "a task's metrics are its own: `hpsearch list tasks`",
+    ),
+    (
+        "include_num_input_tokens_seen include_tokens_per_second",
+        "`steps_per_second` is reported, and `[study] step = \"samples\"` counts rows",
+    ),
+    ("torch_empty_cache_steps", "memory is reused from step to step"),
+    (
+        "torch_compile torch_compile_backend torch_compile_mode torchdynamo use_liger_kernel liger_kernel_config use_ipex \
+         jit_mode_eval",
+        "operations are fused already",
+    ),
+    (
+        "deepspeed fsdp fsdp_config fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap sharded_ddp num_processes ddp_backend \
+         ddp_find_unused_parameters ddp_bucket_cap_mb ddp_broadcast_buffers ddp_static_graph ddp_timeout local_rank parallelism_config \
+         accelerator_config average_tokens_across_devices log_on_each_node save_on_each_node log_level_replica",
+        "a trial runs on one device; `[devices]` says how many trials run beside each other",
+    ),
+    ("ray_scope", "hpsearch searches itself"),
+    (
+        "logging_nan_inf_filter",
+        "a loss that is not finite ends the trial, and the first non-finite parameter is named",
+    ),
+    ("disable_tqdm", "`--plain` draws nothing"),
+    ("log_level", "`-q` and `-v` say how much is told"),
+    ("skip_memory_metrics", "`hpsearch watch` shows memory, and measuring it costs nothing"),
+    ("debug", "`hpsearch train --overfit-one-batch` looks for mistakes"),
+    ("cache_dir", "`model` names a directory"),
+    ("model_revision", "`model` names a directory, or `name@revision`"),
+    ("trust_remote_code", "no code of a model's is run"),
+];
+
+/// Features that the trainer does not have: names, and the alternative.
+const UNSUPPORTED: &[(&str, &str)] = &[
+    (
+        "fp16_full_eval bf16_full_eval",
+        "leave it out: evaluations run in f32, and checkpoints and exports are f32",
+    ),
+    ("mixed_precision", "write `bf16 = true` or `fp16 = true`"),
+    (
+        "half_precision_backend fp16_backend",
+        "leave it out: `bf16` and `fp16` need no choice of a backend",
+    ),
+    ("fp16_opt_level", "leave it out: `fp16` is what apex calls O1"),
+    (
+        "tf32",
+        "leave it out: GPUs take the quickest kernel, with TF32 or without; `bf16 = true` computes products in bf16",
+    ),
+    (
+        "optim_target_modules",
+        "leave it out: it is of optimisers that are not built (GaLore, APOLLO); `lora_r` trains few parameters, too",
+    ),
+    ("neftune_noise_alpha", "leave it out: `model.dropout` is the noise there is"),
+    ("use_dora", "leave it out: adapters are LoRA's, with `use_rslora` if wanted"),
+    ("init_lora_weights", "leave it out: adapters begin as peft's do by default"),
+];
+
+/// Why `key` is not accepted, if it is a known argument of Hugging Face's trainer.
+pub(super) fn problem(key: &str) -> Option<ArgumentProblem> {
+    let of = |list: &[(&str, &'static str)]| {
+        list.iter()
+            .find(|(names, _)| names.split(' ').any(|name| name == key))
+            .map(|(_, words)| *words)
+    };
+    if let Some(instead) = of(ELSEWHERE) {
+        return Some(
+            ArgumentProblem::new(key, format!("`{key}` is not a trainer argument here"))
+                .with_help(instead),
+        );
+    }
+    if let Some(reason) = of(NOT_APPLICABLE) {
+        return Some(
+            ArgumentProblem::new(key, format!("`{key}` means nothing here"))
+                .with_help(format!("leave it out: {reason}")),
+        );
+    }
+    of(UNSUPPORTED).map(|instead| {
+        ArgumentProblem::new(key, format!("`{key}` is not supported")).with_help(instead)
+    })
+}
+
+/// What to do instead of giving an argument a value that Hugging Face's trainer takes and this one does not.
+pub(super) fn instead_of(name: &str, value: &str) -> Option<&'static str> {
+    if name != "optim" {
+        return None;
+    }
+    let has = |words: &[&str]| words.iter().any(|word| value.contains(word));
+    match value {
+        "adamw_apex_fused" | "adamw_torch_xla" | "adamw_torch_npu_fused" | "adamw_anyprecision" => {
+            Some("`adamw` is the same rule")
+        }
+        _ if value.contains("adamw") && has(&["8bit", "4bit", "bnb", "paged"]) => {
+            Some("`adamw` is the same rule, with its state in f32")
+        }
+        _ if has(&[
+            "adafactor",
+            "lion",
+            "ademamix",
+            "adagrad",
+            "rmsprop",
+            "galore",
+            "apollo",
+            "lomo",
+            "schedule_free",
+            "grokadamw",
+            "stable_adamw",
+        ]) =>
+        {
+            Some("it is not built; `adamw` is transformers' default, too")
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,140 @@
+//! What `hpsearch check --json` prints: what the study file asks for, or everything that is wrong with it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Ahead, Found};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::show::ForecastJson;
+use crate::cli::trial_json::VERSION;
+use crate::config::{Diagnostic, Diagnostics, Severity};
+
+/// The answer.
+#[derive(Serialize)]
+pub struct Answer {
+    version: u32,
+    /// Whether the study can be run.
+    valid: bool,
+    problems: Vec<Problem>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    study: Option<StudyJson>,
+}
+
+/// One thing that is wrong, or should be looked at.
+#[derive(Serialize)]
+struct Problem {
+    severity: &'static str,
+    message: String,
+    /// The study file, or `--set`.
+    file: Option<String>,
+    /// From 1.
+    line: Option<usize>,
+    /// In characters, from 1.
+    column: Option<usize>,
+    help: Vec<String>,
+}
+
+/// A study as its file describes it.
+#[derive(Serialize)]
+struct StudyJson {
+    name: String,
+    metric: String,
+    direction: &'static str,
+    parameters: Vec<String>,
+    sampler: String,
+    pruner: String,
+    /// How many trials run at a time on each device.
+    slots: BTreeMap<String, usize>,
+    /// What was found in the data.
+    data: Vec<String>,
+    /// From the trials that the store has; null before the first.
+    forecast: Option<ForecastJson>,
+}
+
+impl Answer {
+    /// That about a study that can be run.
+    pub fn of(found: &Found) -> Self {
+        let spec = &found.spec;
+        let mut slots = BTreeMap::new();
+        for slot in &found.slots {
+            *slots.entry(slot.device.to_string()).or_default() += 1;
+        }
+        let study = StudyJson {
+            name: spec.name.clone(),
+            metric: spec.objective().metric.clone(),
+            direction: spec.direction().as_str(),
+            parameters: spec
+                .space
+                .dimensions()
+                .iter()
+                .map(|dimension| dimension.name.clone())
+                .collect(),
+            sampler: spec.sampler.name.clone(),
+            pruner: spec.pruner.name.clone(),
+            slots,
+            data: found.data.clone(),
+            forecast: match &found.ahead {
+                Ahead::OfTrials(forecast, _) => Some(ForecastJson::from(forecast)),
+                Ahead::OfFile(_) => None,
+            },
+        };
+        let mut problems = problems(&found.warnings);
+        problems.extend(
+            found.missing.iter().map(|missing| {
+                plain("warning", missing.message.clone(), Some(missing.help.clone()))
+            }),
+        );
+        Answer { version: VERSION, valid: true, problems, study: Some(study) }
+    }
+
+    /// That about what is wrong with a study; a failure that is none of the study's stays one.
+    pub fn of_failure(failure: Failure) -> Result<Self, Failure> {
+        let problems = match failure {
+            Failure::StudyFile(error) => problems(&error.into_diagnostics()),
+            Failure::Error { exit: Exit::Usage, error, help } => {
+                vec![plain("error", error.to_string(), help)]
+            }
+            other => return Err(other),
+        };
+        Ok(Answer { version: VERSION, valid: false, problems, study: None })
+    }
+}
+
+/// A problem of no place in the file.
+fn plain(severity: &'static str, message: String, help: Option<String>) -> Problem {
+    Problem {
+        severity,
+        message,
+        file: None,
+        line: None,
+        column: None,
+        help: help.into_iter().collect(),
+    }
+}
+
+fn problems(diagnostics: &Diagnostics) -> Vec<Problem> {
+    let problem = |diagnostic: &Diagnostic| {
+        let place = diagnostic
+            .place
+            .and_then(|place| Some((diagnostics.sources().get(place.source)?, place.start)));
+        let position = place.map(|(source, start)| {
+            let before =
+                &source.text[..source.text.floor_char_boundary(start.min(source.text.len()))];
+            let line = before.rfind('\n').map_or(before, |end| &before[end + 1..]);
+            (before.matches('\n').count() + 1, line.chars().count() + 1)
+        });
+        Problem {
+            severity: match diagnostic.severity {
+                Severity::Error | Severity::ErrorIfNew => "error",
+                Severity::Warning => "warning",
+            },
+            message: diagnostic.message.clone(),
+            file: place.map(|(source, _)| source.name.clone()),
+            line: position.map(|(line, _)| line),
+            column: position.map(|(_, column)| column),
+            help: diagnostic.help.clone(),
+        }
+    };
+    diagnostics.iter().map(problem).collect()
+}

@@ -1,0 +1,304 @@
+//! What `check` says of a command: whether the files it needs are there, and which words its trials are started with.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::cli::named_study::nearest;
+use crate::config::command_line;
+use crate::config::placeholder::{Piece, fill_in, pieces};
+use crate::config::shown::one_line;
+use crate::study::constraint::broken;
+use crate::study::params::Params;
+use crate::study::spec::{Program, StudySpec};
+
+/// Ends of the names of scripts.
+const SCRIPTS: [&str; 11] =
+    [".py", ".sh", ".bash", ".R", ".r", ".jl", ".js", ".mjs", ".pl", ".rb", ".lua"];
+/// Ends of the names of files that programs read.
+const INPUTS: [&str; 14] = [
+    ".csv", ".tsv", ".json", ".jsonl", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".txt",
+    ".parquet", ".npz", ".npy", ".h5",
+];
+/// Programs whose first word is a script, whatever its name.
+const INTERPRETERS: [&str; 10] =
+    ["python", "pypy", "sh", "bash", "dash", "zsh", "Rscript", "julia", "node", "perl"];
+/// Options before a word that is no file but a program's text, or a module's name.
+const TEXTS: [&str; 4] = ["-c", "-e", "-m", "--eval"];
+/// Parts of the names of options whose files the program writes.
+const OUTPUTS: [&str; 8] = ["out", "save", "log", "result", "write", "dump", "export", "to"];
+
+/// How many configurations are looked at for two whose command lines differ.
+const CONFIGURATIONS: u32 = 256;
+
+/// The warning that a file of a command is not where it is looked for.
+#[derive(Clone, Debug)]
+pub struct MissingFile {
+    /// Which, and where.
+    pub message: String,
+    /// What to do.
+    pub help: String,
+}
+
+impl fmt::Display for MissingFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "warning: {}\nhelp: {}", self.message, self.help)
+    }
+}
+
+/// Warnings about files of a command that are not where they are looked for: its program, its script, and what is named like a file
+/// that is there.
+pub fn missing_files(spec: &StudySpec) -> Vec<MissingFile> {
+    let Program::Command { run, cwd, .. } = &spec.program else { return Vec::new() };
+    let knows = |name: &str| spec.space.dimension(name).is_some();
+    // What a parameter decides is not known yet.
+    let fixed = |word: &String| {
+        let is_fixed = pieces(word, knows).iter().all(|piece| matches!(piece, Piece::Text(_)));
+        is_fixed.then(|| fill_in(word, knows, str::to_owned))
+    };
+    let words: Vec<Option<String>> = run.iter().map(fixed).collect();
+    let mut warnings: Vec<MissingFile> =
+        missing_program(spec, words.first().and_then(Option::as_deref)).into_iter().collect();
+    let script = script(&words);
+    if let Some(script) =
+        script.and_then(|index| words[index].as_deref()).filter(|script| !cwd.join(script).exists())
+    {
+        let help = match neighbour(cwd, script) {
+            Some(near) => format!("did you mean `{}`?", one_line(&near)),
+            None => "check `run` and `cwd` in [command]".to_owned(),
+        };
+        let message = format!(
+            "there is no `{}` in {}, so every trial would fail",
+            one_line(script),
+            cwd.display()
+        );
+        warnings.push(MissingFile { message, help });
+    }
+    for (index, word) in
+        words.iter().enumerate().filter(|(index, _)| *index > 0 && Some(*index) != script)
+    {
+        let Some(word) = word else { continue };
+        let before = words[index - 1].as_deref().unwrap_or_default();
+        let (option, file) = word
+            .split_once('=')
+            .filter(|(option, _)| option.starts_with('-'))
+            .unwrap_or((before, word));
+        let is_output = option.starts_with('-')
+            && option
+                .split(['-', '_'])
+                .any(|part| OUTPUTS.iter().any(|output| part.starts_with(output)));
+        if is_output
+            || TEXTS.contains(&option)
+            || file.contains("://")
+            || !INPUTS.iter().any(|end| file.ends_with(end))
+            || cwd.join(file).exists()
+        {
+            continue;
+        }
+        // Programs write files too: only what looks like a slip is one.
+        if let Some(near) = neighbour(cwd, file) {
+            let (file, near) = (one_line(file), one_line(&near));
+            let message = format!("there is no `{file}` in {}", cwd.display());
+            warnings.push(MissingFile { message, help: format!("did you mean `{near}`?") });
+        }
+    }
+    warnings
+}
+
+/// Which word is the script: the first that is named like one, or the first of an interpreter.
+fn script(words: &[Option<String>]) -> Option<usize> {
+    let word = |index: usize| words.get(index).and_then(|word| word.as_deref());
+    let program = word(0).and_then(|program| Path::new(program).file_name()?.to_str());
+    let interprets = program.is_some_and(|program| {
+        INTERPRETERS
+            .contains(&program.trim_end_matches(|char: char| char.is_ascii_digit() || char == '.'))
+    });
+    if interprets
+        && word(1)
+            .is_some_and(|first| !first.starts_with('-') && !first.contains(char::is_whitespace))
+    {
+        return Some(1);
+    }
+    (1..words.len())
+        .take_while(|index| !word(index - 1).is_some_and(|before| TEXTS.contains(&before)))
+        .find(|index| {
+            word(*index).is_some_and(|word| {
+                !word.starts_with('-') && SCRIPTS.iter().any(|end| word.ends_with(end))
+            })
+        })
+}
+
+/// The file in the directory of a missing one whose name is almost the same; numbers of a series are no slips.
+fn neighbour(cwd: &Path, missing: &str) -> Option<String> {
+    const MOST_FILES: usize = 10_000;
+    let path = Path::new(missing);
+    let name = path.file_name()?.to_str()?;
+    let letters =
+        |name: &str| name.chars().filter(|char| !char.is_ascii_digit()).collect::<String>();
+    let files = cwd.join(path).parent()?.read_dir().ok()?.take(MOST_FILES).flatten();
+    let mut names: Vec<String> =
+        files.filter_map(|file| file.file_name().into_string().ok()).collect();
+    names.retain(|other| {
+        Path::new(other).extension() == path.extension() && letters(other) != letters(name)
+    });
+    names.sort();
+    let near = nearest(name, names.iter().map(String::as_str))?;
+    Some(path.with_file_name(near).display().to_string())
+}
+
+/// The warning that a command's program is not where it is looked for: every trial would fail.
+fn missing_program(spec: &StudySpec, program: Option<&str>) -> Option<MissingFile> {
+    let Program::Command { cwd, env, .. } = &spec.program else { return None };
+    let program = program?;
+    let runs = |path: &Path| {
+        path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    let warning = |where_: &str, help: &str| {
+        let message =
+            format!("there is no program `{program}` {where_}, so every trial would fail");
+        Some(MissingFile { message, help: help.to_owned() })
+    };
+    if program.contains('/') {
+        let path = cwd.join(program);
+        if runs(&path) {
+            return None;
+        }
+        if path.is_file() {
+            return Some(MissingFile {
+                message: format!(
+                    "`{}` may not be executed, so every trial would fail",
+                    path.display()
+                ),
+                help: format!(
+                    "`chmod +x {}`, or name the interpreter first: run = [\"python3\", \"{program}\"]",
+                    path.display()
+                ),
+            });
+        }
+        return warning(&format!("in {}", cwd.display()), "check `run` and `cwd` in [command]");
+    }
+    let search = env
+        .get("PATH")
+        .and_then(|path| path.get())
+        .map(OsString::from)
+        .or_else(|| std::env::var_os("PATH"))?;
+    if std::env::split_paths(&search).any(|directory| runs(&cwd.join(directory).join(program))) {
+        return None;
+    }
+    let help = if runs(&cwd.join(program)) {
+        format!("write \"./{program}\" for the one beside the study")
+    } else {
+        "install it, or check `run` in [command]".to_owned()
+    };
+    warning("on PATH", &help)
+}
+
+/// The command lines of two configurations, with other parameters active in the second if there are such; one where all are the same.
+pub fn examples(spec: &StudySpec) -> Vec<String> {
+    let Program::Command { run, args, .. } = &spec.program else { return Vec::new() };
+    let points = (0..CONFIGURATIONS).map(|index| spec.space.spread(&Params::new(), index));
+    let mut lines: Vec<(Vec<String>, String)> = Vec::new();
+    for point in points.filter(|point| broken(&spec.constraints, point).is_none()) {
+        let active: Vec<String> = point.iter().map(|(name, _)| name.to_owned()).collect();
+        let line = command_line::quoted(&command_line::words(run, *args, &spec.space, &point));
+        let differs = |(others, _): &(Vec<String>, String)| *others != active;
+        match lines.as_slice() {
+            [] => lines.push((active, line)),
+            [first] if first.1 != line => lines.push((active, line)),
+            [first, second] if first.0 == second.0 && differs(first) => lines[1] = (active, line),
+            _ => {}
+        }
+    }
+    lines.into_iter().map(|(_, line)| one_line(&line)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    fn study(directory: &Path, run: &str, space: &str) -> StudySpec {
+        let text = format!(
+            "[study]\nmetric = \"loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 3\n[command]\nrun = [{run}]\n[space]\n{space}\n"
+        );
+        config::parse(&text, Path::new("s.toml"), directory, &[])
+            .unwrap_or_else(|problems| panic!("{problems}"))
+    }
+
+    #[test]
+    fn a_script_that_is_not_there_is_told_with_the_one_that_was_meant() {
+        let directory = tempfile::tempdir().unwrap();
+        for file in ["train.py", "conf.yaml", "part-1.csv", "search"] {
+            std::fs::write(directory.path().join(file), "").unwrap();
+        }
+        let warnings = |run: &str| {
+            missing_files(&study(directory.path(), run, "x = { float = [0, 1] }"))
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        for run in [
+            r#""sh", "trian.py", "{x}""#,
+            r#""sh", "-u", "trian.py", "{x}""#,
+            r#""env", "A=1", "sh", "trian.py", "{x}""#,
+        ] {
+            let said = warnings(run);
+            assert!(
+                said.contains("there is no `trian.py` in ")
+                    && said.ends_with("so every trial would fail\nhelp: did you mean `train.py`?"),
+                "{run}: {said}"
+            );
+        }
+        assert!(warnings(r#""sh", "serach""#).contains("did you mean `search`?"));
+        assert!(
+            warnings(r#""sh", "elsewhere/other.py""#)
+                .ends_with("help: check `run` and `cwd` in [command]")
+        );
+        assert!(
+            warnings(r#""sh", "train.py", "--config=cnof.yaml""#)
+                .ends_with("help: did you mean `conf.yaml`?")
+        );
+        assert!(
+            warnings(r#""sh", "train.py", "--config", "cnof.yaml""#)
+                .ends_with("help: did you mean `conf.yaml`?")
+        );
+        let fine = [
+            r#""sh", "train.py", "--config", "conf.yaml""#,
+            r#""sh", "search""#,
+            // What a program writes, what a parameter decides, what is a program's text, and the next one of a series.
+            r#""sh", "train.py", "--save-config", "cnof.yaml""#,
+            r#""sh", "train{x}.py""#,
+            r#""sh", "-c", "python trian.py""#,
+            r#""sh", "-m", "trian.py""#,
+            r#""sh", "train.py", "part-2.csv""#,
+            r#""sh", "train.py", "https://example.org/conv.yaml""#,
+        ];
+        for run in fine {
+            assert_eq!(warnings(run), "", "{run}");
+        }
+    }
+
+    #[test]
+    fn two_examples_differ_in_what_is_active() {
+        let directory = tempfile::tempdir().unwrap();
+        let space = "optimizer = [\"sgd\", \"adam\"]\nlr = { float = [0.1, 0.9] }\nmomentum = { float = [0.1, 0.9], when = { optimizer = \"sgd\" } }";
+        let run = r#""sh", "my train.sh", "--optimizer={optimizer}", "--lr", "{lr}", "--momentum", "{momentum}""#;
+        let lines = examples(&study(directory.path(), run, space));
+        assert_eq!(lines.len(), 2);
+        assert!(
+            lines.iter().all(|line| line.starts_with("sh 'my train.sh' --optimizer=")
+                && line.contains(" --lr 0.")),
+            "{lines:?}"
+        );
+        assert_eq!(
+            lines.iter().filter(|line| line.contains("--momentum 0.")).count(),
+            1,
+            "{lines:?}"
+        );
+        assert_eq!(lines.iter().filter(|line| line.contains("--momentum")).count(), 1, "{lines:?}");
+        let one = examples(&study(directory.path(), r#""sh", "x.sh""#, "x = [1]"));
+        assert_eq!(one, ["sh x.sh"]);
+    }
+}

@@ -1,0 +1,43 @@
+//! What to do after failures: which log says why, what is to be changed, and what goes on then.
+
+use std::path::absolute;
+
+use super::console::{Console, shown};
+use super::exit::Failure;
+use crate::storage::{StorageReader, StudySummary};
+use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::spec::Program;
+
+/// Says it of a run that has ended. `go_on`: the command that runs the study again.
+pub fn say_what_next(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    go_on: &str,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let name = &study.spec.name;
+    let filter = Filter::parse_with("state:failed", &study.spec, &[])
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let query = TrialQuery { filter, sort: SortKey::Started, reverse: true, offset: 0, limit: 1 };
+    for last in reader.trials(study.id, &query)? {
+        let Some(attempt) = last.last_attempt() else { continue };
+        let log = study.files(&absolute(&console.store)?).log(last.number, attempt);
+        let logs = console.next(&format!("logs {name} {}", last.number));
+        console.say(&format!("what trial {} printed: {logs} ({})", last.number, shown(&log)));
+    }
+    let cause = match study.spec.program {
+        Program::Command { .. } => "the program, or `run` in [command]",
+        Program::Trainer { .. } => "what it names in [trainer], [data] or [space]",
+        Program::Inline => "the objective",
+    };
+    let retry = format!(
+        "{} queues the failed trials again",
+        console.next(&format!("retry {name} --failed"))
+    );
+    console.say(&format!("correct {cause}; then {retry}, and `{go_on}` goes on"));
+    console.say(&match study.spec.budget.failures {
+        Some(limit) => format!("`failures = {limit}` under [budget] says how many trials may fail: retry them, or raise it, to go on"),
+        None => "`failures = N` under [budget] says how many trials may fail before a study ends".to_owned(),
+    });
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! The process that a run leaves at its terminal: the run is its child, so that it can be detached and the shell gets its prompt back.
+//!
+//! A shell gives its prompt back when the process that it started stops or ends, and no process can leave its shell while it goes
+//! on. So `hpsearch run` on a terminal starts itself once more, and only waits; the child, in the same process group, runs the
+//! study and has the screen. Detached, the child goes into a session of its own, and the waiting process ends. Nothing of the run
+//! is interrupted or moved by that: its process, its lease and its trials stay what they are.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use rustix::process::{Pid, Signal, getpgid, getpgrp, setsid};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use rustix::termios::tcgetpgrp;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::iterator::Signals;
+
+use crate::runner::process::own_program;
+use crate::runner::processes;
+use crate::tui::Before;
+
+/// The word behind `worker` by which the child is started; the command line of the run follows.
+pub const WORD: &str = "--in-foreground";
+
+/// The terminal of whoever has one, under whatever name.
+const TERMINAL: &str = "/dev/tty";
+
+/// How long a run may take to give the terminal back when it is suspended.
+const SUSPENDING: Duration = Duration::from_secs(5);
+
+/// How long a worker may take from its fork to a group of its own.
+const STARTING: Duration = Duration::from_secs(2);
+
+/// The child: signals are passed on to it from now on, and not sent.
+const LISTENS: u8 = b'l';
+/// The child: it goes on without the terminal.
+const DETACHED: u8 = b'd';
+
+/// Runs this command line in a child, and waits for it here; the exit code. `None` where that cannot be: the run then has the
+/// terminal itself, and stays on it.
+pub fn wait_for_run() -> Option<ExitCode> {
+    // The child's stdin is its line to here: it opens the terminal anew, which must be the one that keys come from.
+    tcgetpgrp(io::stdin()).ok()?;
+    terminal().ok()?;
+    let (line, far) = UnixStream::pair().ok()?;
+    let mut caught = vec![SIGINT, SIGTERM, SIGTSTP, SIGCONT];
+    if !processes::is_ignored(SIGHUP) {
+        caught.push(SIGHUP);
+    }
+    let signals = Signals::new(caught).ok()?;
+    let before = Before::remember().ok()?;
+    let mut command = Command::new(own_program());
+    command
+        .arg0("hpsearch")
+        .args(["worker", WORD])
+        .args(std::env::args_os().skip(1))
+        .stdin(Stdio::from(OwnedFd::from(far)));
+    let run = command.spawn().ok()?;
+    // Its own end of the line closes with it.
+    drop(command);
+    Some(wait(run, line, signals, &before))
+}
+
+fn wait(mut run: Child, mut line: UnixStream, signals: Signals, before: &Before) -> ExitCode {
+    let listens = Arc::new(AtomicBool::new(false));
+    if let Ok(line) = line.try_clone() {
+        let (listens, run) = (Arc::clone(&listens), run.id());
+        let passing = std::thread::Builder::new().name("signals".to_owned());
+        // Without the thread, signals to this process have no effect, and those to the group still reach the run.
+        let _without = passing.spawn(move || pass_on(signals, &line, &listens, run));
+    }
+    let mut word = [0];
+    while line.read_exact(&mut word).is_ok() {
+        match word[0] {
+            DETACHED => return ExitCode::SUCCESS,
+            _ => listens.store(true, Ordering::Relaxed),
+        }
+    }
+    let Ok(status) = run.wait() else { return ExitCode::FAILURE };
+    if let Some(signal) = status.signal() {
+        // A run that ends in order gives the terminal back itself.
+        if before.put_back() || ![SIGINT, SIGTERM, SIGHUP].contains(&signal) {
+            let _closed = writeln!(
+                io::stderr(),
+                "the run was killed (signal {signal}); `hpsearch run STUDY.toml` goes on"
+            );
+        }
+        // As if this process had been it: shells tell their users.
+        let _ends_here = signal_hook::low_level::emulate_default_handler(signal);
+    }
+    ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
+/// Passes on what this process is sent. A signal of the terminal reaches both, and is counted once there.
+fn pass_on(mut signals: Signals, mut line: &UnixStream, listens: &AtomicBool, run: u32) {
+    for signal in signals.forever() {
+        match (
+            listens.load(Ordering::Relaxed),
+            u8::try_from(signal),
+            Signal::from_named_raw(signal),
+        ) {
+            _ if signal == SIGTSTP => stop_behind(run),
+            // When this process goes on, so does the run; and a worker that was stopped between its fork and a group of its own,
+            // where `fg` does not reach it and the run waits for it.
+            _ if signal == SIGCONT => processes::children(run)
+                .into_iter()
+                .chain([run])
+                .for_each(|pid| processes::signal(pid, Signal::CONT)),
+            (true, Ok(signal), _) => {
+                let _run_has_ended = line.write_all(&[signal]);
+            }
+            (false, _, Some(signal)) => processes::signal(run, signal),
+            _ => {}
+        }
+    }
+}
+
+/// Stops this process once the run has stopped, which gives the terminal back first: the shell takes it as soon as this process
+/// stops.
+fn stop_behind(run: u32) {
+    let until = Instant::now() + SUSPENDING;
+    while !processes::is_stopped(run) {
+        if Instant::now() >= until {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    processes::signal(std::process::id(), Signal::STOP);
+}
+
+fn terminal() -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(TERMINAL)
+}
+
+/// The run's line to the process that waits at its terminal.
+pub struct Foreground {
+    line: UnixStream,
+    is_detached: Arc<AtomicBool>,
+    signals: Receiver<i32>,
+}
+
+impl Foreground {
+    /// The line of this process, if it is such a child; its stdin is the terminal from now on.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn take() -> io::Result<Foreground> {
+        let line = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        dup2_stdin(terminal()?)?;
+        let (tx, signals) = unbounded();
+        let is_detached = Arc::new(AtomicBool::new(false));
+        let (heard, detached) = (line.try_clone()?, Arc::clone(&is_detached));
+        std::thread::Builder::new()
+            .name("foreground".to_owned())
+            .spawn(move || hear(heard, &tx, &detached))?;
+        Ok(Foreground { line, is_detached, signals })
+    }
+
+    /// Signals that the waiting process was sent. From now on they come this way.
+    pub fn signals(&self) -> Receiver<i32> {
+        let _gone_is_heard = (&self.line).write_all(&[LISTENS]);
+        self.signals.clone()
+    }
+
+    /// Gives the terminal up, and lets the waiting process end: from now on nothing that happens to the terminal, its shell or
+    /// its session reaches this process. `say` says so there; what is printed after it goes to `log`.
+    ///
+    /// # Errors
+    /// The log cannot be written, or the system refuses a session; then nothing has changed.
+    pub fn detach(&self, log: &Path, say: impl FnOnce()) -> io::Result<()> {
+        let log = OpenOptions::new().append(true).create(true).open(log)?;
+        let nothing = File::open("/dev/null")?;
+        let group = getpgrp();
+        setsid()?;
+        outwait_starts(group);
+        self.is_detached.store(true, Ordering::Relaxed);
+        say();
+        dup2_stdin(nothing)?;
+        dup2_stdout(&log)?;
+        dup2_stderr(&log)?;
+        // One that is gone waits no more.
+        let _gone_already = (&self.line).write_all(&[DETACHED]);
+        Ok(())
+    }
+}
+
+/// Waits for children that were being started: until they have become workers, in groups of their own, they are in the terminal's
+/// `group`, and the end of the waiting process may hang that up.
+fn outwait_starts(group: Pid) {
+    let is_in_group = |pid: u32| {
+        i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .is_some_and(|pid| getpgid(Some(pid)) == Ok(group))
+    };
+    let until = Instant::now() + STARTING;
+    while Instant::now() < until
+        && processes::children(std::process::id()).into_iter().any(is_in_group)
+    {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Hears the waiting process. Its end is the end of the terminal, unless it was let go: nobody could see or stop the run any more.
+fn hear(mut line: UnixStream, signals: &Sender<i32>, is_detached: &AtomicBool) {
+    let hang_up = || processes::signal(std::process::id(), Signal::HUP);
+    let mut signal = [0];
+    while line.read_exact(&mut signal).is_ok() {
+        match i32::from(signal[0]) {
+            // The screen hears that one itself.
+            SIGHUP => hang_up(),
+            signal => {
+                let _process_ends = signals.send(signal);
+            }
+        }
+    }
+    if !is_detached.load(Ordering::Relaxed) {
+        hang_up();
+    }
+}
+
+/// The command line of the run, where these are the words of such a child.
+pub fn command_line(mut words: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
+    let program = words.next()?;
+    let is_child = words.next()? == "worker" && words.next()? == WORD;
+    is_child.then(|| std::iter::once(program).chain(words).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Option<Vec<OsString>> {
+        command_line(line.split(' ').map(OsString::from))
+    }
+
+    #[test]
+    fn the_childs_command_line_is_that_of_the_run() {
+        assert_eq!(
+            words("hpsearch worker --in-foreground run study.toml").unwrap(),
+            ["hpsearch", "run", "study.toml"]
+        );
+        assert_eq!(
+            (
+                words("hpsearch run study.toml"),
+                words("hpsearch worker --watch 7"),
+                words("hpsearch")
+            ),
+            (None, None, None)
+        );
+    }
+}

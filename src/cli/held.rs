@@ -1,0 +1,123 @@
+//! Of which step a checkpoint is that is shown or exported, as far as the store and the file tell.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use super::exit::Failure;
+use crate::export::Holds;
+use crate::runner::disk;
+use crate::storage::paths::is_copy;
+use crate::storage::{StorageReader, StudyId};
+use crate::study::checkpoint::Checkpoint;
+use crate::study::event::{Event, Seq};
+use crate::study::spec::{Program, StudySpec};
+use crate::study::time::Timestamp;
+use crate::study::trial::Trial;
+
+/// So much later than its registration a file may have been written to: the store's clock and the file system's are two.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// Events that are read at once, from the newest on.
+const PAGE: u64 = 10_000;
+
+/// Of which step `checkpoint` is, where the trial's value is that of `step`.
+pub fn holds(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    spec: &StudySpec,
+    trial: &Trial,
+    checkpoint: &Checkpoint,
+    step: Option<u64>,
+) -> Result<Holds, Failure> {
+    if was_written_to(reader, study, spec, trial, checkpoint)? {
+        return Ok(Holds::Unknown { registered: checkpoint.step });
+    }
+    if step == Some(checkpoint.step) {
+        return Ok(Holds::Value);
+    }
+    let value = trial.curve.iter().find(|(at, _)| *at == checkpoint.step).map(|(_, value)| *value);
+    Ok(Holds::Another { step: checkpoint.step, value })
+}
+
+/// Whether a command wrote to its checkpoint after it had registered it. The built-in trainer's have digests, and copies are
+/// nobody's but hpsearch's. What is written once the trial is over is its user's doing (a copied project has new times, too).
+fn was_written_to(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    spec: &StudySpec,
+    trial: &Trial,
+    checkpoint: &Checkpoint,
+) -> Result<bool, Failure> {
+    if !matches!(spec.program, Program::Command { .. }) || is_copy(&checkpoint.path) {
+        return Ok(false);
+    }
+    let Some(registered) = registered_at(reader, study, trial, &checkpoint.path)? else {
+        return Ok(false);
+    };
+    let since = registered.by_the_system(registered.at) + SLACK;
+    let written = disk::last_written(&checkpoint.path, since).filter(|written| *written > since);
+    Ok(written.is_some_and(|written| {
+        trial.finished.is_none_or(|finished| written <= registered.by_the_system(finished))
+    }))
+}
+
+/// When a checkpoint was registered, by the study's clock and by the system's, which somebody may have set in between.
+struct Registered {
+    at: Timestamp,
+    system: Timestamp,
+}
+
+impl Registered {
+    /// What the system's clock said at a moment of the study.
+    fn by_the_system(&self, moment: Timestamp) -> SystemTime {
+        let micros = self.system.0.saturating_add(moment.0.saturating_sub(self.at.0));
+        SystemTime::UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+    }
+}
+
+/// When a checkpoint was registered last.
+fn registered_at(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    trial: &Trial,
+    path: &Path,
+) -> Result<Option<Registered>, Failure> {
+    let mut before = Seq(i64::MAX);
+    loop {
+        let page = reader.events_before(study, before, PAGE)?;
+        let registered = page.iter().rev().find_map(|(_, at, event)| match event {
+            Event::CheckpointSaved { trial: of, path: saved, system, .. }
+                if *of == trial.number && saved == path =>
+            {
+                Some(Registered { at: *at, system: system.unwrap_or(*at) })
+            }
+            _ => None,
+        });
+        if registered.is_some() {
+            return Ok(registered);
+        }
+        match page.first() {
+            Some((first, ..)) => before = *first,
+            None => return Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_files_are_compared_by_the_clock_that_wrote_them() {
+        let seconds = |seconds: i64| Timestamp(seconds * 1_000_000);
+        // The system's clock was set back by seven hours before this run; the study's went on.
+        let registered = Registered { at: seconds(30_000), system: seconds(30_000 - 25_200) };
+        let after = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        assert_eq!(registered.by_the_system(seconds(30_010)), after(4_810));
+        assert_eq!(
+            registered.by_the_system(seconds(20_000)),
+            SystemTime::UNIX_EPOCH,
+            "before all times"
+        );
+    }
+}

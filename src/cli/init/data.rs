@@ -1,0 +1,342 @@
+//! The study of a data file: its splits, its columns and its task, settled by a look, by flags and by answers.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::columns::{self, Table, Why};
+use super::model::{self, Family, Pretrained};
+use super::study_file::{Task, TrainerStudy};
+use super::{InitArguments, Questions, as_named, asked_trials, name, parsed};
+use crate::arguments::TRAINER_TASKS;
+use crate::arguments::data_file::{shown_separator, usual_separator};
+use crate::cli::console::{Console, shown};
+use crate::cli::exit::Failure;
+use crate::report::wording::{count, one_line};
+
+/// The endings of files that are read.
+const ENDINGS: [&str; 4] = ["csv", "tsv", "jsonl", "txt"];
+
+/// The text of the study file for a data file, or for the training file in a directory.
+pub fn of_data(
+    data: &Path,
+    arguments: &InitArguments,
+    questions: &Questions,
+    console: &mut Console,
+) -> Result<String, Failure> {
+    let data = &if data.is_dir() { training_file(data)? } else { data.to_owned() };
+    let model = arguments
+        .model
+        .as_deref()
+        .map(|model| model::look(model, &arguments.output))
+        .transpose()?;
+    let named = |path: &Path| as_named(path, &arguments.output);
+    let mut study = TrainerStudy {
+        name: name(arguments, data),
+        task: Task::LanguageModeling,
+        model: model.as_ref().map(|model| model.named.clone()),
+        train: named(data)?,
+        validation: None,
+        test: None,
+        separator: None,
+        column_names: None,
+        text: None,
+        rows: 0,
+        max_length: 64,
+        trials: arguments.trials,
+        findings: Vec::new(),
+    };
+    if data.extension().is_some_and(|extension| extension == "txt") {
+        let size = size(data)?;
+        study.rows = usize::try_from(size / 64).unwrap_or(usize::MAX);
+        study.findings.push(format!("{}: {size} bytes of text", shown(data)));
+        study.findings.push("task language-modeling: a .txt file has no labels".to_owned());
+    } else {
+        let mut table = columns::read(data)?;
+        settle_header(&mut table, data, arguments, questions, &mut study)?;
+        study.rows = table.rows;
+        look(&table, data, model.as_ref(), arguments, questions, &mut study)?;
+    }
+    for (split, words, place) in [
+        ("validation", &["validation", "valid", "val", "dev"][..], &mut study.validation),
+        ("test", &["test"], &mut study.test),
+    ] {
+        if let Some(path) = beside(data, words) {
+            study
+                .findings
+                .push(format!("{split}: {}, found beside the training file", shown(&path)));
+            *place = Some(named(&path)?);
+        }
+    }
+    if let Some(model) = &model {
+        study.take_model(model)?;
+    }
+    known(&study.task)?;
+    for finding in &study.findings {
+        console.say(finding);
+    }
+    study.trials = asked_trials(questions, arguments.trials)?;
+    let text = study.text();
+    // What cannot be a study (a model that this binary cannot find) is told before anything is written.
+    parsed(&text, &arguments.output).map(|()| text)
+}
+
+fn size(data: &Path) -> Result<u64, Failure> {
+    let found = fs::metadata(data).and_then(|found| {
+        if found.is_file() { Ok(found) } else { Err(io::Error::other("it is no file")) }
+    });
+    found.map(|found| found.len()).map_err(|error| {
+        Failure::usage(format!("`{}` cannot be read: {error}", data.display()))
+            .help("give the path of a csv, tsv, jsonl or txt file")
+    })
+}
+
+/// The file in a directory that is called after the training split, or the only one.
+fn training_file(directory: &Path) -> Result<PathBuf, Failure> {
+    let place = directory.display();
+    if model::is_one(directory) {
+        return Err(Failure::usage(format!("`{place}` holds a model, not data")).help(format!(
+            "to fine-tune it on a csv, tsv, jsonl or txt file: `hpsearch init DATA --model {place}`"
+        )));
+    }
+    let unread = |error: io::Error| {
+        Failure::usage(format!("`{place}` cannot be read: {error}"))
+            .help("give the path of the data file")
+    };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).map_err(unread)? {
+        let path = entry.map_err(unread)?.path();
+        let is_data = path
+            .extension()
+            .and_then(|extension| extension.to_str())
+            .is_some_and(|extension| ENDINGS.contains(&extension));
+        if is_data && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let stem = |path: &PathBuf| {
+        path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_lowercase()
+    };
+    let called = |is_it: &dyn Fn(&str) -> bool| {
+        let mut those = files.iter().filter(|path| is_it(&stem(path)));
+        those.next().filter(|_| those.next().is_none()).cloned()
+    };
+    if let Some(file) = called(&|stem| stem == "train")
+        .or_else(|| called(&|stem| stem.contains("train")))
+        .or_else(|| called(&|_| true))
+    {
+        return Ok(file);
+    }
+    let Some(first) = files.first() else {
+        return Err(Failure::usage(format!(
+            "there is no csv, tsv, jsonl or txt file in `{place}`"
+        ))
+        .help("give the path of the file to learn from"));
+    };
+    let names: Vec<String> =
+        files.iter().take(5).map(|path| format!("`{}`", shown(path))).collect();
+    let more = if files.len() > 5 { ", ..." } else { "" };
+    Err(Failure::usage(format!(
+        "which file in `{place}` is to learn from? There are {}{more}",
+        names.join(", ")
+    ))
+    .help(format!("name it: `hpsearch init {}`", shown(first))))
+}
+
+/// Settles what separates the cells and whether the first line is a header, and says both.
+fn settle_header(
+    table: &mut Table,
+    data: &Path,
+    arguments: &InitArguments,
+    questions: &Questions,
+    study: &mut TrainerStudy,
+) -> Result<(), Failure> {
+    let rows = |table: &Table| {
+        if table.is_cut {
+            format!("more than {} rows", table.rows)
+        } else {
+            count(table.rows as u64, "row")
+        }
+    };
+    let Some(separator) = table.separator else {
+        study.findings.push(format!("{}: {}", shown(data), rows(table)));
+        return Ok(());
+    };
+    let doubt = table.doubt().filter(|_| !arguments.header);
+    let why = match &doubt {
+        Some(doubt) if doubt.same > 0 => {
+            format!(
+                "`{}` in column {} is also a value of {}",
+                one_line(&doubt.cell),
+                doubt.column,
+                count(doubt.same, "other row")
+            )
+        }
+        Some(doubt) => format!(
+            "`{}` in column {} is a number, as all of that column are",
+            one_line(&doubt.cell),
+            doubt.column
+        ),
+        None => "--no-header says so".to_owned(),
+    };
+    let has_header = match &doubt {
+        _ if arguments.no_header => false,
+        Some(_) => questions.ask_whether(
+            &format!("Does line 1 of {} name the columns? {why}", shown(data)),
+            false,
+        )?,
+        None => true,
+    };
+    if !has_header {
+        table.without_header();
+    }
+    let unusual = separator != usual_separator(data);
+    let separated = if unusual {
+        format!(", separated by {}", shown_separator(separator))
+    } else {
+        String::new()
+    };
+    study.findings.push(format!("{}: {}{separated}", shown(data), rows(table)));
+    study.separator = Some(separator).filter(|_| unusual);
+    if !has_header {
+        let named = table.columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
+        study.findings.push(format!(
+            "no header: {why}; the columns are called {} (`--header`: line 1 names them)",
+            named.join(", ")
+        ));
+        study.column_names = Some(named);
+    }
+    Ok(())
+}
+
+/// Settles the columns, and says what is in them.
+fn look(
+    table: &Table,
+    data: &Path,
+    model: Option<&Pretrained>,
+    arguments: &InitArguments,
+    questions: &Questions,
+    study: &mut TrainerStudy,
+) -> Result<(), Failure> {
+    let (text, label) = columns::guess(table);
+    let names = || {
+        table
+            .columns
+            .iter()
+            .map(|column| format!("`{}`", one_line(&column.name)))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let found = |named: &str| {
+        table.column(named).ok_or_else(|| {
+            Failure::usage(format!("`{}` has no column `{}`", data.display(), one_line(named)))
+                .help(format!("it has {}", names()))
+        })
+    };
+    // Why a column was taken, where nobody was asked.
+    let why = |why: Why| if questions.asks { "as you said" } else { why.as_str() };
+    let (text, text_why) = match (&arguments.text, text) {
+        (Some(named), _) => (found(named)?, "by --text"),
+        (None, Some(guess)) => (
+            found(&questions.ask(
+                &format!("Which column holds the texts? (of {})", names()),
+                &guess.column.name,
+            )?)?,
+            why(guess.why),
+        ),
+        (None, None) => {
+            return Err(Failure::usage(format!("`{}` has no column of texts", data.display()))
+                .help(format!("it has {}", names())));
+        }
+    };
+    let writes = model.is_some_and(|model| model.family == Some(Family::Decoder));
+    let (label, label_why) = match (&arguments.label, label) {
+        (Some(named), _) => (Some(found(named)?), "by --label"),
+        (None, Some(guess)) if guess.column.name != text.name && !writes => (
+            Some(found(&questions.ask("Which column holds the labels?", &guess.column.name)?)?),
+            why(guess.why),
+        ),
+        _ => (None, ""),
+    };
+    let (median, long) = (text.words_at(0.5), text.words_at(0.95));
+    study.findings.push(format!(
+        "texts: `{}`, {text_why}; median length {}, 95 % have {long} or fewer",
+        one_line(&text.name),
+        count(u64::from(median), "word")
+    ));
+    study.text = Some(text.name.clone());
+    // Half as many tokens again as words, and the two that frame them.
+    study.max_length = (long.saturating_mul(3) / 2 + 2).next_power_of_two().clamp(32, 512);
+    let Some(label) = label else {
+        let why = if writes {
+            "the model is a decoder, which learns the texts themselves"
+        } else {
+            "no column looks like labels (`--label COLUMN` names one)"
+        };
+        study.findings.push(format!("task language-modeling: {why}"));
+        return Ok(());
+    };
+    let values = label.values.as_ref().filter(|values| values.len() >= 2);
+    let Some(values) = values else {
+        return Err(Failure::usage(format!(
+            "`{}` holds no labels: it has one value, or a thousand and more",
+            one_line(&label.name)
+        ))
+        .help("`--label COLUMN` names another column"));
+    };
+    let mut classes: Vec<(&String, &u64)> = values.iter().collect();
+    classes.sort_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
+    let first: Vec<String> =
+        classes.iter().take(5).map(|(name, rows)| format!("{} ({rows})", one_line(name))).collect();
+    let more = if classes.len() > 5 { ", ..." } else { "" };
+    study.findings.push(format!(
+        "labels: `{}`, {label_why}; {} classes: {}{more}",
+        one_line(&label.name),
+        classes.len(),
+        first.join(", ")
+    ));
+    let unbalanced = label.largest_share() > 0.6;
+    let metric = if unbalanced {
+        format!(
+            "; metric eval_macro_f1: {:.0} % of the rows have one label",
+            100.0 * label.largest_share()
+        )
+    } else {
+        String::new()
+    };
+    study.findings.push(format!("task text-classification: one label per text{metric}"));
+    study.task = Task::Classification { label: label.name.clone(), unbalanced };
+    Ok(())
+}
+
+/// Whether the trainer of this version knows the task.
+fn known(task: &Task) -> Result<(), Failure> {
+    let name = match task {
+        Task::Classification { .. } => "text-classification",
+        Task::LanguageModeling => "language-modeling",
+    };
+    if TRAINER_TASKS.iter().any(|known| known.name == name) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("this data is for the task {name}, which the built-in trainer does not have yet"))
+        .help("`hpsearch list tasks` shows what it has; `--text` and `--label` name columns for text-classification"))
+}
+
+/// A file beside the training data that holds another split: `valid.csv`, or `reviews-test.csv` beside `reviews-train.csv`.
+fn beside(data: &Path, splits: &[&str]) -> Option<PathBuf> {
+    let stem = data.file_stem()?.to_str()?;
+    let extension = data.extension()?;
+    let others = splits.iter().map(|split| {
+        if stem.contains("train") {
+            stem.replacen("train", split, 1)
+        } else {
+            format!("{stem}-{split}")
+        }
+    });
+    let plain = splits.iter().filter(|_| stem == "train").map(|split| (*split).to_owned());
+    others
+        .chain(plain)
+        .map(|stem| data.with_file_name(stem).with_extension(extension))
+        .find(|path| path.is_file())
+}

@@ -1,0 +1,160 @@
+//! A look at a pretrained model: whether it can be fine-tuned, and on which tasks.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::as_named;
+use super::study_file::{Task, TrainerStudy};
+use crate::arguments::{DECODER_TYPES, ENCODER_TYPES};
+use crate::cli::exit::Failure;
+use crate::cli::predict::holds_weights;
+use crate::config;
+use crate::report::wording::one_line;
+
+/// What a model does with a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// It reads it, for a label.
+    Encoder,
+    /// It goes on with it.
+    Decoder,
+}
+
+/// A pretrained model to fine-tune.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pretrained {
+    /// As the study file names it.
+    pub named: String,
+    /// As `config.json` says; unknown of a model on the Hub.
+    pub family: Option<Family>,
+    /// `model_type` of `config.json`.
+    model_type: String,
+    /// The most tokens that it reads.
+    longest: Option<u32>,
+}
+
+/// Whether a directory holds a model.
+pub fn is_one(directory: &Path) -> bool {
+    directory.join("config.json").is_file() || holds_weights(directory)
+}
+
+/// Looks at the model that `--model` names: a directory, or a name on the Hub where this binary can ask there.
+pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
+    let directory = Path::new(model);
+    if !directory.is_dir() {
+        if cfg!(feature = "hub") && config::is_of_hub(model) && !directory.exists() {
+            return Ok(Pretrained {
+                named: model.to_owned(),
+                family: None,
+                model_type: String::new(),
+                longest: None,
+            });
+        }
+        let what = if directory.exists() {
+            "is a file, not the directory of a model"
+        } else {
+            "is no directory"
+        };
+        let help = if config::is_of_hub(model) && !directory.exists() {
+            config::of_hub(model)
+        } else {
+            "a pretrained model is a directory with config.json, model.safetensors and tokenizer.json".to_owned()
+        };
+        return Err(Failure::usage(format!("`{}` {what}", one_line(model))).help(help));
+    }
+    let lacks = |what: &str, help: &str| {
+        Failure::usage(format!("`{}` has no {what}", directory.display())).help(help)
+    };
+    let text = config::file::read_to_string(&directory.join("config.json")).map_err(|error| {
+        Failure::usage(format!("`{}` cannot be read: {error}", directory.join("config.json").display()))
+            .help("a pretrained model is a directory with config.json, model.safetensors and tokenizer.json")
+    })?;
+    let described: Map<String, Value> = serde_json::from_str(&text).map_err(|error| {
+        Failure::usage(format!(
+            "`{}` cannot be understood: {error}",
+            directory.join("config.json").display()
+        ))
+        .help("copy the model again")
+    })?;
+    if !holds_weights(directory) {
+        return Err(lacks(
+            "model.safetensors",
+            "`AutoModel.from_pretrained(DIR).save_pretrained(DIR)` of transformers writes it of other weights",
+        ));
+    }
+    if !directory.join("tokenizer.json").is_file() {
+        return Err(lacks(
+            "tokenizer.json",
+            "`AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)` of transformers writes it of what else there is",
+        ));
+    }
+    let model_type =
+        described.get("model_type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let family = match model_type.as_str() {
+        known if ENCODER_TYPES.contains(&known) => Family::Encoder,
+        known if DECODER_TYPES.contains(&known) => Family::Decoder,
+        other => {
+            let known: Vec<&str> = ENCODER_TYPES.into_iter().chain(DECODER_TYPES).collect();
+            let message = format!(
+                "`{}` is of the architecture `{}` (`model_type`), which is not known",
+                directory.display(),
+                one_line(other)
+            );
+            return Err(
+                Failure::usage(message).help(format!("those known are {}", known.join(", ")))
+            );
+        }
+    };
+    let number = |key: &str| {
+        described.get(key).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok())
+    };
+    let longest = number("max_position_embeddings").or_else(|| number("n_positions"));
+    // Its first two positions are those of padding.
+    let longest = if model_type == "roberta" {
+        longest.map(|longest| longest.saturating_sub(2))
+    } else {
+        longest
+    };
+    Ok(Pretrained {
+        named: as_named(directory, output)?,
+        family: Some(family),
+        model_type,
+        longest,
+    })
+}
+
+impl TrainerStudy {
+    /// Fits the study to the model, and says so.
+    pub fn take_model(&mut self, model: &Pretrained) -> Result<(), Failure> {
+        if self.task == Task::LanguageModeling {
+            if model.family == Some(Family::Encoder) {
+                let message = format!(
+                    "the model is an encoder (`{}`), which learns labels, and this data has none",
+                    model.model_type
+                );
+                return Err(Failure::usage(message).help(
+                    "`--label COLUMN` names the column of labels; decoders learn texts alone",
+                ));
+            }
+            self.max_length = self.max_length.max(128);
+        } else if model.family == Some(Family::Decoder) {
+            let message = format!(
+                "the model is a decoder (`{}`), which learns texts and no labels",
+                model.model_type
+            );
+            return Err(Failure::usage(message).help(
+                "leave out `--label`, or give an encoder: bert, roberta, distilbert or modernbert",
+            ));
+        }
+        self.max_length = self.max_length.min(model.longest.unwrap_or(u32::MAX)).max(3);
+        let what = if model.model_type.is_empty() {
+            "on the Hugging Face Hub".to_owned()
+        } else {
+            model.model_type.clone()
+        };
+        self.findings
+            .push(format!("model: {} ({what}), fine-tuned with its own tokenizer", model.named));
+        Ok(())
+    }
+}

@@ -1,0 +1,303 @@
+//! Which options of a program are hyperparameters, and a range to search around what they are now.
+
+/// Parts of names that say where, how much or how fast, and not how well.
+const NOT_SEARCHED: [&str; 93] = [
+    "epoch",
+    "epochs",
+    "steps",
+    "iter",
+    "iters",
+    "iteration",
+    "iterations",
+    "seed",
+    "worker",
+    "workers",
+    "thread",
+    "threads",
+    "proc",
+    "procs",
+    "jobs",
+    "device",
+    "devices",
+    "gpu",
+    "gpus",
+    "cuda",
+    "cpu",
+    "cpus",
+    "port",
+    "host",
+    "rank",
+    "world",
+    "node",
+    "nodes",
+    "master",
+    "backend",
+    "log",
+    "logs",
+    "logging",
+    "eval",
+    "evaluation",
+    "save",
+    "saving",
+    "print",
+    "verbose",
+    "verbosity",
+    "debug",
+    "profile",
+    "path",
+    "paths",
+    "dir",
+    "directory",
+    "folder",
+    "file",
+    "files",
+    "filename",
+    "root",
+    "url",
+    "out",
+    "output",
+    "input",
+    "data",
+    "dataset",
+    "datasets",
+    "ckpt",
+    "checkpoint",
+    "checkpoints",
+    "resume",
+    "config",
+    "name",
+    "names",
+    "tag",
+    "tags",
+    "project",
+    "run",
+    "runs",
+    "id",
+    "version",
+    "interval",
+    "freq",
+    "frequency",
+    "every",
+    "cache",
+    "download",
+    "prefetch",
+    "timeout",
+    "patience",
+    "budget",
+    "trials",
+    "fold",
+    "folds",
+    "split",
+    "test",
+    "val",
+    "validation",
+    "classes",
+    "vocab",
+    "mode",
+    "task",
+];
+/// Ends of names that are written as one word: `numworkers`, `outdir`.
+const ENDS: [&str; 8] = ["epochs", "epoch", "workers", "threads", "seed", "dir", "path", "file"];
+
+/// The words of an option's name.
+fn parts(name: &str) -> Vec<String> {
+    name.to_ascii_lowercase()
+        .split(['-', '_', '.'])
+        .filter(|part| !part.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Whether what an option says may make a model better or worse: not paths, seeds, lengths of a run, nor the machine.
+pub fn is_hyperparameter(option: &str) -> bool {
+    let parts = parts(option);
+    let is = |words: &[&str]| parts.iter().any(|part| words.contains(&part.as_str()));
+    // How long the learning rate grows is one, though it is counted in steps.
+    is(&["warmup"])
+        || !(is(&NOT_SEARCHED)
+            || parts.last().is_some_and(|last| ENDS.iter().any(|end| last.ends_with(end))))
+}
+
+/// What a number is about, as far as its name tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    /// Between 0 and 1, and small: dropout, label smoothing.
+    Share,
+    /// Between 0 and 1, mostly near 1: momentum, a discount.
+    NearOne,
+    LearningRate,
+    /// Weight decay and other penalties, which may be off.
+    Penalty,
+    /// Powers of two, mostly: a batch, a width.
+    Size,
+    Unknown,
+}
+
+fn meaning(name: &str) -> Meaning {
+    let parts = parts(name);
+    let is = |words: &[&str]| {
+        parts.iter().any(|part| {
+            words
+                .iter()
+                .any(|word| part.trim_end_matches(|char: char| char.is_ascii_digit()) == *word)
+        })
+    };
+    let has = |part: &str| name.to_ascii_lowercase().contains(part);
+    if has("dropout")
+        || is(&["drop", "smoothing", "prob", "probability", "p", "ratio", "frac", "fraction"])
+    {
+        Meaning::Share
+    } else if is(&["lr"]) || (is(&["learning"]) && is(&["rate"])) {
+        Meaning::LearningRate
+    } else if is(&["momentum", "beta", "betas", "gamma", "discount", "ema", "rho"])
+        || has("momentum")
+    {
+        Meaning::NearOne
+    } else if is(&["wd", "decay", "l", "reg", "regularization", "penalty"]) {
+        Meaning::Penalty
+    } else if is(&["batch", "hidden", "dim", "size", "unit", "units", "width", "channels", "bs"]) {
+        Meaning::Size
+    } else if is(&["rate"]) {
+        Meaning::Share
+    } else {
+        Meaning::Unknown
+    }
+}
+
+/// A range around the value that `option` has now, as the study file writes it; `None` for what is no number. `kind`: `int` or
+/// `float`, where the program declares it.
+pub fn around(option: &str, value: &str, kind: Option<&str>) -> Option<String> {
+    let meaning = meaning(option);
+    if let (Ok(int), false) = (value.parse::<i64>(), kind == Some("float")) {
+        return match int {
+            1.. if meaning == Meaning::Size && int >= 8 => {
+                Some(format!("{{ int = [{}, {}], log = true }}", int / 4, int.checked_mul(4)?))
+            }
+            1.. => Some(format!("{{ int = [{}, {}] }}", (int / 4).max(1), int.checked_mul(4)?)),
+            0 => Some("{ int = [0, 4] }".to_owned()),
+            _ => None,
+        };
+    }
+    let float = value.parse::<f64>().ok().filter(|float| float.is_finite() && *float >= 0.0)?;
+    Some(match meaning {
+        Meaning::Share if float <= 0.5 => "{ float = [0.0, 0.5] }".to_owned(),
+        Meaning::Share if float < 1.0 => "{ float = [0.0, 0.9] }".to_owned(),
+        Meaning::LearningRate if float == 0.0 => RATES.to_owned(),
+        Meaning::Penalty if float == 0.0 => PENALTIES.to_owned(),
+        _ if float == 0.0 => "{ float = [0.0, 0.5] }".to_owned(),
+        // Ten times as much, or as little, would be no number any more.
+        _ if !(1e-300..1e300).contains(&float) => return None,
+        Meaning::LearningRate | Meaning::Penalty => {
+            logarithmic(float, if float < 1.0 { 1.0 } else { f64::INFINITY })
+        }
+        _ if (0.99..1.0).contains(&float) => "{ float = [0.9, 0.9999] }".to_owned(),
+        _ if (0.5..1.0).contains(&float) => "{ float = [0.5, 0.999] }".to_owned(),
+        // What is below one may be a share of something, of which there is no more than all.
+        _ => logarithmic(float, if float < 1.0 { 1.0 } else { f64::INFINITY }),
+    })
+}
+
+const RATES: &str = "{ float = [1e-5, 1e-1], log = true }";
+const PENALTIES: &str = "{ float = [1e-6, 1e-1], log = true }";
+
+/// A range for a number of which only the name is known.
+pub fn of_kind(option: &str, kind: &str) -> Option<String> {
+    let range = match (kind, meaning(option)) {
+        ("float", Meaning::Share) => "{ float = [0.0, 0.5] }",
+        ("float", Meaning::NearOne) => "{ float = [0.0, 0.99] }",
+        ("float", Meaning::LearningRate) => RATES,
+        ("float", Meaning::Penalty) => PENALTIES,
+        ("float", _) => "{ float = [1e-4, 1.0], log = true }",
+        ("int", Meaning::Size) => "{ int = [16, 256], log = true }",
+        ("int", _) => "{ int = [1, 8] }",
+        _ => return None,
+    };
+    Some(range.to_owned())
+}
+
+/// From a tenth to ten times as much, at most `most`.
+fn logarithmic(float: f64, most: f64) -> String {
+    format!(
+        "{{ float = [{}, {}], log = true }}",
+        short(float / 10.0),
+        short((float * 10.0).min(most))
+    )
+}
+
+/// With three digits: a range around a guess has no more.
+fn short(float: f64) -> String {
+    let text = format!("{float:.2e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    format!("{}e{exponent}", digits.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_seeds_lengths_and_machines_are_no_hyperparameters() {
+        for option in [
+            "--epochs",
+            "--num-epochs",
+            "--n_epochs",
+            "--nepochs",
+            "--max_steps",
+            "--seed",
+            "--manualSeed",
+            "--num-workers",
+            "--numworkers",
+            "--data",
+            "--data-dir",
+            "--outdir",
+            "--output_path",
+            "--log-interval",
+            "--save-every",
+            "--gpu",
+            "--local_rank",
+            "--run-name",
+            "--val-split",
+        ] {
+            assert!(!is_hyperparameter(option), "{option}");
+        }
+        for option in [
+            "--lr",
+            "--dropout",
+            "--batch-size",
+            "--hidden-dim",
+            "--warmup-steps",
+            "--criterion",
+            "--logit-scale",
+            "--step-size",
+            "--optimizer",
+        ] {
+            assert!(is_hyperparameter(option), "{option}");
+        }
+    }
+
+    #[test]
+    fn ranges_are_those_that_the_name_allows() {
+        for (option, value, kind, expected) in [
+            ("--dropout", "0.1", None, "{ float = [0.0, 0.5] }"),
+            ("--attn_dropout", "0.6", None, "{ float = [0.0, 0.9] }"),
+            ("--drop-path-rate", "0.2", Some("float"), "{ float = [0.0, 0.5] }"),
+            ("--dropout", "0", Some("float"), "{ float = [0.0, 0.5] }"),
+            ("--label-smoothing", "0.1", None, "{ float = [0.0, 0.5] }"),
+            ("--lr", "0.3", None, "{ float = [3e-2, 1e0], log = true }"),
+            ("--learning-rate", "0.001", None, "{ float = [1e-4, 1e-2], log = true }"),
+            ("--weight-decay", "0.0", None, "{ float = [1e-6, 1e-1], log = true }"),
+            ("--momentum", "0.9", None, "{ float = [0.5, 0.999] }"),
+            ("--beta2", "0.999", None, "{ float = [0.9, 0.9999] }"),
+            ("--mixture", "0.2", None, "{ float = [2e-2, 1e0], log = true }"),
+            ("--temperature", "2.0", None, "{ float = [2e-1, 2e1], log = true }"),
+            ("--batch-size", "64", None, "{ int = [16, 256], log = true }"),
+            ("--layers", "3", None, "{ int = [1, 12] }"),
+            ("--scale", "1", Some("float"), "{ float = [1e-1, 1e1], log = true }"),
+        ] {
+            assert_eq!(around(option, value, kind).as_deref(), Some(expected), "{option} {value}");
+        }
+        for value in ["x", "-1", "1e-320", "nan", ""] {
+            assert_eq!(around("--lr", value, None), None, "{value}");
+        }
+    }
+}

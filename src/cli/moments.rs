@@ -1,0 +1,16 @@
+//! Moments as people and programs read them.
+
+use crate::study::time::Timestamp;
+
+/// A moment as people read it, in their time zone.
+pub fn moment(at: Timestamp) -> String {
+    let Ok(at) = jiff::Timestamp::from_microsecond(at.0) else {
+        return String::new();
+    };
+    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// A moment as programs read it: RFC 3339, in UTC.
+pub fn instant(at: Timestamp) -> String {
+    jiff::Timestamp::from_microsecond(at.0).map_or_else(|_| String::new(), |at| at.to_string())
+}

@@ -1,0 +1,11 @@
+//! Overrides of a study file (`--set`) as they are typed again.
+
+use crate::config::command_line;
+use crate::study::provenance::masked_override;
+
+/// The overrides as they are typed again.
+pub fn sets(set: &[String]) -> String {
+    set.iter()
+        .map(|set| format!(" --set {}", command_line::quoted(&[masked_override(set).to_string()])))
+        .collect()
+}

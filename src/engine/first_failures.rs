@@ -1,0 +1,176 @@
+//! Ends a study whose first trials all fail in the same way: the program is at fault then, and no configuration will help.
+
+use std::collections::BTreeMap;
+
+use super::Engine;
+use super::demand::Filling;
+use crate::study::event::{AttemptEnd, Event};
+use crate::study::spec::{FailureCause, Program};
+use crate::study::trial::{Trial, TrialNumber, TrialState};
+
+/// So many failures of different configurations that are alike, before any trial completes, end a study.
+const ALIKE: usize = 3;
+
+/// How a trial failed, as far as that tells something of its program: memory, devices and limits of time tell nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Failure {
+    /// The program ended as if all were well, and had reported no value.
+    NoValue,
+    /// The program failed: its exit status (of a command), and its last words without their numbers, which may be those of its
+    /// configuration.
+    Program { status: String, words: String },
+}
+
+impl Failure {
+    fn of(program: &Program, end: &AttemptEnd, reason: Option<&str>) -> Option<Failure> {
+        match end {
+            AttemptEnd::Completed => Some(Failure::NoValue),
+            AttemptEnd::Failed(FailureCause::Program) => {
+                let reason = reason.unwrap_or_default();
+                // `exit status 1: ValueError: ..`; the trainer has no status.
+                let (status, words) = match program {
+                    Program::Command { .. } => reason.split_once(": ").unwrap_or((reason, "")),
+                    Program::Trainer { .. } | Program::Inline => ("", reason),
+                };
+                Some(Failure::Program { status: status.to_owned(), words: without_numbers(words) })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A sentence without its digits, and what may stand between the digits of one number.
+fn without_numbers(words: &str) -> String {
+    let mut kept = String::with_capacity(words.len());
+    let mut rest = words.chars().peekable();
+    let mut before = ' ';
+    while let Some(letter) = rest.next() {
+        let is_exponent = matches!(letter, 'e' | 'E')
+            && (before.is_ascii_digit() || before == '.')
+            && rest.peek().is_some_and(|next| next.is_ascii_digit() || matches!(next, '+' | '-'));
+        if !(is_exponent || letter.is_ascii_digit() || matches!(letter, '.' | '+' | '-')) {
+            kept.push(letter);
+        }
+        before = letter;
+    }
+    kept
+}
+
+/// The trials that failed since the study was last over, in that order: a function of the journal. Nothing once a trial has completed or
+/// was pruned.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FirstFailures {
+    /// Of trials that have not ended, how their last attempt did.
+    ended: BTreeMap<TrialNumber, Failure>,
+    failed: Vec<(TrialNumber, Failure)>,
+    works: bool,
+    /// Whether the study was over before, so that there are trials before these.
+    is_again: bool,
+}
+
+impl FirstFailures {
+    pub(super) fn note(&mut self, program: &Program, event: &Event) {
+        match event {
+            _ if self.works => {}
+            Event::AttemptEnded { trial, end, reason, .. } => {
+                self.ended.remove(trial);
+                self.ended.extend(
+                    Failure::of(program, end, reason.as_deref()).map(|failure| (*trial, failure)),
+                );
+            }
+            Event::TrialFinished { trial, state: TrialState::Failed, .. } => {
+                self.failed.extend(self.ended.remove(trial).map(|failure| (*trial, failure)));
+            }
+            Event::TrialFinished { .. } => {
+                *self = FirstFailures { works: true, ..FirstFailures::default() }
+            }
+            // Retried by its user.
+            Event::TrialQueued { trial, .. } => self.failed.retain(|(failed, _)| failed != trial),
+            // Its user may have mended the program, and runs the study again.
+            Event::StudyFinished { .. } => {
+                self.failed.clear();
+                self.is_again = true;
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Engine {
+    /// Why the study is not worth going on with, if its first failures say so and `budget.failures` does not say otherwise.
+    pub(super) fn fails_in_one_way(&self) -> Option<String> {
+        let counts = self.view.counts;
+        let is_asked = self.filling == Filling::OnDemand || self.spec.program == Program::Inline;
+        if is_asked || self.spec.budget.failures.is_some() || counts.complete + counts.pruned > 0 {
+            return None;
+        }
+        let mut first: Vec<(&Trial, &Failure)> = Vec::new();
+        for (number, failure) in &self.first_failures.failed {
+            let trial = self.view.trial(*number)?;
+            if first.len() < ALIKE && first.iter().all(|(other, _)| other.params != trial.params) {
+                first.push((trial, failure));
+            }
+        }
+        let [.., (last, failure)] = first[..] else { return None };
+        let reached =
+            first.iter().filter_map(|(trial, _)| trial.last()).map(|(step, _)| step).max();
+        // One that has come further than all of them may be the first to complete.
+        let gets_further = |trial: &Trial| {
+            !trial.state.is_finished() && trial.last().map(|(step, _)| step) > reached
+        };
+        if first.len() < ALIKE
+            || first.iter().any(|(_, other)| *other != failure)
+            || self.view.trials.iter().any(gets_further)
+        {
+            return None;
+        }
+        let reason = last.reason.as_deref().unwrap_or_default();
+        let which = if self.first_failures.is_again {
+            format!("{ALIKE} trials since the study was run again")
+        } else {
+            format!("the first {ALIKE} trials")
+        };
+        Some(format!(
+            "{which}, of different configurations, failed in the same way; the last: {reason}"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_configurations_do_not_tell_failures_apart() {
+        let same = [
+            ("ValueError: lr 0.00123 is too small", "ValueError: lr 1.5e-07 is too small"),
+            ("x = -3 at line 12", "x = 4.25 at line 12"),
+            ("KeyError: 'layer_3'", "KeyError: 'layer_11'"),
+        ];
+        for (one, another) in same {
+            assert_eq!(without_numbers(one), without_numbers(another));
+        }
+        assert_ne!(without_numbers("ValueError: lr 1"), without_numbers("KeyError: lr 1"));
+        assert_eq!(without_numbers("Fehler e5"), "Fehler e", "a letter of a word stays");
+    }
+
+    #[test]
+    fn an_exit_status_counts_and_is_no_number_of_the_configuration() {
+        let program = Program::Command {
+            run: Vec::new(),
+            cwd: Default::default(),
+            env: Default::default(),
+            args: Default::default(),
+        };
+        let of = |reason: &str| {
+            Failure::of(&program, &AttemptEnd::Failed(FailureCause::Program), Some(reason))
+        };
+        assert_eq!(of("exit status 1: bad x 0.5"), of("exit status 1: bad x 1e-3"));
+        assert_ne!(of("exit status 1: bad x 0.5"), of("exit status 2: bad x 0.5"));
+        assert_ne!(of("exit status 1"), of("exit status 2"));
+        assert_eq!(
+            Failure::of(&program, &AttemptEnd::Failed(FailureCause::Oom), Some("exit status 1")),
+            None
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! Forecasts in words, and what they are made from: the same for lines, tables and screens.
+
+use std::time::Duration;
+
+use super::wording::{bytes, count, number, rough_duration};
+use crate::analysis::forecast::{EndedBy, Forecast, Situation, Span, forecast, most_steps};
+use crate::config;
+use crate::study::spec::StudySpec;
+use crate::study::state::Counts;
+use crate::study::time::Timestamp;
+use crate::study::usage::Used;
+
+/// What is ahead of a study that took so long and used so much; `running`: whether somebody runs it.
+pub fn look_ahead(
+    spec: &StudySpec,
+    counts: Counts,
+    elapsed: Duration,
+    mut used: Used,
+    now: Timestamp,
+    running: Running,
+) -> Forecast {
+    if running == Running::No {
+        // A runner that died left attempts behind that look as if they still ran.
+        used.running.clear();
+        used.recent.iter_mut().for_each(|tried| tried.since = None);
+    }
+    if used.slots == 0 {
+        used.slots = 1;
+    }
+    forecast(&Situation { spec, full_trial: longest(spec), counts, elapsed, used: &used, now })
+}
+
+/// Whether somebody runs a study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Running {
+    /// Somebody does.
+    Yes,
+    /// Nobody does.
+    No,
+}
+
+/// Clock value of the longest trial, where the study says it.
+fn longest(spec: &StudySpec) -> Option<u64> {
+    config::full_trial(spec).or_else(|| spec.pruner.options.get("max_resource")?.as_u64())
+}
+
+/// `about 20 min left`; `None` where nothing can be said.
+pub fn left(forecast: &Forecast) -> Option<String> {
+    Some(format!("about {} left", seconds(forecast.seconds_left?.likely)))
+}
+
+/// Everything that is forecast, each part a few words with its range.
+pub fn parts(forecast: &Forecast) -> Vec<String> {
+    let end = match forecast.ended_by {
+        Some(EndedBy::Time) => ", when the time is used up",
+        Some(EndedBy::DeviceHours) => ", when the device-hours are used up",
+        Some(EndedBy::Cost) => ", when the cost is spent",
+        Some(EndedBy::Trials) | None => "",
+    };
+    let left = forecast
+        .seconds_left
+        .map(|span| format!("about {} left{}{end}", seconds(span.likely), range(span, seconds)));
+    let trials = forecast.trials.map(|span| {
+        format!(
+            "{}{} by then",
+            count(whole(span.likely), "trial"),
+            range(span, |trials| whole(trials).to_string())
+        )
+    });
+    let device_hours = forecast.device_hours.map(|span| {
+        format!("{} in all{}", device_hours(span.likely), range(span, number_of_hours))
+    });
+    let cost = forecast.cost.map(|span| {
+        format!("cost {}{}", number_of_hours(span.likely), range(span, number_of_hours))
+    });
+    let disk = forecast.disk.map(|span| {
+        format!(
+            "checkpoints of up to {}{}",
+            bytes(whole(span.likely)),
+            range(span, |size| bytes(whole(size)))
+        )
+    });
+    let race = forecast.race.map(|span| {
+        format!(
+            "then a race of about {}{}, on top of the budget",
+            seconds(span.likely),
+            range(span, seconds)
+        )
+    });
+    [left, trials, device_hours, cost, disk, race].into_iter().flatten().collect()
+}
+
+/// What the study file alone tells: before the first trial nobody knows how long one takes.
+pub fn before_the_first(spec: &StudySpec) -> String {
+    let clock = if spec.step.as_str() == "samples" { "sample" } else { spec.step.as_str() };
+    let budget = &spec.budget;
+    let trials = budget.trials.map(|trials| count(trials, "trial"));
+    let each = longest(spec).map(|steps| format!(" of up to {}", count(steps, clock)));
+    let all =
+        most_steps(budget, longest(spec)).map(|steps| format!(", {} at most", count(steps, clock)));
+    let time = budget.time.map(|time| format!("{} at most", rough_duration(time)));
+    let hours = budget
+        .device_limit()
+        .map(|limit| format!("{} at most", device_hours(limit.time().as_secs_f64() / 3600.0)));
+    let work = trials
+        .map(|trials| format!("{trials}{}{}", each.unwrap_or_default(), all.unwrap_or_default()));
+    let known: Vec<String> = work.into_iter().chain(time).chain(hours).collect();
+    let known = if known.is_empty() { "nothing limits it".to_owned() } else { known.join("; ") };
+    format!("{known}; what a trial takes is known when the first ones have run")
+}
+
+/// `1.25 device-hours`, with as many decimals as matter.
+pub fn device_hours(hours: f64) -> String {
+    format!("{} device-hours", number_of_hours(hours))
+}
+
+fn number_of_hours(hours: f64) -> String {
+    if hours >= 100.0 {
+        format!("{hours:.0}")
+    } else if hours >= 1.0 {
+        format!("{hours:.1}")
+    } else {
+        number((hours * 1e4).round() / 1e4)
+    }
+}
+
+fn seconds(seconds: f64) -> String {
+    rough_duration(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
+
+/// ` (15 min to 28 min)`, where that says more than the likely value.
+fn range(span: Span, say: impl Fn(f64) -> String) -> String {
+    let (low, high) = (say(span.low), say(span.high));
+    if low == high { String::new() } else { format!(" ({low} to {high})") }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate that is not negative, saturating"
+)]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::metric::Direction;
+    use crate::study::space::Space;
+    use crate::study::spec::{PolicySpec, Program};
+
+    #[test]
+    fn a_forecast_is_said_with_its_ranges() {
+        let span = |low, likely, high| Some(Span { low, likely, high });
+        let forecast = Forecast {
+            seconds_left: span(900.0, 1200.0, 1700.0),
+            device_hours: span(0.25, 0.5, 1.25),
+            cost: span(2.0, 2.0, 2.0),
+            trials: None,
+            ended_by: Some(EndedBy::Trials),
+            disk: span(1048576.0, 3145728.0, 4194304.0),
+            race: span(90.0, 120.0, 150.0),
+        };
+        assert_eq!(
+            parts(&forecast),
+            [
+                "about 20 min 00 s left (15 min 00 s to 28 min 20 s)",
+                "0.5 device-hours in all (0.25 to 1.2)",
+                "cost 2.0",
+                "checkpoints of up to 3.0 MiB (1.0 MiB to 4.0 MiB)",
+                "then a race of about 2 min 00 s (1 min 30 s to 2 min 30 s), on top of the budget"
+            ]
+        );
+        assert_eq!(left(&forecast).as_deref(), Some("about 20 min 00 s left"));
+        assert_eq!((parts(&Forecast::default()), left(&Forecast::default())), (Vec::new(), None));
+    }
+
+    #[test]
+    fn before_the_first_trial_the_study_file_tells_what_it_can() {
+        let mut spec =
+            StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
+        assert!(before_the_first(&spec).starts_with("nothing limits it; "));
+        spec.budget.trials = Some(24);
+        spec.pruner = PolicySpec::named("asha").with("max_resource", 27);
+        spec.budget.time = Some(Duration::from_secs(7200));
+        spec.budget.device_hours = Some(3.0);
+        let said = "24 trials of up to 27 epochs, 648 epochs at most; 2 h 00 min at most; 3.0 device-hours at most; \
+                    what a trial takes is known when the first ones have run";
+        assert_eq!(before_the_first(&spec), said);
+    }
+}

@@ -1,0 +1,741 @@
+//! The reporter `plain`: one line for each thing that matters, for logs and terminals without a leaderboard.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::time::Duration;
+
+use super::ahead::{self, Running, look_ahead};
+use super::progress::Progress;
+use super::wording::{
+    count, disk_exceeded, duration, extension, micros, no_best, number, one_line, param,
+    passed_over, remarked, rough_duration, slots,
+};
+use super::{Happening, LeftOut, Reporter};
+use crate::study::device::Slot;
+use crate::study::event::{Answer, AttemptEnd, Event};
+use crate::study::metric::{Direction, Score};
+use crate::study::remark::RemarkKind;
+use crate::study::spec::StudySpec;
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
+use crate::study::usage::Used;
+
+/// Remembers what the progress line needs: the study, when this run began, and how long earlier ones took.
+#[derive(Default)]
+pub(super) struct Plain {
+    study: Option<(StudySpec, Timestamp)>,
+    ran_before: Duration,
+    slots: Vec<Slot>,
+    /// The best trial and its value when a trial last ended.
+    best: Option<(TrialNumber, f64)>,
+    /// Whether it was said that the machine refuses what trials need.
+    refused: bool,
+    /// The trial that waits because of that, and is not said to be queued again each time.
+    waits: Option<TrialNumber>,
+    /// The last line of progress: where many trials end at once it is said once.
+    progress: String,
+    /// The kinds of remarks that were told: of each the first in a run.
+    remarked: BTreeSet<RemarkKind>,
+    /// What of their lines was not taken, of trials that have not ended.
+    odd: BTreeMap<TrialNumber, BTreeMap<(AttemptNumber, RemarkKind), u64>>,
+    /// Why the last attempt failed, until it is told with what becomes of its trial.
+    failed: Option<(TrialNumber, String)>,
+    /// Trials that wait for their pruner, and why it lets one go on: told when it does.
+    waiting: BTreeSet<TrialNumber>,
+    promoted: BTreeMap<TrialNumber, String>,
+    /// What commands have behind them to find the store.
+    store_option: String,
+}
+
+impl Plain {
+    /// One whose commands have `store_option` behind them.
+    pub fn of_store(store_option: String) -> Self {
+        Plain { store_option, ..Plain::default() }
+    }
+}
+
+impl Reporter for Plain {
+    fn study_started(
+        &mut self,
+        out: &mut dyn Write,
+        at: Timestamp,
+        spec: &StudySpec,
+        view: &StudyView,
+    ) -> io::Result<()> {
+        let objective = spec.objective();
+        let trials = spec
+            .budget
+            .trials
+            .map_or_else(|| "trials without limit".to_owned(), |trials| count(trials, "trial"));
+        writeln!(
+            out,
+            "study {}: {} {}, {trials}, sampler {}, pruner {}",
+            one_line(&spec.name),
+            objective.direction.as_str(),
+            one_line(&objective.metric),
+            spec.sampler.name,
+            spec.pruner.name
+        )?;
+        if view.counts.total() > 0 {
+            writeln!(out, "  goes on after {}", states(view))?;
+        }
+        let (name, store) = (one_line(&spec.name), &self.store_option);
+        if view.paused.is_some() {
+            writeln!(
+                out,
+                "  it is paused, so that nothing starts: `hpsearch resume {name}{store}` lets it go on"
+            )?;
+        }
+        for device in &view.paused_devices {
+            writeln!(
+                out,
+                "  {device} is paused: `hpsearch resume {name} --device {device}{store}` lets it go on"
+            )?;
+        }
+        self.waiting = view
+            .trials
+            .iter()
+            .filter(|trial| trial.waits_for_its_pruner())
+            .map(|trial| trial.number)
+            .collect();
+        self.best = view.leader();
+        self.study = Some((spec.clone(), at));
+        self.ran_before = micros(view.ran_micros);
+        out.flush()
+    }
+
+    fn event(&mut self, out: &mut dyn Write, happening: &Happening<'_>) -> io::Result<()> {
+        if let (Event::BudgetExtended { by }, Some((spec, _))) = (happening.event, &mut self.study)
+        {
+            spec.budget.extend(*by);
+        }
+        if let Event::RunnerStarted { slots, .. } | Event::SlotsChanged { slots } = happening.event
+        {
+            self.slots.clone_from(slots);
+        }
+        match happening.event {
+            Event::AttemptEnded { trial, end: AttemptEnd::Refused, reason, .. } => {
+                self.waits = Some(*trial);
+                if !std::mem::replace(&mut self.refused, true) {
+                    let why =
+                        reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
+                    writeln!(
+                        out,
+                        "{}",
+                        one_line(&format!(
+                            "the machine refuses what trial {trial} needs{why}; it waits, and is tried again"
+                        ))
+                    )?;
+                }
+            }
+            Event::AttemptEnded { .. } | Event::CheckpointSaved { .. } => self.refused = false,
+            Event::TrialQueued { trial, .. } if self.waits.take() == Some(*trial) => {
+                return out.flush();
+            }
+            _ => {}
+        }
+        if let Some(failed) = self.failure_told_alone(happening.event) {
+            writeln!(out, "{failed}")?;
+        }
+        let before = self.best;
+        if let Event::TrialFinished { .. } = happening.event {
+            self.best = happening.view.leader();
+        }
+        let (now, direction) = (self.best, happening.view.direction());
+        let is_best = |number| is_new_best(number, before, now, direction);
+        if let Some(more) = self.more(happening.event)
+            && let Some(line) = line(happening, is_best)
+        {
+            writeln!(out, "{line}{}", one_line(&more))?;
+        }
+        if let (Event::TrialFinished { .. }, Some((spec, started))) = (happening.event, &self.study)
+        {
+            let elapsed = self.ran_before + happening.at.since(*started);
+            let progress = progress(spec, elapsed, &self.slots, happening);
+            if progress != self.progress {
+                writeln!(out, "  {progress}")?;
+                self.progress = progress;
+            }
+        }
+        out.flush()
+    }
+
+    fn left_out(&mut self, out: &mut dyn Write, left_out: &LeftOut) -> io::Result<()> {
+        writeln!(
+            out,
+            "... {} left out, for nobody read them in time: `hpsearch events` has all",
+            count(left_out.lines, "line")
+        )?;
+        out.flush()
+    }
+
+    fn store_failed(&mut self, out: &mut dyn Write, why: &str, trials: usize) -> io::Result<()> {
+        let trials = count(trials as u64, "running trial");
+        writeln!(out, "{}; {trials} may save and leave", one_line(why))?;
+        out.flush()
+    }
+
+    fn study_ended(
+        &mut self,
+        out: &mut dyn Write,
+        at: Timestamp,
+        reason: &str,
+        view: &StudyView,
+    ) -> io::Result<()> {
+        let elapsed =
+            self.study.as_ref().map_or(micros(view.ran_micros), |(_, started)| at.since(*started));
+        let name = self
+            .study
+            .as_ref()
+            .map_or_else(String::new, |(spec, _)| format!(" {}", one_line(&spec.name)));
+        writeln!(out, "study{name} ended after {}: {}", duration(elapsed), one_line(reason))?;
+        writeln!(out, "  {}", states(view))?;
+        match view.leader().and_then(|(best, value)| Some((view.trial(best)?, value))) {
+            Some((best, value)) => writeln!(
+                out,
+                "  best: trial {} with {}: {}",
+                best.number,
+                said(Some(value)),
+                params(best)
+            )?,
+            None if view.counts.complete == 0 => writeln!(out, "  no trial is complete")?,
+            None => writeln!(out, "  {}", no_best(view.counts))?,
+        }
+        out.flush()
+    }
+}
+
+impl Plain {
+    /// What the line of an event ends with; `None` where it would tell nothing new.
+    fn more(&mut self, event: &Event) -> Option<String> {
+        match event {
+            Event::Remarked { trial, attempt, kind, count, .. } => {
+                if kind.is_loss() {
+                    self.odd.entry(*trial).or_default().insert((*attempt, *kind), *count);
+                }
+                return self.remarked.insert(*kind).then(String::new);
+            }
+            Event::TrialPaused { trial, hold: None, .. } => {
+                self.waiting.insert(*trial);
+            }
+            // Told when it goes on.
+            Event::TrialQueued { trial, reason, .. } if self.waiting.remove(trial) => {
+                self.promoted.insert(*trial, reason.clone());
+                return None;
+            }
+            Event::AttemptStarted { trial, .. } => {
+                return Some(
+                    self.promoted.remove(trial).map(|why| format!(": {why}")).unwrap_or_default(),
+                );
+            }
+            Event::TrialFinished { trial, .. } => {
+                self.waiting.remove(trial);
+                let odd: u64 = self.odd.remove(trial).map_or(0, |odd| odd.values().sum());
+                let study = self.study.as_ref().map_or("STUDY", |(spec, _)| spec.name.as_str());
+                let told = || {
+                    format!(
+                        "; {} not taken as printed: `hpsearch show {study} {trial}`",
+                        count(odd, "line")
+                    )
+                };
+                return Some(if odd > 0 { told() } else { String::new() });
+            }
+            _ => {}
+        }
+        Some(String::new())
+    }
+
+    /// Why an attempt failed, where what becomes of its trial does not say it.
+    fn failure_told_alone(&mut self, event: &Event) -> Option<String> {
+        if let Event::AttemptEnded { trial, attempt, end: AttemptEnd::Failed(_), reason, .. } =
+            event
+        {
+            let why = reason.as_deref().unwrap_or("no reason is known");
+            self.failed =
+                Some((*trial, one_line(&format!("trial {trial} attempt {attempt} failed: {why}"))));
+            return None;
+        }
+        match event {
+            Event::TrialPaused { trial, .. } => {
+                self.failed.take().filter(|(failed, _)| failed == trial).map(|(_, line)| line)
+            }
+            Event::TrialQueued { .. } | Event::TrialFinished { .. } => {
+                self.failed = None;
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether a trial is the best now, and was not before, or not with a value as good.
+fn is_new_best(
+    number: TrialNumber,
+    before: Option<(TrialNumber, f64)>,
+    now: Option<(TrialNumber, f64)>,
+    direction: Direction,
+) -> bool {
+    let score = |value| Score::new(direction, value);
+    now.is_some_and(|(best, value)| {
+        best == number
+            && before.is_none_or(|(best, before)| best != number || score(value) < score(before))
+    })
+}
+
+/// The line for an event, if it is worth one; `is_best` says whether a trial that is complete now is the new best.
+pub(super) fn line(
+    happening: &Happening<'_>,
+    is_best: impl FnOnce(TrialNumber) -> bool,
+) -> Option<String> {
+    let view = happening.view;
+    let clock = view.clock().as_str();
+    let line = match happening.event {
+        Event::RunnerStarted { slots, .. } => {
+            let devices: Vec<String> = slots.iter().map(|slot| slot.device.to_string()).collect();
+            format!(
+                "running on {} ({})",
+                count(u64::try_from(slots.len()).unwrap_or(u64::MAX), "slot"),
+                devices.join(", ")
+            )
+        }
+        Event::AttemptStarted { trial, attempt, slot, resume, rows_at_once, .. } => {
+            let rows =
+                rows_at_once.map(|rows| format!(", rows at once: {rows}")).unwrap_or_default();
+            match (resume, attempt.0) {
+                (Some((step, _)), _) => {
+                    format!("trial {trial} goes on from {clock} {step} on {}{rows}", slot.device)
+                }
+                (None, 0) => format!(
+                    "trial {trial} started on {}: {}",
+                    slot.device,
+                    params(view.trial(*trial)?)
+                ),
+                (None, _) => format!(
+                    "trial {trial} started again on {} (attempt {attempt}){rows}",
+                    slot.device
+                ),
+            }
+        }
+        Event::Remarked { trial, text, count, .. } => {
+            format!("trial {trial}: {}", remarked(text, *count))
+        }
+        Event::TrialPaused { trial, reason, .. } => {
+            format!("trial {trial} paused{}: {reason}", at_last_step(view, *trial))
+        }
+        Event::TrialQueued { trial, reason, .. } => format!("trial {trial} queued again: {reason}"),
+        Event::AttemptEnded { trial, attempt, end: AttemptEnd::Lost, .. } => {
+            format!("trial {trial} attempt {attempt} was lost with its runner")
+        }
+        Event::TrialFinished { trial, state, value, reason } => {
+            finished(view, *trial, *state, *value, reason.as_deref(), is_best)?
+        }
+        Event::TrialHeld { trial, hold: Some(_) } => {
+            format!("trial {trial} is to pause: it saves and leaves")
+        }
+        Event::TrialHeld { trial, hold: None } => format!("trial {trial} need not pause any more"),
+        Event::TrialContinued { trial, until, .. } => {
+            format!("trial {trial} goes on past its end, to {clock} {until}")
+        }
+        Event::TrialCreated { trial, origin: Origin::Asked, .. } => {
+            format!("trial {trial} enqueued: {}", self::params(view.trial(*trial)?))
+        }
+        Event::RaceBegun { finalists } => {
+            let finalists: Vec<String> = finalists.iter().map(ToString::to_string).collect();
+            format!("the race begins: trials {} run again on fresh seeds", finalists.join(", "))
+        }
+        Event::RaceDropped { trial, reason } => format!("trial {trial} leaves the race: {reason}"),
+        Event::RaceWon { trial, reason, .. } => format!("trial {trial} wins the race: {reason}"),
+        Event::StudyReopened { reason } => format!("the study goes on: {reason}"),
+        Event::StudyPaused { reason } => {
+            format!("the study is {reason}: nothing starts until it is resumed")
+        }
+        Event::StudyResumed { reason } => format!("the study is {reason}"),
+        Event::BudgetExtended { by } => format!("the budget is extended by {}", extension(*by)),
+        Event::DevicePaused { device } => {
+            format!("{device} is paused by you: nothing is started there")
+        }
+        Event::DeviceResumed { device } => format!("{device} is resumed by you"),
+        Event::Packed { device, slots, reason, .. } => {
+            format!("{slots} at a time on {device}: {reason}")
+        }
+        Event::PassedOver { trial, points, reason } => {
+            format!("for trial {trial} {}", passed_over(*points, reason))
+        }
+        Event::SlotsChanged { slots: now } => format!("running on {}", slots(now)),
+        Event::DiskExceeded { bytes, limit } => disk_exceeded(*bytes, *limit),
+        Event::RequestServed { answer: Answer::Refused(why), .. } => {
+            format!("a request was refused: {why}")
+        }
+        _ => return None,
+    };
+    Some(one_line(&line))
+}
+
+fn finished(
+    view: &StudyView,
+    number: TrialNumber,
+    state: TrialState,
+    value: Option<f64>,
+    reason: Option<&str>,
+    is_best: impl FnOnce(TrialNumber) -> bool,
+) -> Option<String> {
+    let trial = view.trial(number)?;
+    let spent = duration(micros(trial.busy_micros));
+    let because = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    Some(match state {
+        TrialState::Complete => {
+            let new_best = if is_best(number) { ", new best" } else { "" };
+            let step = view
+                .value_step(trial)
+                .map(|step| format!(" at {} {step}", view.clock().as_str()))
+                .unwrap_or_default();
+            format!(
+                "trial {number} complete with {}{step} in {spent}{new_best}{because}",
+                said(value)
+            )
+        }
+        TrialState::Pruned => {
+            let last = trial
+                .last()
+                .map(|(_, value)| format!(" with {}", said(Some(value))))
+                .unwrap_or_default();
+            format!("trial {number} pruned{}{last} in {spent}{because}", at_last_step(view, number))
+        }
+        _ => format!("trial {number} {} after {spent}{because}", state.as_str()),
+    })
+}
+
+/// `12/24 trials, best 0.842 (trial 7), 31 s, about 20 s left`.
+fn progress(
+    spec: &StudySpec,
+    elapsed: Duration,
+    slots: &[Slot],
+    happening: &Happening<'_>,
+) -> String {
+    let view = happening.view;
+    let used = Used::of(view, slots);
+    // Races come on top of the budget.
+    let counts = view.counts.without(view.race_counts);
+    let progress = Progress::new(spec, counts, elapsed, used.device_time(happening.at));
+    let best = match view.leader() {
+        Some((best, value)) => format!("best {} (trial {best})", said(Some(value))),
+        None => "no value yet".to_owned(),
+    };
+    let left = ahead::left(&look_ahead(spec, counts, elapsed, used, happening.at, Running::Yes))
+        .map(|left| format!(", {left}"))
+        .unwrap_or_default();
+    format!("{}, {best}, {}{left}", progress.trials(), rough_duration(elapsed))
+}
+
+fn states(view: &StudyView) -> String {
+    let mut counts = view.counts;
+    // What is done comes first.
+    let order = [
+        TrialState::Complete,
+        TrialState::Pruned,
+        TrialState::Failed,
+        TrialState::Paused,
+        TrialState::Running,
+        TrialState::Queued,
+    ];
+    let parts: Vec<String> = order
+        .into_iter()
+        .filter_map(|state| {
+            Some(*counts.of(state))
+                .filter(|trials| *trials > 0)
+                .map(|trials| format!("{trials} {}", state.as_str()))
+        })
+        .collect();
+    if parts.is_empty() { "no trials".to_owned() } else { parts.join(", ") }
+}
+
+fn at_last_step(view: &StudyView, number: TrialNumber) -> String {
+    view.trial(number)
+        .and_then(Trial::last)
+        .map(|(step, _)| format!(" at {} {step}", view.clock().as_str()))
+        .unwrap_or_default()
+}
+
+fn params(trial: &Trial) -> String {
+    let pairs: Vec<String> =
+        trial.params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
+    one_line(&pairs.join(" "))
+}
+
+fn said(value: Option<f64>) -> String {
+    value.map_or_else(|| "no value".to_owned(), number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::decision::{Reason, Verdict};
+    use crate::study::device::{Device, Slot};
+    use crate::study::event::Seq;
+    use crate::study::params::Params;
+    use crate::study::space::Space;
+    use crate::study::spec::Program;
+    use crate::study::trial::Origin;
+
+    fn told(spec: &StudySpec, events: Vec<Event>) -> String {
+        let mut reporter = Plain::default();
+        let mut view = StudyView::new(spec);
+        let mut out = Vec::new();
+        reporter.study_started(&mut out, Timestamp(0), spec, &view).unwrap();
+        let second = |index: usize| Timestamp(i64::try_from(index).unwrap() * 1_000_000);
+        let end = second(events.len());
+        for (index, event) in events.into_iter().enumerate() {
+            view.apply(second(index), &event);
+            reporter
+                .event(
+                    &mut out,
+                    &Happening { seq: Seq(1), at: second(index), event: &event, view: &view },
+                )
+                .unwrap();
+        }
+        reporter.study_ended(&mut out, end, "3 trials are done", &view).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn trial(number: u64, rate: f64, reports: &[f64], end: Event) -> Vec<Event> {
+        let trial = TrialNumber(number);
+        let attempt = AttemptNumber(0);
+        let mut params = Params::new();
+        params.insert("rate", rate);
+        let mut events = vec![
+            Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
+            Event::AttemptStarted {
+                trial,
+                attempt,
+                slot: Slot { index: 0, device: Device::Cpu },
+                resume: None,
+                until: None,
+                rows_at_once: None,
+                device_micros: 0,
+            },
+        ];
+        let metrics = |value: f64| [("loss".to_owned(), value)].into_iter().collect();
+        events.extend((1..).zip(reports).map(|(step, value)| Event::Reported {
+            trial,
+            attempt,
+            step,
+            metrics: metrics(*value),
+        }));
+        events.push(Event::AttemptEnded {
+            trial,
+            attempt,
+            end: AttemptEnd::Completed,
+            reason: None,
+            device_micros: None,
+            memory: None,
+        });
+        events.push(end);
+        events
+    }
+
+    fn finished(number: u64, state: TrialState, value: Option<f64>, reason: Option<&str>) -> Event {
+        Event::TrialFinished {
+            trial: TrialNumber(number),
+            state,
+            value,
+            reason: reason.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_study_is_told_line_by_line() {
+        let mut spec = StudySpec::new(
+            "digits",
+            "loss",
+            Direction::Minimize,
+            Space::default(),
+            Program::Inline,
+        );
+        spec.budget.trials = Some(4);
+        let mut events =
+            trial(0, 0.01, &[0.5, 0.25], finished(0, TrialState::Complete, Some(0.25), None));
+        let reason = "rank 2 of 2 at step 1; 1 goes on";
+        events.extend(trial(1, 0.1, &[0.75], finished(1, TrialState::Pruned, None, Some(reason))));
+        events.extend(trial(
+            2,
+            1e-4,
+            &[f64::NAN],
+            finished(2, TrialState::Failed, None, Some("exit code 3\nTraceback")),
+        ));
+        insta::assert_snapshot!(told(&spec, events));
+    }
+
+    #[test]
+    fn pauses_are_told_and_reports_and_rungs_that_are_passed_are_not() {
+        let spec = StudySpec::new(
+            "digits",
+            "loss",
+            Direction::Minimize,
+            Space::default(),
+            Program::Inline,
+        );
+        let view = StudyView::new(&spec);
+        let said = |event: &Event| {
+            line(&Happening { seq: Seq(1), at: Timestamp(0), event, view: &view }, |_| false)
+        };
+        let trial = TrialNumber(3);
+        let passed = Event::Decided {
+            trial,
+            step: 9,
+            verdict: Verdict::Continue(Some(Reason("rank 1 of 3; 1 goes on".into()))),
+        };
+        assert_eq!(said(&passed), None, "most reports pass: the journal has them");
+        let paused = Event::TrialPaused { trial, reason: "waits at rung 9".into(), hold: None };
+        assert_eq!(said(&paused).as_deref(), Some("trial 3 paused: waits at rung 9"));
+        let report = Event::Reported {
+            trial,
+            attempt: AttemptNumber(0),
+            step: 1,
+            metrics: Default::default(),
+        };
+        assert_eq!(said(&report), None);
+    }
+
+    fn lines(events: Vec<Event>) -> Vec<String> {
+        let spec = StudySpec::new(
+            "digits",
+            "loss",
+            Direction::Minimize,
+            Space::default(),
+            Program::Inline,
+        );
+        told(&spec, events).lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn of_each_kind_of_remark_the_first_is_told_and_of_each_trial_their_number() {
+        let mut events = Vec::new();
+        for number in [0, 1] {
+            let mut own =
+                trial(number, 0.1, &[0.5], finished(number, TrialState::Complete, Some(0.5), None));
+            let remark = |kind, count| {
+                let text = format!("remark {kind:?}");
+                Event::Remarked {
+                    trial: TrialNumber(number),
+                    attempt: AttemptNumber(0),
+                    kind,
+                    text,
+                    count,
+                }
+            };
+            let end = own.pop().unwrap();
+            own.extend([
+                remark(RemarkKind::Step, 1),
+                remark(RemarkKind::Value, 1),
+                remark(RemarkKind::WentBack, 1),
+                remark(RemarkKind::Value, 7),
+                end,
+            ]);
+            events.extend(own);
+        }
+        let lines = lines(events);
+        for kind in ["Step", "Value", "WentBack"] {
+            assert_eq!(
+                lines.iter().filter(|line| **line == format!("trial 0: remark {kind}")).count(),
+                1,
+                "{lines:#?}"
+            );
+        }
+        assert!(!lines.iter().any(|line| line.starts_with("trial 1: ")), "{lines:#?}");
+        for number in [0, 1] {
+            let end = format!("; 8 lines not taken as printed: `hpsearch show digits {number}`");
+            assert!(
+                lines.iter().any(|line| line.starts_with(&format!("trial {number} complete"))
+                    && line.ends_with(&end)),
+                "{lines:#?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_failure_is_told_once_with_what_becomes_of_its_trial() {
+        let number = TrialNumber(0);
+        let why = "exit code 3";
+        let end = |end| Event::AttemptEnded {
+            trial: number,
+            attempt: AttemptNumber(0),
+            end,
+            reason: Some(why.to_owned()),
+            device_micros: None,
+            memory: None,
+        };
+        let failed = || end(AttemptEnd::Failed(crate::study::spec::FailureCause::Program));
+        let times = |last: Event| {
+            let mut events = trial(0, 0.1, &[], last);
+            events.insert(events.len() - 1, failed());
+            let lines = lines(events);
+            assert_eq!(lines.iter().filter(|line| line.contains(why)).count(), 1, "{lines:#?}");
+        };
+        times(finished(0, TrialState::Failed, None, Some(why)));
+        times(Event::TrialQueued {
+            trial: number,
+            until: None,
+            reason: format!("{why} (retry 1 of 2)"),
+        });
+        times(Event::TrialPaused {
+            trial: number,
+            reason: "paused by you".to_owned(),
+            hold: Some(crate::study::trial::Hold::Trial),
+        });
+    }
+
+    #[test]
+    fn the_best_that_goes_on_is_a_new_best_only_with_a_better_value() {
+        let goes_on = |values: &[f64], value| {
+            let first = finished(0, TrialState::Complete, Some(0.5), None);
+            let mut events = trial(0, 0.1, &[0.5], first);
+            events.push(Event::TrialContinued {
+                trial: TrialNumber(0),
+                until: 2,
+                from: TrialState::Complete,
+            });
+            let last = finished(0, TrialState::Complete, Some(value), None);
+            events.extend(trial(0, 0.1, values, last).into_iter().skip(1));
+            lines(events).iter().filter(|line| line.contains(", new best")).count()
+        };
+        assert_eq!((goes_on(&[], 0.5), goes_on(&[0.5, 0.25], 0.25)), (1, 2));
+    }
+
+    #[test]
+    fn a_promotion_is_one_line() {
+        let number = TrialNumber(0);
+        let slot = Slot { index: 0, device: Device::Cpu };
+        let mut events = trial(
+            0,
+            0.1,
+            &[0.5],
+            Event::TrialPaused { trial: number, reason: "rung 1 reached".to_owned(), hold: None },
+        );
+        events.push(Event::TrialQueued {
+            trial: number,
+            until: Some(3),
+            reason: "rank 1 of 3".to_owned(),
+        });
+        let resume = Some((1, "/checkpoint".into()));
+        events.push(Event::AttemptStarted {
+            trial: number,
+            attempt: AttemptNumber(1),
+            slot,
+            resume,
+            until: Some(3),
+            rows_at_once: None,
+            device_micros: 0,
+        });
+        let lines = lines(events);
+        assert!(
+            lines.contains(&"trial 0 goes on from epoch 1 on cpu: rank 1 of 3".to_owned()),
+            "{lines:#?}"
+        );
+        assert_eq!(
+            lines.iter().filter(|line| line.contains("rank 1 of 3")).count(),
+            1,
+            "{lines:#?}"
+        );
+    }
+}

@@ -1,0 +1,200 @@
+//! Tables for people: aligned columns that fit the terminal, numbers aligned at their point.
+
+use std::io::{self, Write};
+
+use super::wording::{shorten, width};
+
+/// Where a column's cells stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Text.
+    Left,
+    /// Whole numbers.
+    Right,
+    /// Numbers with decimals: their points in one line.
+    Point,
+}
+
+/// A column of a table: a title over cells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    title: String,
+    align: Align,
+    cells: Vec<String>,
+    is_optional: bool,
+}
+
+impl Column {
+    /// A column of these cells, top to bottom.
+    pub fn new(title: impl Into<String>, align: Align, cells: Vec<String>) -> Self {
+        let cells = if align == Align::Point { aligned_at_point(cells) } else { cells };
+        Column { title: title.into(), align, cells, is_optional: false }
+    }
+
+    /// The same column, left out where the table is too wide for the terminal even with its texts cut; the rightmost first.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        self.is_optional = true;
+        self
+    }
+
+    /// The width of its widest cell, title included.
+    pub fn width(&self) -> usize {
+        self.cells_width().max(width(&self.title))
+    }
+
+    /// The width of its widest cell, without the title.
+    pub fn cells_width(&self) -> usize {
+        self.cells.iter().map(|cell| width(cell)).max().unwrap_or(0)
+    }
+
+    /// The title, cut or padded to exactly `columns` columns.
+    pub fn title(&self, columns: usize, cut: &str) -> String {
+        self.pad(&self.title, columns, cut)
+    }
+
+    /// The cell of row `row`, cut or padded to exactly `columns` columns.
+    pub fn cell(&self, row: usize, columns: usize, cut: &str) -> String {
+        self.pad(self.cells.get(row).map_or("", String::as_str), columns, cut)
+    }
+
+    fn pad(&self, text: &str, columns: usize, cut: &str) -> String {
+        // Spaces that only align are no text to be cut.
+        let text = if width(text) > columns {
+            shorten(text.trim_end(), columns, cut)
+        } else {
+            text.to_owned()
+        };
+        let space = " ".repeat(columns.saturating_sub(width(&text)));
+        if self.align == Align::Left { text + &space } else { space + &text }
+    }
+}
+
+/// Spaces after each number so that all have as much behind their point; `NaN` and the like stay at the edge.
+fn aligned_at_point(cells: Vec<String>) -> Vec<String> {
+    // Without a point it would stand before the exponent.
+    let behind = |cell: &str| cell.find(['.', 'e']).map_or(0, |point| width(&cell[point..]));
+    let most = cells.iter().map(|cell| behind(cell)).max().unwrap_or(0);
+    let missing = |cell: &str| {
+        if cell.contains(|char: char| char.is_ascii_digit()) { most - behind(cell) } else { 0 }
+    };
+    cells.iter().map(|cell| format!("{cell}{}", " ".repeat(missing(cell)))).collect()
+}
+
+/// The room a table has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// A terminal of so many columns: the widest text columns are cut until the table fits.
+    Columns(usize),
+    /// A pipe or a file: nothing is cut.
+    Unlimited,
+}
+
+/// No text column is cut below this.
+const NARROWEST: usize = 8;
+
+/// Writes titles and rows, two spaces between columns; how many columns were left out because they did not fit.
+pub fn write_table(
+    out: &mut dyn Write,
+    columns: &[Column],
+    room: Room,
+    cut: &str,
+) -> io::Result<usize> {
+    let mut shown: Vec<&Column> = columns.iter().collect();
+    let mut widths = fitted_widths(&shown, room);
+    while let (Room::Columns(room), Some(last)) =
+        (room, shown.iter().rposition(|column| column.is_optional))
+        && total(&widths) > room
+    {
+        shown.remove(last);
+        widths = fitted_widths(&shown, Room::Columns(room));
+    }
+    let rows = shown.iter().map(|column| column.cells.len()).max().unwrap_or(0);
+    let line = |text: &dyn Fn(&Column, usize) -> String| {
+        let cells: Vec<String> =
+            shown.iter().zip(&widths).map(|(column, width)| text(column, *width)).collect();
+        cells.join("  ")
+    };
+    writeln!(out, "{}", line(&|column, width| column.title(width, cut)).trim_end())?;
+    for row in 0..rows {
+        writeln!(out, "{}", line(&|column, width| column.cell(row, width, cut)).trim_end())?;
+    }
+    Ok(columns.len() - shown.len())
+}
+
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
+}
+
+fn fitted_widths(columns: &[&Column], room: Room) -> Vec<usize> {
+    let mut widths: Vec<usize> = columns.iter().map(|column| column.width()).collect();
+    let Room::Columns(room) = room else {
+        return widths;
+    };
+    loop {
+        let widest = (0..widths.len())
+            .filter(|index| columns[*index].align == Align::Left && widths[*index] > NARROWEST)
+            .max_by_key(|index| widths[*index]);
+        match widest {
+            Some(widest) if total(&widths) > room => widths[widest] -= 1,
+            _ => return widths,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(room: Room) -> String {
+        let columns = [
+            Column::new("trial", Align::Right, vec!["7".into(), "12".into()]),
+            Column::new("loss", Align::Point, vec!["0.184".into(), "NaN".into()]),
+            Column::new("name", Align::Left, vec!["学習率の探索を行う試行".into(), "plain".into()]),
+        ];
+        let mut out = Vec::new();
+        write_table(&mut out, &columns, room, "…").unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn numbers_stand_at_their_point_and_text_is_cut_to_fit() {
+        assert_eq!(
+            written(Room::Columns(24)),
+            "trial   loss  name\n    7  0.184  学習率の…\n   12    NaN  plain\n"
+        );
+    }
+
+    #[test]
+    fn optional_columns_are_left_out_from_the_right_once_cutting_is_not_enough() {
+        let number = |title: &str| Column::new(title, Align::Right, vec!["1234567".into()]);
+        let columns = [
+            number("a"),
+            number("b").optional(),
+            number("c").optional(),
+            Column::new("why", Align::Left, vec!["a long sentence".into()]),
+        ];
+        let written = |room| {
+            let mut out = Vec::new();
+            let left_out = write_table(&mut out, &columns, Room::Columns(room), "…").unwrap();
+            (String::from_utf8(out).unwrap(), left_out)
+        };
+        assert_eq!(
+            written(36),
+            (
+                "      a        b        c  why\n1234567  1234567  1234567  a long s…\n".to_owned(),
+                0
+            )
+        );
+        assert_eq!(
+            written(30),
+            ("      a        b  why\n1234567  1234567  a long sent…\n".to_owned(), 1)
+        );
+        assert_eq!(written(10), ("      a  why\n1234567  a long …\n".to_owned(), 2));
+    }
+
+    #[test]
+    fn a_pipe_gets_everything() {
+        assert!(written(Room::Unlimited).contains("学習率の探索を行う試行"));
+    }
+}

@@ -1,0 +1,383 @@
+//! How numbers, durations, states and parameter values are said to people: one wording for reporters, screens and tables.
+
+use std::time::Duration;
+
+use ratatui::style::Style;
+use ratatui::text::Span;
+
+pub use crate::config::shown::{drives_a_terminal, one_line};
+use crate::storage::StudySummary;
+use crate::study::device::Slot;
+use crate::study::event::AttemptEnd;
+use crate::study::metric::significant;
+use crate::study::params::Value;
+use crate::study::spec::{Extension, FailureCause};
+use crate::study::state::Counts;
+use crate::study::trial::Trial;
+
+/// A metric value with five significant digits; `NaN`, `inf` and `-inf` by these names.
+pub fn number(value: f64) -> String {
+    significant(value, 5)
+}
+
+/// A parameter's value for a narrow column: four significant digits for reals, strings as they are.
+pub fn param(value: &Value) -> String {
+    match value {
+        Value::Float(float) => significant(*float, 4),
+        other => one_line(&other.to_string()),
+    }
+}
+
+/// A parameter's value as TOML writes it: exact, strings quoted.
+pub fn toml_value(value: &Value) -> String {
+    match value {
+        Value::Bool(flag) => toml::Value::Boolean(*flag).to_string(),
+        Value::Int(int) => toml::Value::Integer(*int).to_string(),
+        Value::Float(float) => toml::Value::Float(*float).to_string(),
+        Value::Text(text) => toml_text(text),
+    }
+}
+
+/// A string as TOML writes it, on one line whatever it holds: it may be a key.
+pub fn toml_text(text: &str) -> String {
+    let written = toml::Value::String(text.to_owned()).to_string();
+    let has_lines = ["\"\"\"", "'''"].iter().any(|quotes| written.starts_with(quotes));
+    if !has_lines && !text.chars().any(drives_a_terminal) {
+        return written;
+    }
+    let mut written = String::from("\"");
+    for char in text.chars() {
+        match char {
+            '"' | '\\' => written.extend(['\\', char]),
+            '\n' => written.push_str("\\n"),
+            '\t' => written.push_str("\\t"),
+            _ if drives_a_terminal(char) => {
+                written.push_str(&format!("\\u{:04X}", u32::from(char)))
+            }
+            _ => written.push(char),
+        }
+    }
+    written.push('"');
+    written
+}
+
+/// A key as TOML writes it: dotted names bare, anything else quoted.
+pub fn toml_key(name: &str) -> String {
+    let bare = |part: &str| {
+        !part.is_empty()
+            && part.chars().all(|char| char.is_ascii_alphanumeric() || char == '_' || char == '-')
+    };
+    if name.split('.').all(bare) { name.to_owned() } else { toml_text(name) }
+}
+
+/// A duration in its two largest units: `0.4 s`, `31 s`, `2 min 05 s`, `1 h 04 min`, `3 d 4 h`.
+pub fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if duration < Duration::from_secs(10) && !duration.is_zero() {
+        return format!("{:.1} s", duration.as_secs_f64());
+    }
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {:02} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+/// Like [`duration`], in whole units: for estimates and running clocks, whose tenths would only flicker.
+pub fn rough_duration(rough: Duration) -> String {
+    if rough < Duration::from_secs(10) { format!("{} s", rough.as_secs()) } else { duration(rough) }
+}
+
+/// Stored microseconds as a duration; negative ones count as none.
+pub fn micros(micros: i64) -> Duration {
+    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}
+
+/// What was added to a budget: "50 trials and 2 h 00 min".
+pub fn extension(by: Extension) -> String {
+    let parts = [
+        (by.trials > 0).then(|| count(by.trials, "trial")),
+        (!by.time.is_zero()).then(|| duration(by.time)),
+        (by.device_hours > 0.0).then(|| format!("{} device-hours", number(by.device_hours))),
+        (by.cost > 0.0).then(|| format!("a cost of {}", number(by.cost))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+}
+
+/// What is said when checkpoints take more than they may, and all of them are needed.
+pub fn disk_exceeded(taken: u64, limit: u64) -> String {
+    format!(
+        "the checkpoints take {}, more than max_disk = {}, and trials that run or are paused need them: raise `[checkpoints] max_disk`, or run fewer trials at a time",
+        bytes(taken),
+        bytes(limit)
+    )
+}
+
+/// The slots of a run: `3 slots (cpu, cpu, cuda:0)`.
+pub fn slots(slots: &[Slot]) -> String {
+    let devices: Vec<String> = slots.iter().map(|slot| slot.device.to_string()).collect();
+    format!("{} ({})", count(slots.len() as u64, "slot"), devices.join(", "))
+}
+
+/// Columns a text takes on a terminal.
+pub fn width(text: &str) -> usize {
+    Span::raw(text).width()
+}
+
+/// The text in at most `columns` columns; what is cut off is marked by `mark` (`…`, or `~` where there is only ASCII).
+pub fn shorten(text: &str, columns: usize, mark: &str) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let Some(room) = columns.checked_sub(width(mark)) else {
+        return String::new();
+    };
+    let mut kept = String::new();
+    let mut used = 0;
+    for grapheme in Span::raw(text).styled_graphemes(Style::default()) {
+        used += width(grapheme.symbol);
+        if used > room {
+            break;
+        }
+        kept.push_str(grapheme.symbol);
+    }
+    kept.push_str(mark);
+    kept
+}
+
+/// A size with one decimal, in the largest unit of which there is one: `512 B`, `4.0 KiB`, `1.5 GiB`.
+pub fn bytes(size: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if size < 1024 {
+        return format!("{size} B");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+    let mut amount = size as f64 / 1024.0;
+    let mut unit = 0;
+    // What would be shown as 1024.0 is one of the next unit.
+    while amount >= 1023.95 && unit + 1 < UNITS.len() {
+        amount /= 1024.0;
+        unit += 1;
+    }
+    format!("{amount:.1} {}", UNITS[unit])
+}
+
+/// A number of things: `1 trial`, `12 trials`.
+pub fn count(number: u64, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+/// What there is to say of points that were not proposed.
+pub fn passed_over(points: u64, reason: &str) -> String {
+    format!(
+        "{} passed over: {reason}",
+        if points == 1 { "1 point was".to_owned() } else { format!("{points} points were") }
+    )
+}
+
+/// What is said of a remark on a trial's lines.
+pub fn remarked(text: &str, times: u64) -> String {
+    if times == 1 { text.to_owned() } else { format!("{times} times in this attempt: {text}") }
+}
+
+/// What stands where a study has no best trial.
+pub fn no_best(counts: Counts) -> String {
+    match counts.complete {
+        0 => "no complete trial yet".to_owned(),
+        1 => "the one complete trial has no value (NaN) or breaks a limit".to_owned(),
+        complete => format!("none of {complete} complete trials has a value and keeps all limits"),
+    }
+}
+
+/// What a trial shows as its value: its value when complete, else its last report.
+pub fn shown_value(trial: &Trial) -> Option<f64> {
+    trial.value.or_else(|| trial.last().map(|(_, value)| value))
+}
+
+/// The same in a column: what is no value, for its trial has not completed, in parentheses.
+pub fn value_cell(trial: &Trial) -> String {
+    match (trial.value, trial.last()) {
+        (Some(value), _) => number(value),
+        (None, Some((_, last))) => format!("({})", number(last)),
+        (None, None) => String::new(),
+    }
+}
+
+/// How an attempt ended, in words.
+pub fn attempt_end(end: Option<&AttemptEnd>) -> &'static str {
+    match end {
+        None => "running",
+        Some(AttemptEnd::Completed) => "completed",
+        Some(AttemptEnd::Paused) => "paused",
+        Some(AttemptEnd::Stopped) => "pruned",
+        Some(AttemptEnd::Interrupted) => "interrupted",
+        Some(AttemptEnd::Lost) => "lost with its runner",
+        Some(AttemptEnd::Refused) => "refused by the machine",
+        Some(AttemptEnd::Diverged) => "diverged",
+        Some(AttemptEnd::Failed(FailureCause::Oom)) => "out of memory",
+        Some(AttemptEnd::Failed(FailureCause::DeviceLost)) => "device lost",
+        Some(AttemptEnd::Failed(FailureCause::WorkerLost)) => "process lost",
+        Some(AttemptEnd::Failed(FailureCause::Timeout)) => "out of time",
+        Some(AttemptEnd::Failed(FailureCause::Program)) => "failed",
+    }
+}
+
+/// Whether the process that holds a study's lease lives; the runner's business to find out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HolderLife {
+    /// It runs, or is on another host where nobody can tell.
+    Alive,
+    /// It is gone, and left the lease behind.
+    Dead,
+}
+
+/// A study's state in one word, for `ls` and the leaderboard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StudyState {
+    /// Never run.
+    New,
+    /// A process runs it.
+    Running,
+    /// Its user paused it; a process may be there, and starts nothing.
+    Paused,
+    /// Its runner died; running it again goes on.
+    Interrupted,
+    /// Its runner left before the end; running it again goes on.
+    Stopped,
+    /// Its budget is used up, or its goal reached.
+    Finished,
+    /// It is over, and of its trials some failed and none completed or was pruned.
+    Failed,
+}
+
+impl StudyState {
+    /// The state of a study whose lease's holder, if there is one, lives or not.
+    pub fn new(summary: &StudySummary, life: HolderLife) -> Self {
+        match (&summary.held, life) {
+            // Until its trials have left their slots, it runs.
+            (Some(_), HolderLife::Alive)
+                if summary.paused.is_none() || summary.counts.running > 0 =>
+            {
+                StudyState::Running
+            }
+            _ if summary.paused.is_some() => StudyState::Paused,
+            (Some(_), HolderLife::Alive) => StudyState::Running,
+            _ if summary.finished.is_some() && summary.counts.only_fail() => StudyState::Failed,
+            _ if summary.finished.is_some() => StudyState::Finished,
+            (Some(_), HolderLife::Dead) => StudyState::Interrupted,
+            (None, _) if summary.counts.total() == 0 => StudyState::New,
+            (None, _) => StudyState::Stopped,
+        }
+    }
+
+    /// The word of `--json` and of the screens.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StudyState::New => "new",
+            StudyState::Running => "running",
+            StudyState::Paused => "paused",
+            StudyState::Interrupted => "interrupted",
+            StudyState::Stopped => "stopped",
+            StudyState::Finished => "finished",
+            StudyState::Failed => "failed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_five_significant_digits_and_special_values_their_names() {
+        let cases = [
+            (0.184_213_7, "0.18421"),
+            (12.0, "12"),
+            (0.999_999_9, "1"),
+            (123_456.7, "123457"),
+            (1.5e-7, "1.5e-7"),
+            (-2.5e9, "-2.5e9"),
+            (9_999_999.9, "1e7"),
+            (0.0, "0"),
+            (-0.0, "0"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+            (f64::MIN_POSITIVE, "2.2251e-308"),
+        ];
+        for (value, said) in cases {
+            assert_eq!(number(value), said);
+        }
+    }
+
+    #[test]
+    fn toml_texts_are_one_line_and_read_back_whatever_they_hold() {
+        let texts = [
+            "plain",
+            "it's",
+            "a \"b\"",
+            "back\\slash",
+            "two\nlines",
+            "\u{1b}[31mred\u{7f}\u{0}\t",
+            "\u{202e}turned\u{2028}",
+            "'\u{27}\u{27}\"\"\"\n",
+        ];
+        for text in texts {
+            let written = toml_text(text);
+            let table: toml::Table = format!("{} = {written}", toml_key(text))
+                .parse()
+                .unwrap_or_else(|error| panic!("{written}: {error}"));
+            assert_eq!(table.get(text).and_then(toml::Value::as_str), Some(text), "{written}");
+            assert!(!written.chars().any(drives_a_terminal), "{written}");
+        }
+    }
+
+    #[test]
+    fn durations_are_said_in_their_two_largest_units() {
+        let cases = [
+            (0, "0 s"),
+            (4, "4.0 s"),
+            (31, "31 s"),
+            (125, "2 min 05 s"),
+            (3_840, "1 h 04 min"),
+            (273_600, "3 d 4 h"),
+        ];
+        for (seconds, said) in cases {
+            assert_eq!(duration(Duration::from_secs(seconds)), said);
+        }
+        assert_eq!(duration(Duration::from_millis(420)), "0.4 s");
+        assert_eq!(rough_duration(Duration::from_millis(4_420)), "4 s");
+    }
+
+    #[test]
+    fn sizes_are_said_in_the_largest_unit_of_which_there_is_one() {
+        let cases = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1_048_575, "1.0 MiB"),
+            (1_610_612_736, "1.5 GiB"),
+            (u64::MAX, "16384.0 PiB"),
+        ];
+        for (size, said) in cases {
+            assert_eq!(bytes(size), said);
+        }
+    }
+
+    #[test]
+    fn shortening_counts_columns_not_characters() {
+        assert_eq!(shorten("学習率の探索", 7, "…"), "学習率…");
+        assert_eq!(shorten("学習率の探索", 12, "…"), "学習率の探索");
+        assert_eq!(shorten("learning_rate", 8, "~"), "learnin~");
+        assert_eq!(shorten("learning_rate", 0, "…"), "");
+    }
+
+    #[test]
+    fn keys_and_values_are_toml() {
+        assert_eq!(toml_key("model.num_layers"), "model.num_layers");
+        assert_eq!(toml_key("two words"), "\"two words\"");
+        assert_eq!(toml_value(&Value::Float(1.0)), "1.0");
+        assert_eq!(toml_value(&Value::Text("a\"b".into())), "'a\"b'");
+    }
+}

@@ -1,0 +1,592 @@
+//! Copies of checkpoints that a command may write over: taken when one is announced, whole or not at all.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, File, FileTimes, Metadata, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::report::wording;
+use crate::storage::paths::copy_name;
+use crate::storage::sqlite::is_open_here;
+
+/// A checkpoint that takes longer to copy stays where it is.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Two writes within this time may leave the same time on a file: file systems count in ticks of the kernel's.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Bytes that are copied at once.
+const PIECE: usize = 1 << 20;
+
+/// Directories in each other, at most.
+const DEEPEST: usize = 64;
+
+/// Files and directories of a checkpoint, at most.
+const MOST: usize = 100_000;
+
+/// Takes the copies of one study's checkpoints.
+#[derive(Debug)]
+pub(super) struct Copies {
+    max_disk: Option<u64>,
+    patience: Duration,
+    /// Paths that were announced with a step that is not in their name: what they hold changes.
+    copied: Mutex<HashSet<PathBuf>>,
+    /// A size that took too long; `u64::MAX` if none did.
+    too_large: AtomicU64,
+}
+
+/// What a copy is to be of, and where it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    source: PathBuf,
+    /// The trial's directory of copies.
+    copies: PathBuf,
+    step: u64,
+    /// Whether the original lies in its trial's directory.
+    is_inside: bool,
+    /// The copy's path below its own directory.
+    below: PathBuf,
+}
+
+/// What became of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It is there.
+    Taken(PathBuf),
+    /// There is none, for this reason; the checkpoint itself is what was announced.
+    NotTaken(String),
+    /// The checkpoint was written to meanwhile: which step it holds nobody can tell.
+    Changed,
+}
+
+/// Why a copy is not taken.
+enum Trouble {
+    Changed,
+    Refused(String),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            // What was there a moment ago was replaced or removed.
+            io::ErrorKind::NotFound => Trouble::Changed,
+            _ => Trouble::Refused(error.to_string()),
+        }
+    }
+}
+
+impl Copies {
+    /// Those of a study with this `max_disk`.
+    pub(super) fn new(max_disk: Option<u64>) -> Self {
+        Copies {
+            max_disk,
+            patience: PATIENCE,
+            copied: Mutex::default(),
+            too_large: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// The same, with less patience.
+    #[cfg(test)]
+    pub(super) fn with_patience(self, patience: Duration) -> Self {
+        Copies { patience, ..self }
+    }
+
+    /// How long one may take.
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Whether a checkpoint needs a copy: one in its trial's directory `own` whose name holds its step (`checkpoint-500/`, `12.pt`)
+    /// is written once; `last.pt` is written again, and what lies outside may be written by other trials, too.
+    pub(super) fn wanted(
+        &self,
+        own: &Path,
+        copies: PathBuf,
+        source: &Path,
+        is_inside: bool,
+        step: u64,
+    ) -> Option<Wanted> {
+        let below = match source.strip_prefix(own) {
+            Ok(below) if is_inside => {
+                let mut copied = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
+                if !copied.contains(source) && below.iter().any(|part| names_step(part, step)) {
+                    return None;
+                }
+                copied.insert(source.to_owned());
+                below.to_owned()
+            }
+            _ => PathBuf::from(source.file_name().unwrap_or(OsStr::new("checkpoint"))),
+        };
+        Some(Wanted { source: source.to_owned(), copies, step, is_inside, below })
+    }
+
+    /// Takes a copy: of each file a clone where the file system can (btrfs, XFS), else its bytes; never a hard link, which would be
+    /// written over, too.
+    pub(super) fn take(&self, wanted: &Wanted) -> Outcome {
+        match self.copy(wanted) {
+            Ok(path) => Outcome::Taken(path),
+            Err(Trouble::Changed) => Outcome::Changed,
+            Err(Trouble::Refused(why)) => Outcome::NotTaken(why),
+        }
+    }
+
+    fn copy(&self, wanted: &Wanted) -> Result<PathBuf, Trouble> {
+        let until = Instant::now() + self.patience;
+        let tree = settled(&wanted.source)?;
+        fs::create_dir_all(&wanted.copies)?;
+        if fs::canonicalize(&wanted.copies)?.starts_with(fs::canonicalize(&wanted.source)?) {
+            return Err(Trouble::Refused(format!(
+                "it holds `{}`, where copies go",
+                wanted.copies.display()
+            )));
+        }
+        let draft = Draft::new(&wanted.copies, wanted.step)?;
+        let root = draft.0.join(&wanted.below);
+        fs::create_dir_all(root.parent().unwrap_or(&draft.0))?;
+        let mut has_room = false;
+        for entry in &tree.entries {
+            let to =
+                if entry.below == Path::new("") { root.clone() } else { root.join(&entry.below) };
+            if entry.is_directory {
+                fs::create_dir(&to)?;
+                continue;
+            }
+            let from = wanted.source.join(&entry.below);
+            let from = if entry.below == Path::new("") { &wanted.source } else { &from };
+            let (mut from, mut to) = (open(from)?, File::create_new(&to)?);
+            if rustix::fs::ioctl_ficlone(&to, &from).is_err() {
+                if !std::mem::replace(&mut has_room, true) {
+                    self.check_room(&wanted.copies, tree.bytes)?;
+                }
+                self.copy_bytes(&mut from, &mut to, until, tree.bytes)?;
+            }
+            seal(&from, &to)?;
+        }
+        if Tree::of(&wanted.source)? != tree {
+            return Err(Trouble::Changed);
+        }
+        draft.place(wanted)
+    }
+
+    fn check_room(&self, directory: &Path, bytes: u64) -> Result<(), Trouble> {
+        let takes = wording::bytes(bytes);
+        if let Some(limit) = self.max_disk.filter(|limit| bytes > *limit) {
+            return Err(Trouble::Refused(format!(
+                "it takes {takes}, and `max_disk` is {}",
+                wording::bytes(limit)
+            )));
+        }
+        if bytes >= self.too_large.load(Ordering::Relaxed) {
+            return Err(Trouble::Refused(format!(
+                "copying one of its size ({takes}) takes longer than {} s",
+                self.patience.as_secs()
+            )));
+        }
+        let disk = rustix::fs::statvfs(directory).map_err(io::Error::from)?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        // As much again stays free: the store needs room, too.
+        if free / 2 < bytes {
+            return Err(Trouble::Refused(format!(
+                "it takes {takes}, and only {} are free",
+                wording::bytes(free)
+            )));
+        }
+        Ok(())
+    }
+
+    fn copy_bytes(
+        &self,
+        from: &mut File,
+        to: &mut File,
+        until: Instant,
+        all: u64,
+    ) -> Result<(), Trouble> {
+        let mut piece = vec![0; PIECE];
+        loop {
+            if Instant::now() >= until {
+                self.too_large.fetch_min(all, Ordering::Relaxed);
+                return Err(Trouble::Refused(format!(
+                    "copying it takes longer than {} s",
+                    self.patience.as_secs()
+                )));
+            }
+            match from.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(count) => to.write_all(&piece[..count])?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Opens a file to read, and nothing else: what was a file may be a FIFO now, and the store's own files are never opened by hand.
+fn open(path: &Path) -> Result<File, Trouble> {
+    if is_open_here(path) {
+        return Err(Trouble::Refused(format!(
+            "`{}` belongs to the store that is in use",
+            path.display()
+        )));
+    }
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(Trouble::Changed) }
+}
+
+/// Gives a copy its original's mode and time, and has it written to the disk.
+fn seal(from: &File, to: &File) -> io::Result<()> {
+    let metadata = from.metadata()?;
+    to.set_permissions(fs::Permissions::from_mode(metadata.mode() & 0o777))?;
+    to.set_times(FileTimes::new().set_modified(metadata.modified()?))?;
+    to.sync_all()
+}
+
+/// Whether a name holds the step as a number of its own: `checkpoint-500`, `epoch_0003.pt`, `12`, and neither `resnet50.pt` nor
+/// `loss-0.5.pt`.
+fn names_step(name: &OsStr, step: u64) -> bool {
+    let name = name.to_string_lossy();
+    let is_number = |char: char| char.is_ascii_digit() || char == '.';
+    let mut rest = &*name;
+    let mut before = None;
+    while let Some(start) = rest.find(is_number) {
+        before = rest[..start].chars().last().or(before);
+        let length = rest[start..].find(|char| !is_number(char)).unwrap_or(rest.len() - start);
+        let (number, after) = rest[start..].split_at(length);
+        let is_own = [
+            before.filter(|_| !number.starts_with('.')),
+            after.chars().next().filter(|_| !number.ends_with('.')),
+        ]
+        .iter()
+        .flatten()
+        .all(|beside| !beside.is_alphabetic());
+        if is_own && number.trim_matches('.').parse() == Ok(step) {
+            return true;
+        }
+        (before, rest) = (number.chars().last(), after);
+    }
+    false
+}
+
+/// What a checkpoint consists of, and what tells that it was not written to.
+#[derive(Debug, PartialEq, Eq)]
+struct Tree {
+    entries: Vec<Entry>,
+    /// Of all files together.
+    bytes: u64,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    /// Below the checkpoint; empty for the checkpoint itself.
+    below: PathBuf,
+    is_directory: bool,
+    /// Device and inode.
+    identity: (u64, u64),
+    /// Of a file: what writing to it changes.
+    written: Option<Written>,
+}
+
+/// A file's size, and when it and its inode were last written, in seconds and nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Written {
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Entry {
+    fn new(below: &Path, metadata: &Metadata) -> Self {
+        let written = || Written {
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        };
+        let is_directory = metadata.is_dir();
+        Entry {
+            below: below.to_owned(),
+            is_directory,
+            identity: (metadata.dev(), metadata.ino()),
+            written: (!is_directory).then(written),
+        }
+    }
+}
+
+impl Tree {
+    /// Links are followed: what they lead to may be written over as well. What is neither a file nor a directory is left out.
+    fn of(source: &Path) -> Result<Tree, Trouble> {
+        let mut tree = Tree { entries: Vec::new(), bytes: 0 };
+        tree.add(source, Path::new(""), &mut vec![], &fs::canonicalize(source)?)?;
+        if tree.entries.is_empty() {
+            return Err(Trouble::Refused("it is neither a file nor a directory".to_owned()));
+        }
+        Ok(tree)
+    }
+
+    /// Adds what lies at `path`, in directories with the identities `above`; `root` is the checkpoint with its links resolved.
+    fn add(
+        &mut self,
+        path: &Path,
+        below: &Path,
+        above: &mut Vec<(u64, u64)>,
+        root: &Path,
+    ) -> Result<(), Trouble> {
+        let is_link = below != Path::new("") && fs::symlink_metadata(path)?.is_symlink();
+        let metadata = match fs::metadata(path) {
+            Err(_) if is_link => return Ok(()),
+            metadata => metadata?,
+        };
+        if is_link
+            && metadata.is_dir()
+            && fs::canonicalize(path).is_ok_and(|target| root.starts_with(target))
+        {
+            return Ok(());
+        }
+        let entry = Entry::new(below, &metadata);
+        if metadata.is_dir() {
+            let identity = entry.identity;
+            if above.contains(&identity) {
+                return Ok(());
+            }
+            if above.len() >= DEEPEST || self.entries.len() >= MOST {
+                return Err(Trouble::Refused(format!(
+                    "it holds more than {MOST} files, or directories {DEEPEST} deep in each other"
+                )));
+            }
+            self.entries.push(entry);
+            above.push(identity);
+            let mut names = fs::read_dir(path)?
+                .map(|entry| Ok(entry?.file_name()))
+                .collect::<io::Result<Vec<_>>>()?;
+            names.sort();
+            for name in names {
+                self.add(&path.join(&name), &below.join(&name), above, root)?;
+            }
+            above.pop();
+        } else if metadata.is_file() {
+            self.bytes += metadata.len();
+            self.entries.push(entry);
+        }
+        Ok(())
+    }
+
+    /// When it was last written to, by its file system's clock.
+    fn newest(&self) -> Option<SystemTime> {
+        let (seconds, nanoseconds) = self
+            .entries
+            .iter()
+            .filter_map(|entry| entry.written)
+            .map(|written| written.changed)
+            .max()?;
+        let since = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
+        SystemTime::UNIX_EPOCH.checked_add(since)
+    }
+}
+
+/// A checkpoint as it is, once the next write to it will be told from the last.
+fn settled(source: &Path) -> Result<Tree, Trouble> {
+    let tree = Tree::of(source)?;
+    let age = tree.newest().and_then(|newest| newest.elapsed().ok()).unwrap_or(TICK);
+    if age >= TICK {
+        return Ok(tree);
+    }
+    std::thread::sleep(TICK - age);
+    Tree::of(source)
+}
+
+/// A copy in the making; removed unless it takes its place. Its name says which process writes it, as those of all drafts.
+struct Draft(PathBuf);
+
+impl Draft {
+    fn new(copies: &Path, step: u64) -> io::Result<Draft> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = copies.join(format!(
+            ".{}.{}-{count}.tmp",
+            copy_name(step, true, 0),
+            std::process::id()
+        ));
+        fs::create_dir(&path)?;
+        Ok(Draft(path))
+    }
+
+    /// Gives it its name, which no other copy has.
+    fn place(self, wanted: &Wanted) -> Result<PathBuf, Trouble> {
+        for place in 0..=u32::MAX {
+            let to = wanted.copies.join(copy_name(wanted.step, wanted.is_inside, place));
+            match fs::rename(&self.0, &to) {
+                Ok(()) => return Ok(to.join(&wanted.below)),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
+                    ) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Trouble::Refused("there is no name left for it".to_owned()))
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // Not there any more once it is in its place; what cannot be removed is found when the study is run again.
+        let _in_its_place = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn wanted(directory: &Path, source: &str, step: u64) -> Option<Wanted> {
+        let copies = Copies::new(None);
+        copies.wanted(directory, directory.join("copies"), &directory.join(source), true, step)
+    }
+
+    fn taken(directory: &Path, source: &str, step: u64) -> PathBuf {
+        match Copies::new(None).take(&wanted(directory, source, step).unwrap()) {
+            Outcome::Taken(path) => path,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_name_with_its_step_is_written_once() {
+        let names = |name: &str, step| names_step(OsStr::new(name), step);
+        for name in [
+            "checkpoint-12",
+            "12",
+            "12.pt",
+            "epoch_012.ckpt",
+            "a.12.pt",
+            "step=12-loss=0.5",
+            "0.5-12",
+        ] {
+            assert!(names(name, 12), "{name}");
+        }
+        for name in [
+            "last.pt",
+            "model12.pt",
+            "12b",
+            "loss-0.12.pt",
+            "12.5",
+            "112",
+            "121",
+            "1.2.pt",
+            "checkpoint-13",
+        ] {
+            assert!(!names(name, 12), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_was_announced_for_other_steps_is_copied_whatever_its_name() {
+        let copies = Copies::new(None);
+        let own = Path::new("/trial-1");
+        let of = |step| {
+            copies.wanted(own, own.join("copies"), &own.join("llama-3.pt"), true, step).is_some()
+        };
+        assert_eq!([of(1), of(2), of(3)], [true; 3]);
+        let outside = copies
+            .wanted(own, own.join("copies"), Path::new("/out/checkpoint-3"), false, 3)
+            .unwrap();
+        assert_eq!((outside.below, outside.is_inside), (PathBuf::from("checkpoint-3"), false));
+    }
+
+    #[test]
+    fn a_copy_is_whole_and_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        fs::create_dir_all(root.join("last/inner")).unwrap();
+        fs::write(root.join("last/inner/weights"), "one").unwrap();
+        fs::write(root.join("beside"), "linked").unwrap();
+        symlink("../beside", root.join("last/link")).unwrap();
+        symlink(".", root.join("last/circle")).unwrap();
+        symlink("..", root.join("last/inner/up")).unwrap();
+        symlink("../..", root.join("last/inner/above")).unwrap();
+        symlink("nowhere", root.join("last/dangling")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            root.join("last/fifo"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .unwrap();
+        fs::set_permissions(root.join("last/inner/weights"), fs::Permissions::from_mode(0o640))
+            .unwrap();
+        let copy = taken(root, "last", 3);
+        assert_eq!(copy, root.join("copies/step-3/last"));
+        fs::write(root.join("last/inner/weights"), "two").unwrap();
+        fs::write(root.join("beside"), "changed").unwrap();
+        assert_eq!(fs::read_to_string(copy.join("inner/weights")).unwrap(), "one");
+        assert_eq!(fs::read_to_string(copy.join("link")).unwrap(), "linked");
+        assert_eq!(fs::metadata(copy.join("inner/weights")).unwrap().mode() & 0o777, 0o640);
+        let mut names: Vec<_> =
+            fs::read_dir(&copy).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["inner", "link"]);
+        // Another of the same step lies beside it, and no draft is left.
+        assert_eq!(taken(root, "last", 3), root.join("copies/step-3-copy2/last"));
+        assert_eq!(fs::read_dir(root.join("copies")).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_changes_while_it_is_copied_is_no_copy() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        fs::write(root.join("last.pt"), "one").unwrap();
+        let before = settled(&root.join("last.pt")).ok().unwrap();
+        assert!(Tree::of(&root.join("last.pt")).ok().unwrap() == before);
+        // Of the same size, at once: only that the tick was waited for tells it.
+        fs::write(root.join("last.pt"), "two").unwrap();
+        assert!(Tree::of(&root.join("last.pt")).ok().unwrap() != before);
+        let wanted = wanted(root, "last.pt", 1).unwrap();
+        fs::remove_file(root.join("last.pt")).unwrap();
+        assert_eq!(Copies::new(None).take(&wanted), Outcome::Changed);
+    }
+
+    #[test]
+    fn what_has_no_room_or_takes_too_long_is_not_copied_and_nothing_is_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        fs::write(root.join("last.pt"), "0123456789").unwrap();
+        let wanted = wanted(root, "last.pt", 1).unwrap();
+        let why = |copies: &Copies| match copies.take(&wanted) {
+            Outcome::NotTaken(why) => why,
+            other => panic!("{other:?}"),
+        };
+        // Where the file system clones, a copy takes neither room nor time.
+        if matches!(
+            Copies::new(None).with_patience(Duration::ZERO).take(&wanted),
+            Outcome::Taken(_)
+        ) {
+            return;
+        }
+        assert!(why(&Copies::new(Some(9))).contains("`max_disk`"));
+        let hurried = Copies::new(None).with_patience(Duration::ZERO);
+        assert!(why(&hurried).contains("takes longer"));
+        assert!(why(&hurried).contains("one of its size"), "it is not tried again");
+        assert!(fs::read_dir(root.join("copies")).unwrap().next().is_none());
+        fs::create_dir_all(root.join("trial/copies")).unwrap();
+        let of_all = Wanted {
+            source: root.join("trial"),
+            copies: root.join("trial/copies"),
+            step: 1,
+            is_inside: false,
+            below: "trial".into(),
+        };
+        assert!(
+            matches!(Copies::new(None).take(&of_all), Outcome::NotTaken(why) if why.contains("where copies go"))
+        );
+    }
+}

@@ -1,0 +1,250 @@
+//! What the devices of this machine are and do: processor, memory, GPUs, and the trials' process trees.
+
+pub mod gpu;
+#[cfg_attr(not(feature = "nvml"), path = "monitor/no_nvml.rs")]
+mod nvml;
+pub mod visible;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use sysinfo::{
+    CpuRefreshKind, MemoryRefreshKind, Pid, ProcessRefreshKind, ProcessesToUpdate, RefreshKind,
+    System,
+};
+
+pub use gpu::{Gpu, NoGpus};
+use nvml::Gpus;
+
+/// Bytes in use, and of how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// In use.
+    pub used: u64,
+    /// There are.
+    pub total: u64,
+}
+
+/// The processor and its memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Processor {
+    /// What the maker calls it; empty where the system does not say.
+    pub name: String,
+    /// Cores that this process may use.
+    pub cores: usize,
+    /// Share of the cores' time that was used since the sample before, from 0 to 1; `None` in the first one.
+    pub utilisation: Option<f64>,
+    /// The machine's memory.
+    pub memory: Memory,
+}
+
+/// What a process and everything below it take.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TreeLoad {
+    /// Cores in use: 1.5 is one and a half. `None` in the first sample.
+    pub cores: Option<f64>,
+    /// Resident memory in bytes; what processes share is counted for each of them.
+    pub memory: u64,
+    /// How many processes there are.
+    pub processes: usize,
+}
+
+/// The machine at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// The processor.
+    pub processor: Processor,
+    /// Its NVIDIA GPUs in the driver's order, or why there are none to list.
+    pub gpus: Result<Vec<Gpu>, NoGpus>,
+    /// The trees that were asked for, by the id of their root; those whose root is gone are left out.
+    pub trees: BTreeMap<u32, TreeLoad>,
+}
+
+/// No sample is younger than this: whoever asks sooner gets the last one.
+const REST: Duration = Duration::from_secs(1);
+
+/// Looks at the machine, at most once a second, and only when asked.
+pub struct Monitor {
+    system: Option<System>,
+    gpus: Result<Gpus, NoGpus>,
+    last: Option<(Instant, Machine)>,
+}
+
+impl Monitor {
+    /// Gets ready to look; `visible_devices` is the value of CUDA_VISIBLE_DEVICES.
+    pub fn new(visible_devices: Option<&str>) -> Self {
+        Monitor { system: System::new().ok(), gpus: Gpus::find(visible_devices), last: None }
+    }
+
+    /// The machine, and the process trees of `roots`; within a second the same again.
+    pub fn sample(&mut self, roots: &[u32]) -> Machine {
+        if let Some((_, machine)) = self.last.as_ref().filter(|(at, _)| at.elapsed() < REST) {
+            return machine.clone();
+        }
+        let first = self.last.is_none();
+        let machine = Machine {
+            processor: self
+                .system
+                .as_mut()
+                .map(|system| processor(system, first))
+                .unwrap_or_default(),
+            gpus: self.gpus.as_ref().map(Gpus::sample).map_err(Clone::clone),
+            trees: self.system.as_mut().map(|system| trees(system, roots)).unwrap_or_default(),
+        };
+        self.last = Some((Instant::now(), machine.clone()));
+        machine
+    }
+}
+
+impl Monitor {
+    /// The memory that processes of this one's control group may use, where that is less than the machine's.
+    pub fn memory_of_group(&self) -> Option<Memory> {
+        let system = self.system.as_ref()?;
+        let limits = system.cgroup_limits().filter(|limits| {
+            limits.total_memory > 0 && limits.total_memory < system.total_memory()
+        })?;
+        Some(Memory {
+            used: limits.total_memory.saturating_sub(limits.free_memory),
+            total: limits.total_memory,
+        })
+    }
+}
+
+/// The NVIDIA GPUs as they are now, or why there are none to list.
+pub fn gpus(visible_devices: Option<&str>) -> Result<Vec<Gpu>, NoGpus> {
+    Gpus::find(visible_devices).map(|gpus| gpus.sample())
+}
+
+/// The machine as it is now, without process trees and without what takes two samples.
+pub fn glance(visible_devices: Option<&str>) -> Machine {
+    Monitor::new(visible_devices).sample(&[])
+}
+
+fn processor(system: &mut System, first: bool) -> Processor {
+    system.refresh_specifics(
+        RefreshKind::nothing()
+            .with_cpu(CpuRefreshKind::nothing().with_usage())
+            .with_memory(MemoryRefreshKind::nothing().with_ram()),
+    );
+    Processor {
+        name: system.cpus().first().map_or_else(String::new, |cpu| cpu.brand().trim().to_owned()),
+        cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        utilisation: (!first).then(|| f64::from(system.global_cpu_usage()) / 100.0),
+        memory: Memory { used: system.used_memory(), total: system.total_memory() },
+    }
+}
+
+fn trees(system: &mut System, roots: &[u32]) -> BTreeMap<u32, TreeLoad> {
+    if roots.is_empty() {
+        return BTreeMap::new();
+    }
+    let known: BTreeSet<Pid> = system.processes().keys().copied().collect();
+    system.refresh_processes_specifics(
+        ProcessesToUpdate::All,
+        true,
+        ProcessRefreshKind::nothing().with_cpu().with_memory().without_tasks(),
+    );
+    // The id of a parent that is gone may be another process's by now: nobody is older than whoever started it.
+    let parent_of = |process: &sysinfo::Process| {
+        let parent = process.parent()?;
+        system
+            .process(parent)
+            .filter(|parent| parent.start_time() <= process.start_time())
+            .map(|_| parent.as_u32())
+    };
+    let parents: BTreeMap<u32, u32> = system
+        .processes()
+        .iter()
+        .filter_map(|(pid, process)| Some((pid.as_u32(), parent_of(process)?)))
+        .collect();
+    let load = |root: u32| {
+        let processes =
+            tree(root, &parents).into_iter().filter_map(|pid| system.process(Pid::from_u32(pid)));
+        processes.fold(TreeLoad::default(), |load, process| TreeLoad {
+            // Of a process seen for the first time the system tells no share of the processor yet.
+            cores: if known.contains(&process.pid()) {
+                Some(load.cores.unwrap_or(0.0) + f64::from(process.cpu_usage()) / 100.0)
+            } else {
+                load.cores
+            },
+            memory: load.memory + process.memory(),
+            processes: load.processes + 1,
+        })
+    };
+    roots
+        .iter()
+        .filter(|root| system.process(Pid::from_u32(**root)).is_some())
+        .map(|root| (*root, load(*root)))
+        .collect()
+}
+
+/// `root` and everything below it.
+fn tree(root: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
+    let is_below = |pid: u32| {
+        // A process list is read while it changes: what looks like a circle ends.
+        std::iter::successors(Some(pid), |pid| parents.get(pid).copied())
+            .take(parents.len() + 1)
+            .any(|pid| pid == root)
+    };
+    std::iter::once(root)
+        .chain(parents.keys().copied().filter(|pid| *pid != root && is_below(*pid)))
+        .collect()
+}
+
+/// A number of bytes in GiB with one decimal.
+#[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
+pub fn gibibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_tree_is_its_root_and_everything_below() {
+        let parents = BTreeMap::from([(2, 1), (3, 2), (4, 3), (5, 1), (6, 7), (7, 6)]);
+        assert_eq!(tree(2, &parents), [2, 3, 4]);
+        assert_eq!(tree(9, &parents), [9]);
+        assert_eq!(tree(6, &parents), [6, 7]);
+    }
+
+    #[test]
+    fn the_tree_of_a_trial_holds_what_its_command_starts() {
+        let mut child = Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
+        let mut monitor = Monitor::new(None);
+        let patience = Instant::now() + Duration::from_secs(30);
+        let load = loop {
+            let machine = monitor.sample(&[child.id(), u32::MAX]);
+            assert!(!machine.trees.contains_key(&u32::MAX), "there is no such process");
+            match machine.trees.get(&child.id()) {
+                Some(load) if load.processes == 2 => break *load,
+                _ => assert!(Instant::now() < patience, "{machine:?}"),
+            }
+            monitor.last = None;
+        };
+        assert!(load.memory > 100_000, "two processes take some memory: {load:?}");
+        crate::runner::processes::descendants(child.id())
+            .into_iter()
+            .for_each(crate::runner::processes::kill);
+        crate::runner::processes::kill(child.id());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn the_machine_has_cores_and_memory_and_is_looked_at_once_a_second() {
+        let mut monitor = Monitor::new(None);
+        let first = monitor.sample(&[]);
+        assert!(
+            first.processor.cores > 0 && first.processor.memory.total > first.processor.memory.used
+        );
+        assert_eq!((first.processor.utilisation, first.trees.len()), (None, 0));
+        // Asked again at once, nothing is looked at: the tree of this process would be there otherwise.
+        assert_eq!(monitor.sample(&[std::process::id()]), first);
+        monitor.last.as_mut().unwrap().0 -= REST;
+        let second = monitor.sample(&[std::process::id()]);
+        assert!(second.processor.utilisation.is_some_and(|share| (0.0..=1.0).contains(&share)));
+        assert!(second.trees.contains_key(&std::process::id()));
+    }
+}

@@ -1,0 +1,259 @@
+//! What is known of NVIDIA GPUs, as plain data, and which of them CUDA shows to this process.
+
+use super::Memory;
+use super::visible::{Nameable, visible};
+
+/// Why GPUs cannot be listed, in words for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoGpus {
+    /// There is no driver here: the common case, and no trouble.
+    #[error("no NVIDIA driver is installed (libnvidia-ml.so.1 is not there)")]
+    NoDriver,
+    /// This binary cannot ask.
+    #[error("this binary was built without `nvml`")]
+    NotBuilt,
+    /// There is one, and it does not answer.
+    #[error("the NVIDIA driver does not answer: {0}")]
+    Trouble(String),
+}
+
+/// A process that a GPU holds memory for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuProcess {
+    /// Its id, as the driver counts: another one than here if this is a container.
+    pub pid: u32,
+    /// Bytes; `None` where the driver does not tell.
+    pub memory: Option<u64>,
+}
+
+/// One GPU at one moment. What a GPU does not tell is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gpu {
+    /// Its number for the driver.
+    pub index: u32,
+    /// Its number for CUDA in this process, `cuda:N`; `None` if CUDA_VISIBLE_DEVICES hides it.
+    pub cuda: Option<u32>,
+    /// `NVIDIA H100 80GB HBM3`
+    pub name: String,
+    /// `GPU-...`
+    pub uuid: String,
+    /// The driver's version.
+    pub driver: String,
+    /// `(9, 0)` for Hopper.
+    pub compute_capability: Option<(u32, u32)>,
+    /// Its memory.
+    pub memory: Option<Memory>,
+    /// Share of the last moments in which something ran on it, from 0 to 1.
+    pub utilisation: Option<f64>,
+    /// Degrees Celsius.
+    pub temperature: Option<u32>,
+    /// Watts.
+    pub power: Option<f64>,
+    /// Watts that it may take.
+    pub power_limit: Option<f64>,
+    /// UUIDs of its parts, where MIG splits it.
+    pub parts: Vec<String>,
+    /// Whether one process at a time may use it (its compute mode is `exclusive`).
+    pub exclusive: bool,
+    /// Who computes on it.
+    pub processes: Vec<GpuProcess>,
+    /// Why trials cannot use it.
+    pub trouble: Option<String>,
+}
+
+/// What the driver says of a GPU that decides whether trials can use it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Its compute mode.
+    pub mode: Mode,
+    /// Whether MIG splits it.
+    pub mig: bool,
+    /// UUIDs of its parts.
+    pub parts: Vec<String>,
+    /// The newest CUDA that the driver can serve, as it counts: 12040 is 12.4.
+    pub cuda: Option<u32>,
+    /// Why it does not answer.
+    pub silent: Option<Silent>,
+}
+
+/// Who may compute on a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Anybody.
+    #[default]
+    Shared,
+    /// One process at a time.
+    Exclusive,
+    /// Nobody.
+    Prohibited,
+}
+
+/// Why a GPU does not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Silent {
+    /// It has fallen off the bus.
+    Lost,
+    /// It must be reset.
+    Reset,
+    /// Whoever asks may not.
+    Permission,
+    /// Something else, in the driver's words.
+    Other(String),
+}
+
+/// The oldest CUDA that a driver has to serve, as it counts. Kernels are compiled for it when they run.
+const OLDEST_CUDA: u32 = 12_000;
+
+/// Why trials cannot use a GPU, in words for people; `None` if they can.
+pub fn trouble(said: &Said) -> Option<String> {
+    let cuda = |version: u32| format!("{}.{}", version / 1000, version % 1000 / 10);
+    match (&said.silent, said.mode) {
+        (Some(Silent::Lost), _) => {
+            return Some("the GPU has fallen off the bus; restart the machine".to_owned());
+        }
+        (Some(Silent::Reset), _) => {
+            return Some("the GPU must be reset before it can be used again".to_owned());
+        }
+        (Some(Silent::Permission), _) => return Some("this user may not look at it".to_owned()),
+        (Some(Silent::Other(words)), _) => return Some(words.clone()),
+        (None, Mode::Prohibited) => {
+            return Some(
+                "its compute mode is `prohibited`; `nvidia-smi -c 0` allows programs".to_owned(),
+            );
+        }
+        (None, Mode::Exclusive | Mode::Shared) => {}
+    }
+    if let Some(version) = said.cuda.filter(|version| *version < OLDEST_CUDA) {
+        return Some(format!(
+            "its driver serves CUDA {} and older, and {} is needed; install a newer driver",
+            cuda(version),
+            cuda(OLDEST_CUDA)
+        ));
+    }
+    (said.mig && said.parts.is_empty())
+        .then(|| "MIG is on and it has no parts; `nvidia-smi mig -cgi .. -C` makes some, `nvidia-smi -mig 0` turns MIG off".to_owned())
+}
+
+/// Gives the GPUs their numbers for CUDA; `visible_devices` is the value of CUDA_VISIBLE_DEVICES. Each further part of a split GPU
+/// that the variable names is listed as a GPU of its own.
+pub fn number(gpus: &mut Vec<Gpu>, visible_devices: Option<&str>) {
+    let nameable: Vec<Nameable> = gpus
+        .iter()
+        .map(|gpu| Nameable { uuid: gpu.uuid.clone(), parts: gpu.parts.clone() })
+        .collect();
+    let mut further: Vec<Gpu> = Vec::new();
+    for (cuda, place) in (0..).zip(visible(&nameable, visible_devices)) {
+        let Some(gpu) = gpus.get_mut(place.gpu) else { continue };
+        let part = place.part.and_then(|part| gpu.parts.get(part)).cloned();
+        if gpu.cuda.is_some() {
+            further.push(Gpu {
+                cuda: Some(cuda),
+                uuid: part.unwrap_or_default(),
+                parts: Vec::new(),
+                ..gpu.clone()
+            });
+            continue;
+        }
+        gpu.cuda = Some(cuda);
+        // What a driver hides in a split GPU is a part, too.
+        gpu.uuid = part.unwrap_or_else(|| gpu.uuid.clone());
+    }
+    for gpu in gpus.iter_mut() {
+        // What has trouble has no number that a study could use, but CUDA counts it.
+        if gpu.cuda.is_none() && gpu.trouble.is_none() {
+            gpu.trouble = Some("hidden by CUDA_VISIBLE_DEVICES".to_owned());
+        }
+    }
+    gpus.append(&mut further);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpu(index: u32, uuid: &str) -> Gpu {
+        Gpu { index, uuid: uuid.to_owned(), ..Gpu::default() }
+    }
+
+    #[test]
+    fn hidden_gpus_say_what_hides_them() {
+        let mut gpus = vec![gpu(0, "GPU-a1"), gpu(1, "GPU-b2"), gpu(2, "GPU-c3")];
+        gpus[2].trouble = Some("lost".to_owned());
+        number(&mut gpus, Some("1"));
+        assert_eq!(gpus.iter().map(|gpu| gpu.cuda).collect::<Vec<_>>(), [None, Some(0), None]);
+        let trouble: Vec<Option<&str>> = gpus.iter().map(|gpu| gpu.trouble.as_deref()).collect();
+        assert_eq!(trouble, [Some("hidden by CUDA_VISIBLE_DEVICES"), None, Some("lost")]);
+    }
+
+    #[test]
+    fn parts_of_a_split_gpu_are_devices_of_their_own() {
+        let split = || {
+            vec![
+                gpu(0, "GPU-a1"),
+                Gpu { parts: vec!["MIG-11".to_owned(), "MIG-22".to_owned()], ..gpu(1, "GPU-b2") },
+            ]
+        };
+        let named = |variable: Option<&str>| {
+            let mut gpus = split();
+            number(&mut gpus, variable);
+            gpus.into_iter().map(|gpu| (gpu.cuda, gpu.uuid)).collect::<Vec<_>>()
+        };
+        let of = |cuda: u32, uuid: &str| (Some(cuda), uuid.to_owned());
+        assert_eq!(
+            named(Some("MIG-22,GPU-a1,MIG-11")),
+            [of(1, "GPU-a1"), of(0, "MIG-22"), of(2, "MIG-11")]
+        );
+        assert_eq!(named(Some("MIG-11"))[1], of(0, "MIG-11"));
+        assert_eq!(named(None), [of(0, "GPU-a1"), of(1, "GPU-b2")]);
+    }
+
+    #[test]
+    fn a_gpu_that_cannot_be_used_says_what_to_do() {
+        let fine = Said { cuda: Some(12_040), ..Said::default() };
+        let cases = [
+            (fine.clone(), None),
+            (Said { mode: Mode::Exclusive, ..fine.clone() }, None),
+            (Said { cuda: None, ..fine.clone() }, None),
+            (Said { mig: true, parts: vec!["MIG-11".to_owned()], ..fine.clone() }, None),
+            (
+                Said { mode: Mode::Prohibited, ..fine.clone() },
+                Some("`nvidia-smi -c 0` allows programs"),
+            ),
+            (
+                Said { cuda: Some(11_080), ..fine.clone() },
+                Some("serves CUDA 11.8 and older, and 12.0 is needed; install a newer driver"),
+            ),
+            (
+                Said { mig: true, ..fine.clone() },
+                Some("MIG is on and it has no parts; `nvidia-smi mig -cgi"),
+            ),
+            (Said { silent: Some(Silent::Lost), ..fine.clone() }, Some("fallen off the bus")),
+            (Said { silent: Some(Silent::Reset), ..fine.clone() }, Some("must be reset")),
+            (Said { silent: Some(Silent::Permission), ..fine.clone() }, Some("may not look at it")),
+            (Said { silent: Some(Silent::Other("odd".to_owned())), ..fine }, Some("odd")),
+        ];
+        for (said, expected) in cases {
+            let found = trouble(&said);
+            match expected {
+                None => assert_eq!(found, None, "{said:?}"),
+                Some(words) => assert!(
+                    found.as_deref().is_some_and(|found| found.contains(words)),
+                    "{said:?}: {found:?}"
+                ),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_said_in_words_for_people() {
+        assert_eq!(
+            NoGpus::NoDriver.to_string(),
+            "no NVIDIA driver is installed (libnvidia-ml.so.1 is not there)"
+        );
+        let trouble = NoGpus::Trouble("its kernel module is not loaded".to_owned());
+        assert_eq!(
+            trouble.to_string(),
+            "the NVIDIA driver does not answer: its kernel module is not loaded"
+        );
+    }
+}

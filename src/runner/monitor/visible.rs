@@ -1,0 +1,141 @@
+//! Which GPUs a process sees, and under which numbers: the rules of CUDA_VISIBLE_DEVICES.
+
+/// A GPU as far as the variable can name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nameable {
+    /// `GPU-...`
+    pub uuid: String,
+    /// `MIG-...` of each part, where it is split.
+    pub parts: Vec<String>,
+}
+
+/// What CUDA calls a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The GPU's index.
+    pub gpu: usize,
+    /// The index of its part, where the variable names one.
+    pub part: Option<usize>,
+}
+
+/// What CUDA calls device 0, 1, ... among `gpus`, under the value of the variable.
+///
+/// As the CUDA programming guide has it: indices or (beginnings of) UUIDs, separated by commas; whatever follows the first
+/// entry that names no GPU is invisible; an empty value hides all. A GPU named twice hides all, too.
+///
+/// One process sees one part of split GPUs at most; as each trial is given one entry of the variable, several parts are several
+/// devices here.
+pub fn visible(gpus: &[Nameable], variable: Option<&str>) -> Vec<Place> {
+    let Some(variable) = variable else {
+        return (0..gpus.len()).map(|gpu| Place { gpu, part: None }).collect();
+    };
+    let named: Vec<Place> =
+        variable.split(',').map(str::trim).map_while(|entry| named(gpus, entry)).collect();
+    // Two parts of one GPU are two devices; a GPU and a part of it are not.
+    let is_same = |one: &Place, other: &Place| {
+        one.gpu == other.gpu
+            && (one.part == other.part || one.part.is_none() || other.part.is_none())
+    };
+    let twice = named
+        .iter()
+        .enumerate()
+        .any(|(at, place)| named[..at].iter().any(|earlier| is_same(earlier, place)));
+    if twice { Vec::new() } else { named }
+}
+
+fn named(gpus: &[Nameable], entry: &str) -> Option<Place> {
+    if let Ok(gpu) = entry.parse::<usize>() {
+        return (gpu < gpus.len() && !entry.starts_with('+')).then_some(Place { gpu, part: None });
+    }
+    let begins = |uuid: &String| {
+        entry.len() > 4
+            && uuid.get(..entry.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(entry))
+    };
+    let whole = gpus
+        .iter()
+        .enumerate()
+        .filter(|(_, gpu)| begins(&gpu.uuid))
+        .map(|(gpu, _)| Place { gpu, part: None });
+    let parts = gpus.iter().enumerate().flat_map(|(gpu, nameable)| {
+        nameable
+            .parts
+            .iter()
+            .enumerate()
+            .filter(|(_, part)| begins(part))
+            .map(move |(part, _)| Place { gpu, part: Some(part) })
+    });
+    let mut fitting = whole.chain(parts);
+    let found = fitting.next()?;
+    // A beginning that fits two names neither.
+    fitting.next().is_none().then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn three() -> Vec<Nameable> {
+        let gpu = |uuid: &str, parts: &[&str]| Nameable {
+            uuid: uuid.into(),
+            parts: parts.iter().map(|part| (*part).to_owned()).collect(),
+        };
+        vec![gpu("GPU-aa11", &[]), gpu("GPU-ab22", &[]), gpu("GPU-cc33", &["MIG-1111", "MIG-2222"])]
+    }
+
+    #[test]
+    fn cuda_numbers_what_the_variable_lists_in_its_order() {
+        let cases: &[(Option<&str>, &[usize])] = &[
+            (None, &[0, 1, 2]),
+            (Some("2,0"), &[2, 0]),
+            (Some(" 1 , 2 "), &[1, 2]),
+            (Some("GPU-ab22"), &[1]),
+            (Some("gpu-c"), &[2]),
+            (Some("MIG-2222"), &[2]),
+            (Some("MIG-1111,MIG-2222"), &[2, 2]),
+        ];
+        for (variable, expected) in cases {
+            let gpus: Vec<usize> =
+                visible(&three(), *variable).iter().map(|place| place.gpu).collect();
+            assert_eq!(gpus, *expected, "{variable:?}");
+        }
+        let parts: Vec<Option<usize>> =
+            visible(&three(), Some("MIG-2222,1,MIG-1111")).iter().map(|place| place.part).collect();
+        assert_eq!(parts, [Some(1), None, Some(0)]);
+    }
+
+    #[test]
+    fn what_names_no_gpu_hides_the_rest_and_an_empty_value_hides_all() {
+        let cases: &[(&str, &[usize])] = &[
+            ("", &[]),
+            (" ", &[]),
+            (",0", &[]),
+            ("-1", &[]),
+            ("NoDevFiles", &[]),
+            ("none", &[]),
+            ("1,7,0", &[1]),
+            ("0,-1,1", &[0]),
+            ("1,,0", &[1]),
+            ("3", &[]),
+            ("99999999999999999999", &[]),
+            ("+1", &[]),
+            ("0x1", &[]),
+            ("1;2", &[]),
+            // Beginnings that fit two, none, or are too short.
+            ("GPU-a", &[]),
+            ("GPU-", &[]),
+            ("0,GPU-zz,1", &[0]),
+            ("MIG-", &[]),
+            ("MIG-3333", &[]),
+            // Named twice, by whatever name.
+            ("0,0", &[]),
+            ("0,GPU-aa11", &[]),
+            ("MIG-1111,MIG-1111", &[]),
+            ("2,MIG-1111", &[]),
+        ];
+        for (variable, expected) in cases {
+            let gpus: Vec<usize> =
+                visible(&three(), Some(variable)).iter().map(|place| place.gpu).collect();
+            assert_eq!(gpus, *expected, "{variable:?}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! What the system says about processes: start times, descendants, and killing whole trees of them (Linux `/proc`).
+
+mod control_group;
+
+pub use control_group::ControlGroup;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+/// A process's start time in clock ticks since boot; `None` if there is no such process (or it is a zombie).
+pub fn start_time(pid: u32) -> Option<u64> {
+    let stat = stat(pid)?;
+    if stat.state == b'Z' { None } else { Some(stat.started) }
+}
+
+/// Whether the process with this id is the one that started then.
+pub fn is_alive(pid: u32, started: u64) -> bool {
+    start_time(pid) == Some(started)
+}
+
+/// Whether there is such a process, a zombie that nobody has waited for yet included.
+pub fn exists(pid: u32) -> bool {
+    stat(pid).is_some()
+}
+
+/// Whether the process is stopped: by SIGSTOP, by Ctrl-Z, or by a debugger.
+pub fn is_stopped(pid: u32) -> bool {
+    stat(pid).is_some_and(|stat| matches!(stat.state, b'T' | b't'))
+}
+
+/// What a process is doing, as the system tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doing {
+    /// The process.
+    pub pid: u32,
+    /// Its program.
+    pub name: String,
+    /// `running`, `sleeping`, ...
+    pub state: &'static str,
+    /// The function of the kernel in which it waits.
+    pub waits_in: Option<String>,
+    /// Where it is in the kernel, innermost first; mostly only the superuser may know.
+    pub stack: Vec<String>,
+}
+
+/// What a process is doing; `None` if there is none, or it has ended.
+pub fn doing(pid: u32) -> Option<Doing> {
+    let state = match stat(pid)?.state {
+        b'R' => "running",
+        b'S' => "sleeping",
+        b'D' => "waiting for a device (it cannot be interrupted)",
+        b'T' | b't' => "stopped",
+        b'Z' | b'X' => return None,
+        _ => "idle",
+    };
+    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let function = read("wchan");
+    let waits_in =
+        Some(function.trim().to_owned()).filter(|function| !function.is_empty() && function != "0");
+    let stack = read("stack")
+        .lines()
+        .map(|line| line.trim().to_owned())
+        .filter(|line| !line.is_empty())
+        .collect();
+    Some(Doing { pid, name: read("comm").trim().to_owned(), state, waits_in, stack })
+}
+
+struct Stat {
+    state: u8,
+    parent: u32,
+    started: u64,
+}
+
+/// Reads `/proc/PID/stat`; the command name in parentheses may hold anything, so fields are counted after the last `)`.
+fn stat(pid: u32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    Some(Stat {
+        state: *fields.first()?.as_bytes().first()?,
+        parent: fields.get(1)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+    })
+}
+
+fn all() -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Every process below `root`, children's children included; zombies too.
+pub fn descendants(root: u32) -> BTreeSet<u32> {
+    below(root, &BTreeSet::new())
+}
+
+/// Every process below `root` that is neither in `keep` nor below one of those. Told from one look at all processes: of
+/// two looks, the second would find the children that a kept process started in between, and take them for orphans.
+fn below(root: u32, keep: &BTreeSet<u32>) -> BTreeSet<u32> {
+    let parents: BTreeMap<u32, u32> =
+        all().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
+    let is_below = |pid: &u32| {
+        let ancestry = std::iter::successors(Some(*pid), |pid| parents.get(pid).copied())
+            .take(parents.len() + 1);
+        ancestry.take_while(|pid| !keep.contains(pid)).any(|pid| pid == root)
+    };
+    parents.keys().copied().filter(|pid| *pid != root && is_below(pid)).collect()
+}
+
+/// Direct children of `parent`.
+pub fn children(parent: u32) -> Vec<u32> {
+    all().into_iter().filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == parent)).collect()
+}
+
+/// Lets a stopped process go on.
+pub fn go_on(pid: u32) {
+    signal(pid, Signal::CONT);
+}
+
+/// Sends SIGKILL; a process that is gone already is no error.
+pub fn kill(pid: u32) {
+    signal(pid, Signal::KILL);
+}
+
+/// Sends a signal; a process that is gone already is no error.
+pub fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _gone_already = kill_process(pid, signal);
+    }
+}
+
+/// Kills `root`'s descendants again and again until none is left or `patience` is over; `root` is this process or one
+/// whose orphans this process inherits. Returns how many were left.
+pub fn kill_descendants(root: u32, keep: &BTreeSet<u32>, patience: Duration) -> usize {
+    let until = Instant::now() + patience;
+    loop {
+        reap(keep);
+        let left = below(root, keep);
+        if left.is_empty() || Instant::now() >= until {
+            return left.len();
+        }
+        left.iter().for_each(|pid| kill(*pid));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Takes the exit codes of dead children that nobody else waits for.
+fn reap(keep: &BTreeSet<u32>) {
+    for pid in children(std::process::id()) {
+        if keep.contains(&pid) {
+            continue;
+        }
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            let _not_dead_yet = waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+    }
+}
+
+/// Processes whose environment holds all of these `NAME=value` entries, this process excluded.
+pub fn with_environment(entries: &[String]) -> Vec<u32> {
+    let mine = std::process::id();
+    let holds = |pid: &u32| {
+        let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
+        entries.iter().all(|entry| {
+            environment.split(|byte| *byte == 0).any(|found| found == entry.as_bytes())
+        })
+    };
+    all().into_iter().filter(|pid| *pid != mine).filter(holds).collect()
+}
+
+/// The value of a variable in a process's environment, as it began; `None` if it has none, or may not be looked at.
+pub fn variable(pid: u32, name: &str) -> Option<std::ffi::OsString> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let value =
+        |entry: &[u8]| Some(entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec());
+    environment.split(|byte| *byte == 0).find_map(value).map(std::ffi::OsString::from_vec)
+}
+
+/// Whether this process was told to ignore a signal, as `nohup` does with SIGHUP.
+pub fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status
+        .lines()
+        .find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    ignored
+        .zip(u32::try_from(signal - 1).ok())
+        .is_some_and(|(ignored, bit)| ignored.checked_shr(bit).unwrap_or(0) & 1 == 1)
+}
+
+/// Which start of the machine this is: another one after each, and the same in every container.
+pub fn boot_id() -> Option<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
+/// The PID namespace of this process, within which process ids mean the same.
+pub fn pid_namespace() -> Option<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
+}
+
+/// How many processes the kernel has killed for want of memory: in this process's control group where that is told, else on
+/// the whole machine.
+pub fn memory_kills() -> Option<u64> {
+    let count = |text: &str| {
+        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+    };
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let unified = groups
+        .lines()
+        .find_map(|line| line.strip_prefix("0::"))
+        .map(|group| format!("/sys/fs/cgroup{group}/memory.events"));
+    let first = groups
+        .lines()
+        .find_map(|line| line.split_once(":memory:"))
+        .map(|(_, group)| format!("/sys/fs/cgroup/memory{group}/memory.oom_control"));
+    let files = unified.into_iter().chain(first).chain(["/proc/vmstat".to_owned()]);
+    files.filter_map(|file| count(&fs::read_to_string(file).ok()?)).next()
+}
+
+/// Whether this is a signal that someone sends to end a process, and none that a program brings upon itself.
+pub fn is_sent_to_end(signal: i32) -> bool {
+    [Signal::KILL, Signal::TERM].iter().any(|sent| sent.as_raw() == signal)
+}
+
+/// Whether a process that a signal ended was killed by the kernel for want of memory, as far as that can be told; `before` is
+/// what [`memory_kills`] said when it began.
+pub fn was_killed_for_memory(signal: i32, before: Option<u64>) -> bool {
+    signal == Signal::KILL.as_raw()
+        && before.zip(memory_kills()).is_some_and(|(before, now)| now > before)
+}
+
+/// This machine's name.
+pub fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_its_children_are_found() {
+        let mine = std::process::id();
+        let started = start_time(mine).unwrap();
+        assert!(is_alive(mine, started));
+        assert!(!is_alive(mine, started + 1));
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .env("HPSEARCH_TEST_MARK", "processes")
+            .spawn()
+            .unwrap();
+        assert!(descendants(mine).contains(&child.id()));
+        // A process has no environment in the moment in which its program replaces its parent's.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while !with_environment(&["HPSEARCH_TEST_MARK=processes".to_owned()]).contains(&child.id())
+        {
+            assert!(std::time::Instant::now() < until, "its environment is not found");
+        }
+        kill(child.id());
+        child.wait().unwrap();
+        assert!(start_time(child.id()).is_none());
+    }
+}

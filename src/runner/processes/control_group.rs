@@ -1,0 +1,119 @@
+//! A control group of one run (cgroup v2): what its commands start stays in it, wherever it flees to, and is killed with it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::start_time;
+
+/// How long a group may take to be empty once all in it were killed.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The names of groups: this, the runner's process id, a dot and that one's start time.
+const PREFIX: &str = "hpsearch-";
+
+/// A group that was made for a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlGroup(PathBuf);
+
+impl ControlGroup {
+    /// Makes one for the run of this name, `PID.START`, below the group of this process. `None` where that is not possible: no
+    /// cgroup v2, a group that was not delegated to this user, a kernel before 5.14, which cannot kill a group.
+    pub fn make(run: &str) -> Option<Self> {
+        let own = own_directory()?;
+        sweep(&own);
+        let group = ControlGroup(own.join(format!("{PREFIX}{run}")));
+        fs::create_dir(&group.0).ok()?;
+        // Writing nothing asks for the permission and moves nobody.
+        let is_ours = group.0.join("cgroup.kill").exists()
+            && fs::OpenOptions::new().write(true).open(group.0.join("cgroup.procs")).is_ok();
+        if is_ours {
+            return Some(group);
+        }
+        let _found_empty_by_the_next = fs::remove_dir(&group.0);
+        None
+    }
+
+    /// One that was made, by its directory.
+    pub fn at(directory: &Path) -> Self {
+        ControlGroup(directory.to_owned())
+    }
+
+    /// Its directory.
+    pub fn directory(&self) -> &Path {
+        &self.0
+    }
+
+    /// Moves this process into it, and with it whatever it starts from now on.
+    ///
+    /// # Errors
+    /// The system's: the group is gone, or may not be written to.
+    pub fn join(&self) -> io::Result<()> {
+        fs::write(self.0.join("cgroup.procs"), "0")
+    }
+
+    /// Kills all that is in it, and removes it.
+    pub fn end(&self) {
+        let _gone_already = fs::write(self.0.join("cgroup.kill"), "1");
+        let until = Instant::now() + PATIENCE;
+        while fs::remove_dir(&self.0).is_err() && self.0.exists() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Removes groups that runs left whose runner and watchdog were both killed. One that is not empty stays: what is in it may
+/// belong to a runner that cannot be seen from here.
+fn sweep(own: &Path) {
+    for entry in fs::read_dir(own).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let run = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(PREFIX))
+            .and_then(|run| run.split_once('.'));
+        let Some((Ok(pid), Ok(started))) =
+            run.map(|(pid, started)| (pid.parse::<u32>(), started.parse::<u64>()))
+        else {
+            continue;
+        };
+        if start_time(pid) != Some(started) {
+            let _not_empty = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// The directory of this process's own group.
+fn own_directory() -> Option<PathBuf> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    directory_in(&mounts, path).filter(|directory| directory.join("cgroup.procs").exists())
+}
+
+/// The directory of the group `path`, by the text of `/proc/self/mounts`.
+fn directory_in(mounts: &str, path: &str) -> Option<PathBuf> {
+    let mut mounted = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ');
+        let (point, kind) = (fields.nth(1)?, fields.next()?);
+        (kind == "cgroup2").then(|| point.replace("\\040", " "))
+    });
+    Some(Path::new(&mounted.next()?).join(path.trim_start_matches('/')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_of_a_group_is_found_in_either_hierarchy() {
+        let unified = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n";
+        assert_eq!(
+            directory_in(unified, "/user.slice/a").unwrap(),
+            Path::new("/sys/fs/cgroup/user.slice/a")
+        );
+        let hybrid = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        assert_eq!(directory_in(hybrid, "/").unwrap(), Path::new("/sys/fs/cgroup/unified/"));
+        assert_eq!(directory_in("proc /proc proc rw 0 0\n", "/"), None);
+    }
+}

@@ -1,0 +1,403 @@
+//! What a line of a trial says to the runner: reports and checkpoints, and what of it is not taken.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::{Up, WireError, quote_non_finite};
+use crate::study::metric::{Metrics, Number};
+use crate::study::remark::{Remark, RemarkKind};
+use crate::study::spec::StepClock;
+use crate::study::trial::LARGEST_STEP;
+
+/// What starts a line that is meant for the runner, before the space.
+const TAG: &[u8] = b"@hpsearch";
+
+/// The study's clock, and where a trial's attempt is on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// The unit, which names it in lines besides `step`.
+    pub unit: StepClock,
+    /// The last clock value: of a report, or of the checkpoint that it went on from.
+    pub last: u64,
+}
+
+/// What a line is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Spoken {
+    /// Text of the trial's log.
+    Log,
+    /// Text of the log that looks like a message, and is none.
+    Missed(Remark),
+    /// For the runner: what is taken of it, in order, and what is not.
+    Message(Vec<Up>, Vec<Remark>),
+}
+
+impl Spoken {
+    /// Reads a line that is whole, with or without its end. A report without a clock value is counted: it is one after the last.
+    pub fn read(line: &[u8], clock: &mut Clock) -> Spoken {
+        let Some(at) = find(line, TAG) else { return Spoken::Log };
+        let text = String::from_utf8_lossy(&line[at + TAG.len()..]);
+        let (begins, text) = (text.starts_with([' ', '\t', '{']), text.trim());
+        if line[..at].iter().any(|byte| !matches!(byte, b' ' | b'\t')) {
+            // A command that is echoed, or a sentence about messages, ends otherwise.
+            let is_object = begins
+                && matches!(serde_json::from_str(&quote_non_finite(text)), Ok(Value::Object(_)));
+            let why =
+                "`@hpsearch` stands behind other text on its line, where it is not looked for";
+            return if is_object {
+                Spoken::Missed(Remark::new(RemarkKind::Misplaced, why))
+            } else {
+                Spoken::Log
+            };
+        }
+        if !begins || text.is_empty() {
+            return Spoken::Log;
+        }
+        let refused = |remark| Spoken::Message(Vec::new(), vec![remark]);
+        let object: Map<String, Value> = match serde_json::from_str(&quote_non_finite(text)) {
+            Ok(Value::Object(object)) => object,
+            Ok(other) => {
+                return refused(Remark::new(
+                    RemarkKind::NotJson,
+                    format!("`{}` is not an object", cut(&other.to_string())),
+                ));
+            }
+            Err(error) => {
+                return refused(Remark::new(
+                    RemarkKind::NotJson,
+                    format!("`{}` is not JSON: {error}", cut(text)),
+                ));
+            }
+        };
+        if object.keys().any(|key| key.starts_with("hpsearch_")) {
+            return match Up::of(object) {
+                Ok(up) => Spoken::Message(vec![up], Vec::new()),
+                Err(error) => refused(Remark::new(RemarkKind::Reserved, error.to_string())),
+            };
+        }
+        let mut remarks = Vec::new();
+        let taken = take(object, clock, &mut remarks);
+        Spoken::Message(taken, remarks)
+    }
+
+    /// What a line says that is longer than a message may be, by its first piece.
+    pub fn of_long(piece: &[u8]) -> Spoken {
+        match piece
+            .strip_prefix(TAG)
+            .is_some_and(|rest| matches!(rest.first(), Some(b' ' | b'\t' | b'{')))
+        {
+            true => Spoken::Missed(Remark::new(
+                RemarkKind::TooLong,
+                format!("a line of more than {} bytes is no message", super::LONGEST_LINE),
+            )),
+            false => Spoken::Log,
+        }
+    }
+
+    /// What a line says on standard error, where nothing is taken.
+    pub fn on_standard_error(line: &[u8], clock: Clock) -> Option<Remark> {
+        match Spoken::read(line, &mut clock.clone()) {
+            Spoken::Message(taken, _) if !taken.is_empty() => Some(Remark::new(
+                RemarkKind::StandardError,
+                "a line after `@hpsearch` came on standard error, where it is not looked for",
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// Reports and checkpoints of an object, a report before the checkpoint of the same line: nobody goes on from a step that
+/// was not reported.
+fn take(mut object: Map<String, Value>, clock: &mut Clock, remarks: &mut Vec<Remark>) -> Vec<Up> {
+    // `step` is the clock whatever its unit: beside it a key of the unit's name is a metric.
+    let names = ["step", clock.unit.as_str()];
+    let name =
+        names.into_iter().find(|name| object.get(*name).is_some_and(|value| !value.is_null()));
+    let said = match name.and_then(|name| Some((name, object.remove(name)?))) {
+        None => None,
+        Some((name, value)) => match whole(&value) {
+            Some(step) => Some(step),
+            None => {
+                let is_large = value.as_f64().is_some_and(|float| float > 9e15);
+                let range = if is_large {
+                    format!("from 0 to {LARGEST_STEP}")
+                } else {
+                    "of at least 0".to_owned()
+                };
+                let why = format!(
+                    "`{name}` must be a whole number {range}, not `{}`",
+                    cut(&value.to_string())
+                );
+                remarks.push(Remark::new(RemarkKind::Step, why));
+                return Vec::new();
+            }
+        },
+    };
+    for name in names {
+        if object.get(name).is_some_and(Value::is_null) {
+            object.remove(name);
+        }
+    }
+    let checkpoint = object.remove("checkpoint");
+    let mut metrics = Metrics::default();
+    for (name, value) in object {
+        match Number::from_json(&value) {
+            Some(Number(number)) => drop(metrics.0.insert(name, number)),
+            None => {
+                let why =
+                    format!("`{}` must be a number, not `{}`", cut(&name), cut(&value.to_string()));
+                remarks.push(Remark::new(RemarkKind::Value, why));
+            }
+        }
+    }
+    let mut taken = Vec::new();
+    if !metrics.0.is_empty() {
+        let step = said.unwrap_or(clock.last.saturating_add(1)).min(LARGEST_STEP);
+        clock.last = step;
+        taken.push(Up::Report { step, metrics });
+    } else if checkpoint.is_none() && remarks.is_empty() {
+        remarks.push(Remark::new(
+            RemarkKind::Empty,
+            format!("a report needs at least one metric beside `{}`", name.unwrap_or("step")),
+        ));
+    }
+    match (checkpoint, said) {
+        (None, _) => {}
+        (Some(Value::String(path)), Some(step)) => {
+            taken.push(Up::Checkpoint { path: PathBuf::from(path), step })
+        }
+        (Some(Value::String(path)), None) => {
+            let why = format!(
+                "the checkpoint `{}` comes without its `step`, which is not counted for checkpoints",
+                cut(&path)
+            );
+            remarks.push(Remark::new(RemarkKind::Checkpoint, why));
+        }
+        (Some(other), _) => {
+            remarks.push(Remark::new(
+                RemarkKind::Checkpoint,
+                format!("`checkpoint` must be a path, not `{}`", cut(&other.to_string())),
+            ));
+        }
+    }
+    taken
+}
+
+/// The one message of a worker's line; nothing of it may be left over.
+pub(super) fn only(object: Map<String, Value>) -> Result<Up, WireError> {
+    let mut remarks = Vec::new();
+    let taken = take(object, &mut Clock { unit: StepClock::Step, last: 0 }, &mut remarks);
+    match (remarks.into_iter().next(), taken.into_iter().next()) {
+        (None, Some(up)) => Ok(up),
+        (remark, _) => Err(WireError::Shape {
+            why: remark.map_or_else(|| "it is empty".to_owned(), |remark| remark.why),
+        }),
+    }
+}
+
+/// A clock value as programs print them: a whole number, `2.0`, or either as a string.
+fn whole(step: &Value) -> Option<u64> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "whole, not negative and below 2^53"
+    )]
+    let of_float =
+        |float: f64| (float.fract() == 0.0 && (0.0..9e15).contains(&float)).then_some(float as u64);
+    match step {
+        Value::Number(number) => number.as_u64().or_else(|| number.as_f64().and_then(of_float)),
+        Value::String(text) => {
+            text.trim().parse().ok().or_else(|| text.trim().parse().ok().and_then(of_float))
+        }
+        _ => None,
+    }
+    .filter(|step| *step <= LARGEST_STEP)
+}
+
+/// What a remark quotes at most.
+fn cut(text: &str) -> String {
+    const MOST: usize = 60;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn find(line: &[u8], wanted: &[u8]) -> Option<usize> {
+    line.windows(wanted.len()).position(|window| window == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str, unit: StepClock, last: u64) -> (Vec<(u64, String)>, Vec<String>) {
+        let said = Spoken::read(line.as_bytes(), &mut Clock { unit, last });
+        let (taken, remarks) = match said {
+            Spoken::Log => return (Vec::new(), vec!["log".to_owned()]),
+            Spoken::Missed(remark) => (Vec::new(), vec![remark]),
+            Spoken::Message(taken, remarks) => (taken, remarks),
+        };
+        let words = |up: Up| match up {
+            Up::Report { step, metrics } => (
+                step,
+                metrics
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            ),
+            Up::Checkpoint { path, step } => (step, path.display().to_string()),
+            other => (0, format!("{other:?}")),
+        };
+        (
+            taken.into_iter().map(words).collect(),
+            remarks.into_iter().map(|remark| remark.why).collect(),
+        )
+    }
+
+    fn taken(line: &str, unit: StepClock) -> Vec<(u64, String)> {
+        let (taken, remarks) = read(line, unit, 6);
+        assert!(remarks.is_empty(), "{line}: {remarks:?}");
+        taken
+    }
+
+    fn refused(line: &str) -> String {
+        let (taken, remarks) = read(line, StepClock::Step, 6);
+        assert!(taken.is_empty() && remarks.len() == 1, "{line}: {taken:?} {remarks:?}");
+        remarks[0].clone()
+    }
+
+    #[test]
+    fn the_clock_is_step_or_else_what_has_its_units_name_or_else_counted() {
+        let one = |step: u64, metrics: &str| vec![(step, metrics.to_owned())];
+        assert_eq!(
+            taken(r#"@hpsearch {"step":2,"loss":0.5}"#, StepClock::Epoch),
+            one(2, "loss=0.5")
+        );
+        assert_eq!(
+            taken(r#"@hpsearch {"epoch":2,"loss":0.5}"#, StepClock::Epoch),
+            one(2, "loss=0.5")
+        );
+        assert_eq!(
+            taken(r#"@hpsearch {"samples":512,"loss":0.5}"#, StepClock::Samples),
+            one(512, "loss=0.5")
+        );
+        assert_eq!(
+            taken(r#"@hpsearch {"epoch":1.5,"step":30,"loss":0.5}"#, StepClock::Step),
+            one(30, "epoch=1.5 loss=0.5")
+        );
+        assert_eq!(
+            taken(r#"@hpsearch {"epoch":1.5,"step":30,"loss":0.5}"#, StepClock::Epoch),
+            one(30, "epoch=1.5 loss=0.5")
+        );
+        assert_eq!(
+            taken(r#"@hpsearch {"epoch":2,"loss":0.5}"#, StepClock::Step),
+            one(7, "epoch=2 loss=0.5")
+        );
+        assert_eq!(taken(r#"@hpsearch {"loss":0.5}"#, StepClock::Epoch), one(7, "loss=0.5"));
+        assert_eq!(
+            taken(r#"@hpsearch {"step":null,"loss":NaN}"#, StepClock::Epoch),
+            one(7, "loss=NaN")
+        );
+        assert_eq!(taken(r#"@hpsearch {"step":2.0,"loss":1}"#, StepClock::Step), one(2, "loss=1"));
+        assert_eq!(taken(r#"@hpsearch {"step":"3","loss":1}"#, StepClock::Step), one(3, "loss=1"));
+    }
+
+    #[test]
+    fn what_is_counted_goes_on_from_the_last_clock_value() {
+        let mut clock = Clock { unit: StepClock::Step, last: 4 };
+        let mut step = |line: &str| match Spoken::read(line.as_bytes(), &mut clock) {
+            Spoken::Message(taken, _) => taken
+                .first()
+                .and_then(|up| if let Up::Report { step, .. } = up { Some(*step) } else { None }),
+            other => panic!("{other:?}"),
+        };
+        let lines = [
+            "{\"a\":1}",
+            "{\"a\":2}",
+            "{\"step\":20,\"a\":3}",
+            "{\"a\":4}",
+            "{\"a\":\"x\"}",
+            "{\"a\":5}",
+        ];
+        let steps: Vec<_> = lines.iter().map(|line| step(&format!("@hpsearch {line}\n"))).collect();
+        assert_eq!(steps, [Some(5), Some(6), Some(20), Some(21), None, Some(22)]);
+    }
+
+    #[test]
+    fn what_can_be_taken_of_a_line_is_taken() {
+        let (taken, remarks) =
+            read(r#"@hpsearch {"step":1,"loss":0.5,"lr":"low","ok":true}"#, StepClock::Step, 0);
+        assert_eq!(taken, [(1, "loss=0.5".to_owned())]);
+        assert_eq!(
+            remarks,
+            ["`lr` must be a number, not `\"low\"`", "`ok` must be a number, not `true`"]
+        );
+        let (taken, remarks) =
+            read("@hpsearch {\"step\":3,\"checkpoint\":\"a\",\"loss\":2}\r\n", StepClock::Step, 0);
+        assert_eq!((taken, remarks), (vec![(3, "loss=2".to_owned()), (3, "a".to_owned())], vec![]));
+        let (taken, remarks) =
+            read("\t @hpsearch {\"step\":3,\"loss\":nan,\"a\":-inf}", StepClock::Step, 0);
+        assert_eq!((taken.len(), remarks), (1, vec![]), "spaces stand before nothing");
+        let (taken, _) = read(r#"@hpsearch{"step":3,"loss":2}"#, StepClock::Step, 0);
+        assert_eq!(taken.len(), 1, "the space may be missing");
+    }
+
+    #[test]
+    fn what_is_not_taken_says_why() {
+        assert_eq!(
+            refused(r#"@hpsearch {"step":1.5,"loss":2}"#),
+            "`step` must be a whole number of at least 0, not `1.5`"
+        );
+        assert!(
+            refused(r#"@hpsearch {"step":9223372036854775808,"loss":2}"#)
+                .contains(&format!("from 0 to {LARGEST_STEP}"))
+        );
+        for line in [
+            r#"{"step":-1,"a":1}"#,
+            r#"{"step":"one","a":1}"#,
+            r#"{"step":true,"a":1}"#,
+            r#"{"step":1e300,"a":1}"#,
+        ] {
+            assert!(
+                refused(&format!("@hpsearch {line}")).contains("`step` must be a whole number"),
+                "{line}"
+            );
+        }
+        assert_eq!(
+            refused(r#"@hpsearch {"step":1}"#),
+            "a report needs at least one metric beside `step`"
+        );
+        assert_eq!(refused("@hpsearch {}"), "a report needs at least one metric beside `step`");
+        assert_eq!(refused("@hpsearch 5"), "`5` is not an object");
+        assert!(refused("@hpsearch nonsense").starts_with("`nonsense` is not JSON: "));
+        assert!(refused(&format!("@hpsearch {}", "x".repeat(1000))).len() < 200);
+        assert_eq!(
+            refused(r#"@hpsearch {"step":1,"checkpoint":7}"#),
+            "`checkpoint` must be a path, not `7`"
+        );
+        assert!(refused(r#"@hpsearch {"checkpoint":"a"}"#).contains("without its `step`"));
+        assert!(refused(r#"10%|## | 1/10@hpsearch {"loss":NaN}"#).contains("behind other text"));
+    }
+
+    #[test]
+    fn what_is_no_message_is_log() {
+        for line in [
+            "",
+            "@hpsearch",
+            "@hpsearch\n",
+            "@hpsearch-like",
+            "see @hpsearch {step}",
+            "+ echo '@hpsearch {\"step\":1}'",
+            "@hpsearc {}",
+        ] {
+            assert_eq!(
+                Spoken::read(line.as_bytes(), &mut Clock { unit: StepClock::Step, last: 0 }),
+                Spoken::Log,
+                "{line}"
+            );
+        }
+    }
+}

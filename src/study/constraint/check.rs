@@ -1,0 +1,222 @@
+//! A condition against the names there are: unknown ones, texts that nothing is, and kinds that do not fit together.
+
+use super::expression::{Comparison, Expression, Node, Part};
+use super::parse::ExpressionError;
+use crate::study::params::Value;
+use crate::study::space::{Dimension, Distribution, Space};
+
+/// What a condition may speak of.
+#[derive(Clone, Copy, Debug)]
+pub enum Known<'a> {
+    /// Parameters of a space.
+    Parameters(&'a Space),
+    /// Metrics: any name, and every one a number.
+    Metrics,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Number,
+    Flag,
+    Text,
+    /// A choice among several kinds.
+    Mixed,
+}
+
+impl Kind {
+    fn described(self) -> &'static str {
+        match self {
+            Kind::Number => "a number",
+            Kind::Flag => "true or false",
+            Kind::Text => "a text",
+            Kind::Mixed => "of several kinds",
+        }
+    }
+}
+
+/// Everything that is wrong with a condition, given what it may speak of.
+pub fn check(expression: &Expression, known: Known<'_>) -> Vec<ExpressionError> {
+    let mut checker = Checker { known, problems: Vec::new(), names: 0 };
+    match checker.kind(&expression.root) {
+        Some(Kind::Flag | Kind::Mixed) | None => {}
+        Some(kind) => checker
+            .refuse(&expression.root, format!("this is {}, not a condition", kind.described())),
+    }
+    if checker.names == 0 && checker.problems.is_empty() {
+        let what = if matches!(known, Known::Metrics) { "metric" } else { "parameter" };
+        checker.refuse(
+            &expression.root,
+            format!("the condition names no {what}: it is always the same"),
+        );
+    }
+    checker.problems
+}
+
+struct Checker<'a> {
+    known: Known<'a>,
+    problems: Vec<ExpressionError>,
+    names: usize,
+}
+
+impl Checker<'_> {
+    fn refuse(&mut self, node: &Node, message: String) {
+        self.problems.push(ExpressionError { message, span: node.span.clone(), help: None });
+    }
+
+    fn distribution(&self, name: &str) -> Option<&Distribution> {
+        match self.known {
+            Known::Parameters(space) => {
+                space.dimension(name).map(|dimension| &dimension.distribution)
+            }
+            Known::Metrics => None,
+        }
+    }
+
+    /// The kind of a part; nothing where something was wrong with it.
+    fn kind(&mut self, node: &Node) -> Option<Kind> {
+        match &node.part {
+            Part::Number(_) => Some(Kind::Number),
+            Part::Flag(_) => Some(Kind::Flag),
+            Part::Name(name) => self.named(node, name),
+            Part::Text(_) => Some(Kind::Text),
+            Part::Negative(inner) => self.number(inner),
+            Part::Operation(_, left, right) => {
+                let (left, right) = (self.number(left), self.number(right));
+                left.and(right)
+            }
+            Part::Call(_, arguments) => {
+                let kinds: Vec<Option<Kind>> =
+                    arguments.iter().map(|argument| self.number(argument)).collect();
+                kinds.into_iter().collect::<Option<Vec<Kind>>>().map(|_| Kind::Number)
+            }
+            Part::Comparison(comparison, left, right) => self.comparison(*comparison, left, right),
+            Part::And(parts) | Part::Or(parts) => {
+                parts.iter().for_each(|part| self.condition(part));
+                Some(Kind::Flag)
+            }
+            Part::Not(inner) => {
+                self.condition(inner);
+                Some(Kind::Flag)
+            }
+        }
+    }
+
+    fn condition(&mut self, node: &Node) {
+        if let Some(kind @ (Kind::Number | Kind::Text)) = self.kind(node) {
+            self.refuse(node, format!("a condition is expected, and this is {}", kind.described()));
+        }
+    }
+
+    fn number(&mut self, node: &Node) -> Option<Kind> {
+        match self.kind(node)? {
+            Kind::Number => Some(Kind::Number),
+            kind => {
+                self.refuse(
+                    node,
+                    format!("a number is expected, and this is {}", kind.described()),
+                );
+                None
+            }
+        }
+    }
+
+    fn named(&mut self, node: &Node, name: &str) -> Option<Kind> {
+        self.names += 1;
+        let Known::Parameters(space) = self.known else { return Some(Kind::Number) };
+        match self.distribution(name) {
+            None => {
+                let near = near(name, space);
+                let is_choice =
+                    |dimension: &Dimension| dimension.distribution.contains(&Value::from(name));
+                let names: Vec<String> = space
+                    .dimensions()
+                    .iter()
+                    .map(|dimension| format!("`{}`", dimension.name))
+                    .collect();
+                let help = match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None if space.dimensions().iter().any(is_choice) => {
+                        format!("texts are in single quotes: '{name}'")
+                    }
+                    None => format!("the parameters are {}", names.join(", ")),
+                };
+                let problem = ExpressionError {
+                    message: format!("there is no parameter `{name}`"),
+                    span: node.span.clone(),
+                    help: Some(help),
+                };
+                self.problems.push(problem);
+                None
+            }
+            Some(Distribution::Float { .. } | Distribution::Int { .. }) => Some(Kind::Number),
+            Some(Distribution::Choice { choices }) => {
+                let mut kinds = choices.iter().map(kind_of);
+                let first = kinds.next()?;
+                Some(if kinds.all(|kind| kind == first) { first } else { Kind::Mixed })
+            }
+        }
+    }
+
+    fn comparison(&mut self, comparison: Comparison, left: &Node, right: &Node) -> Option<Kind> {
+        let kinds = (self.kind(left), self.kind(right));
+        let (Some(left_kind), Some(right_kind)) = kinds else { return None };
+        let is_about_equality = matches!(comparison, Comparison::Equal | Comparison::Unequal);
+        if !is_about_equality {
+            for (node, kind) in [(left, left_kind), (right, right_kind)] {
+                if kind != Kind::Number {
+                    self.refuse(
+                        node,
+                        format!("only numbers have an order, and this is {}", kind.described()),
+                    );
+                    return None;
+                }
+            }
+        } else if left_kind != right_kind && left_kind != Kind::Mixed && right_kind != Kind::Mixed {
+            let message = format!(
+                "{} is compared with {}: they are never equal",
+                left_kind.described(),
+                right_kind.described()
+            );
+            let span = left.span.start..right.span.end;
+            self.problems.push(ExpressionError { message, span, help: None });
+            return None;
+        }
+        self.choice(left, right);
+        self.choice(right, left);
+        Some(Kind::Flag)
+    }
+
+    /// A text or flag that is compared with a parameter must be one of its choices.
+    fn choice(&mut self, name: &Node, literal: &Node) {
+        let (Part::Name(name), Part::Text(text)) = (&name.part, &literal.part) else { return };
+        let Some(Distribution::Choice { choices }) = self.distribution(name) else { return };
+        if choices.iter().all(|choice| !choice.same(&Value::from(text.as_str()))) {
+            let choices: Vec<String> =
+                choices.iter().take(10).map(|choice| format!("`{choice}`")).collect();
+            let help = Some(format!("its choices are {}", choices.join(", ")));
+            self.problems.push(ExpressionError {
+                message: format!("`{text}` is not a choice of `{name}`"),
+                span: literal.span.clone(),
+                help,
+            });
+        }
+    }
+}
+
+fn kind_of(value: &Value) -> Kind {
+    match value {
+        Value::Bool(_) => Kind::Flag,
+        Value::Int(_) | Value::Float(_) => Kind::Number,
+        Value::Text(_) => Kind::Text,
+    }
+}
+
+/// A parameter that differs in case, in `-` against `_`, or by its last dotted part only.
+fn near<'a>(name: &str, space: &'a Space) -> Option<&'a str> {
+    let plain = |name: &str| name.to_lowercase().replace('-', "_");
+    let names = || space.dimensions().iter().map(|dimension| dimension.name.as_str());
+    let last = |name: &str| plain(name.rsplit('.').next().unwrap_or(name));
+    names()
+        .find(|known| plain(known) == plain(name))
+        .or_else(|| names().find(|known| last(known) == last(name)))
+}

@@ -1,0 +1,309 @@
+//! Metric values: NaN and infinities included, ordered so that NaN is always worst.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
+
+/// Which way a metric gets better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Smaller is better.
+    Minimize,
+    /// Larger is better.
+    Maximize,
+}
+
+impl Direction {
+    /// The word of the study file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Direction::Minimize => "minimize",
+            Direction::Maximize => "maximize",
+        }
+    }
+
+    /// `value` as a loss, so that smaller is better.
+    pub fn loss(self, value: f64) -> f64 {
+        match self {
+            Direction::Minimize => value,
+            Direction::Maximize => -value,
+        }
+    }
+
+    /// Whether `value` is strictly better than `than`; NaN is worse than everything.
+    pub fn better(self, value: f64, than: f64) -> bool {
+        Score::new(self, value) < Score::new(self, than)
+    }
+}
+
+/// A value as a loss with a total order: the smallest is best, NaN is worst, `-0.0` equals `0.0`.
+#[derive(Clone, Copy, Debug)]
+pub struct Score(f64);
+
+impl Score {
+    /// The score of `value` under `direction`.
+    pub fn new(direction: Direction, value: f64) -> Self {
+        let loss = direction.loss(value);
+        Score(if loss.is_nan() { f64::NAN } else { loss + 0.0 })
+    }
+
+    /// The loss; NaN stays NaN.
+    pub fn loss(self) -> f64 {
+        self.0
+    }
+}
+
+impl Ord for Score {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self.0.is_nan(), other.0.is_nan()) {
+            (true, true) => Ordering::Equal,
+            (true, false) => Ordering::Greater,
+            (false, true) => Ordering::Less,
+            (false, false) => self.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal),
+        }
+    }
+}
+
+impl PartialOrd for Score {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Score {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Score {}
+
+/// A JSON number that may be NaN or infinite: those are the strings `"NaN"`, `"Infinity"` and `"-Infinity"`.
+/// Reading also takes null and other spellings of the three.
+#[derive(Clone, Copy, Debug)]
+pub struct Number(pub f64);
+
+impl Number {
+    /// Reads what a program may print for a number; `None` for text that is none.
+    pub fn from_json(json: &serde_json::Value) -> Option<Number> {
+        match json {
+            serde_json::Value::Number(number) => number.as_f64().map(Number),
+            serde_json::Value::Null => Some(Number(f64::NAN)),
+            serde_json::Value::String(text) => {
+                let text = text.trim();
+                let (sign, magnitude) = match text.strip_prefix('-') {
+                    Some(rest) => (-1.0, rest),
+                    None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+                };
+                match magnitude.to_ascii_lowercase().as_str() {
+                    "nan" => Some(Number(f64::NAN)),
+                    "inf" | "infinity" => Some(Number(sign * f64::INFINITY)),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// The JSON form.
+    pub fn to_json(self) -> serde_json::Value {
+        if self.0.is_finite() {
+            serde_json::Value::from(self.0)
+        } else if self.0.is_nan() {
+            serde_json::Value::from("NaN")
+        } else if self.0 > 0.0 {
+            serde_json::Value::from("Infinity")
+        } else {
+            serde_json::Value::from("-Infinity")
+        }
+    }
+}
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_json().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = serde_json::Value::deserialize(deserializer)?;
+        Number::from_json(&json)
+            .ok_or_else(|| serde::de::Error::custom(format!("`{json}` is not a number")))
+    }
+}
+
+/// Named metric values of one report, in the order of their names.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics(pub BTreeMap<String, f64>);
+
+impl Metrics {
+    /// The value of the metric called `name`.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.0.get(name).copied()
+    }
+
+    /// Names and values in the order of names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+}
+
+impl PartialEq for Metrics {
+    /// NaN equals NaN: this compares records, not quantities.
+    fn eq(&self, other: &Self) -> bool {
+        self.0.len() == other.0.len()
+            && self.0.iter().zip(&other.0).all(|((name, value), (theirs, other))| {
+                name == theirs && (value == other || (value.is_nan() && other.is_nan()))
+            })
+    }
+}
+
+impl FromIterator<(String, f64)> for Metrics {
+    fn from_iter<I: IntoIterator<Item = (String, f64)>>(pairs: I) -> Self {
+        Metrics(pairs.into_iter().collect())
+    }
+}
+
+impl Serialize for Metrics {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, &Number(*value))?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Metrics {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let map = BTreeMap::<String, Number>::deserialize(deserializer)?;
+        Ok(map.into_iter().map(|(name, number)| (name, number.0)).collect())
+    }
+}
+
+/// Serde for a field of type `f64` that may be NaN or infinite (`#[serde(with = "crate::study::metric::lossless")]`).
+pub mod lossless {
+    use super::{Deserialize, Deserializer, Number, Serialize, Serializer};
+
+    /// Writes as [`Number`].
+    pub fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        Number(*value).serialize(serializer)
+    }
+
+    /// Reads as [`Number`].
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        Number::deserialize(deserializer).map(|number| number.0)
+    }
+}
+
+/// A number with so many significant digits, without zeros at its end; `NaN`, `inf` and `-inf` by these names.
+pub fn significant(value: f64, digits: usize) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "inf".to_owned() } else { "-inf".to_owned() };
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    // Rounding can carry into the next power of ten: the exponent is read after it.
+    let scientific = format!("{value:.*e}", digits.saturating_sub(1));
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i64 = exponent.parse().unwrap_or(0);
+    if !(-3..7).contains(&exponent) {
+        return format!("{}e{exponent}", without_trailing_zeros(mantissa));
+    }
+    let decimals = usize::try_from(i64::try_from(digits).unwrap_or(5) - 1 - exponent).unwrap_or(0);
+    without_trailing_zeros(&format!("{value:.decimals$}")).to_owned()
+}
+
+fn without_trailing_zeros(text: &str) -> &str {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
+}
+
+/// What a rule takes for the middle of an even number of values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Middle {
+    /// The median.
+    #[default]
+    Median,
+    /// The upper of the two in the middle: rules of versions before they took the median.
+    Upper,
+}
+
+impl Middle {
+    /// That of the rules of `version`, which take the median since version `since`.
+    pub fn of_version(version: u32, since: u32) -> Self {
+        if version < since { Middle::Upper } else { Middle::Median }
+    }
+
+    /// The middle of values in ascending order; `None` of none.
+    pub fn of(self, sorted: &[f64]) -> Option<f64> {
+        match self {
+            Middle::Median => median(sorted),
+            Middle::Upper => sorted.get(sorted.len() / 2).copied(),
+        }
+    }
+}
+
+/// The median of values in ascending or descending order, NaN last: of an even number the mean of the two in the middle, or the first
+/// of them where the other is NaN; `None` of none.
+pub fn median(sorted: &[f64]) -> Option<f64> {
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let lower = *sorted.get((sorted.len() - 1) / 2)?;
+    // Half of each: their sum may be beyond all numbers.
+    Some(if lower == upper || upper.is_nan() { lower } else { lower / 2.0 + upper / 2.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_is_the_mean_of_the_two_in_the_middle() {
+        assert_eq!(
+            (median(&[]), median(&[3.0]), median(&[1.0, 4.0]), median(&[4.0, 2.0, 1.0])),
+            (None, Some(3.0), Some(2.5), Some(2.0))
+        );
+        assert_eq!(
+            (median(&[f64::MAX, f64::MAX]), median(&[1.0, f64::INFINITY])),
+            (Some(f64::MAX), Some(f64::INFINITY))
+        );
+        assert_eq!(median(&[1.0, 2.0, f64::NAN, f64::NAN]), Some(2.0));
+        // As before, for journals that were decided so.
+        assert_eq!(
+            (Middle::Upper.of(&[1.0, 4.0]), Middle::Median.of(&[1.0, 4.0])),
+            (Some(4.0), Some(2.5))
+        );
+        assert_eq!(
+            (Middle::of_version(2, 3), Middle::of_version(3, 3)),
+            (Middle::Upper, Middle::Median)
+        );
+    }
+
+    #[test]
+    fn nan_ranks_worst_in_both_directions() {
+        for direction in [Direction::Minimize, Direction::Maximize] {
+            assert!(direction.better(f64::INFINITY, f64::NAN));
+            assert!(direction.better(f64::NEG_INFINITY, f64::NAN));
+            assert!(!direction.better(f64::NAN, f64::NAN));
+        }
+        assert!(Direction::Maximize.better(2.0, 1.0));
+        assert_eq!(Score::new(Direction::Minimize, -0.0), Score::new(Direction::Minimize, 0.0));
+    }
+
+    #[test]
+    fn metrics_with_nan_and_infinity_round_trip() {
+        let metrics: Metrics =
+            [("a".into(), f64::NAN), ("b".into(), f64::NEG_INFINITY), ("c".into(), 0.1)]
+                .into_iter()
+                .collect();
+        let text = serde_json::to_string(&metrics).unwrap();
+        assert_eq!(text, r#"{"a":"NaN","b":"-Infinity","c":0.1}"#);
+        assert_eq!(serde_json::from_str::<Metrics>(&text).unwrap(), metrics);
+    }
+}

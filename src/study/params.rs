@@ -1,0 +1,235 @@
+//! Parameter values and the assignment of values to a trial's active parameters.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
+
+/// One parameter's value: a TOML or JSON scalar.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A finite real number.
+    Float(f64),
+    /// A string.
+    Text(String),
+}
+
+impl Value {
+    /// The value as a number; `None` for strings and booleans.
+    pub fn as_number(&self) -> Option<f64> {
+        match self {
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "parameter integers stay far below 2^53"
+            )]
+            Value::Int(int) => Some(*int as f64),
+            Value::Float(float) => Some(*float),
+            Value::Bool(_) | Value::Text(_) => None,
+        }
+    }
+
+    /// The value as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Value::Bool(flag) => serde_json::Value::from(*flag),
+            Value::Int(int) => serde_json::Value::from(*int),
+            Value::Float(float) => serde_json::Value::from(*float),
+            Value::Text(text) => serde_json::Value::from(text.as_str()),
+        }
+    }
+
+    /// A JSON scalar as a value; `None` for null, arrays, objects and numbers outside the range of `i64` and `f64`.
+    pub fn from_json(json: &serde_json::Value) -> Option<Value> {
+        match json {
+            serde_json::Value::Bool(flag) => Some(Value::Bool(*flag)),
+            serde_json::Value::String(text) => Some(Value::Text(text.clone())),
+            serde_json::Value::Number(number) => match number.as_i64() {
+                Some(int) => Some(Value::Int(int)),
+                None => number.as_f64().filter(|float| float.is_finite()).map(Value::Float),
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether two values mean the same: numbers by value (`1` and `1.0`), everything else by kind and content.
+    pub fn same(&self, other: &Value) -> bool {
+        match (self.as_number(), other.as_number()) {
+            (Some(mine), Some(theirs)) => mine == theirs,
+            _ => self == other,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    /// As a person writes it, and as a command's `{name}` receives it: no quotes around strings, shortest exact floats.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Bool(flag) => write!(f, "{flag}"),
+            Value::Int(int) => write!(f, "{int}"),
+            Value::Float(float) if *float != 0.0 && (float.abs() < 1e-3 || float.abs() >= 1e7) => {
+                write!(f, "{float:e}")
+            }
+            Value::Float(float) => write!(f, "{float}"),
+            Value::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_json().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = serde_json::Value::deserialize(deserializer)?;
+        Value::from_json(&json).ok_or_else(|| {
+            de::Error::custom(format!("`{json}` is not a string, number or boolean"))
+        })
+    }
+}
+
+/// The environment variable in which a command finds the parameter `name`: letters in upper case, everything but ASCII letters
+/// and digits as `_`. Names of several parameters may become one.
+pub fn variable(name: &str) -> String {
+    let plain = name
+        .chars()
+        .map(|char| if char.is_ascii_alphanumeric() { char.to_ascii_uppercase() } else { '_' });
+    "HPSEARCH_PARAM_".chars().chain(plain).collect()
+}
+
+impl From<f64> for Value {
+    fn from(float: f64) -> Self {
+        Value::Float(float)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(int: i64) -> Self {
+        Value::Int(int)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Self {
+        Value::Bool(flag)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Value::Text(text.to_owned())
+    }
+}
+
+/// The values of a trial's active parameters, in the order of their names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Params(BTreeMap<String, Value>);
+
+impl Params {
+    /// No parameters.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The value of `name`, if the parameter is active.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// Sets `name`, replacing what was there.
+    pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Value>) {
+        self.0.insert(name.into(), value.into());
+    }
+
+    /// Takes `name` out.
+    pub fn remove(&mut self, name: &str) -> Option<Value> {
+        self.0.remove(name)
+    }
+
+    /// Names and values in the order of names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// How many parameters are active.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether no parameter is active.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A text that is equal for equal assignments: the key by which duplicates are found.
+    pub fn fingerprint(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+impl FromIterator<(String, Value)> for Params {
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(pairs: I) -> Self {
+        Params(pairs.into_iter().collect())
+    }
+}
+
+impl Serialize for Params {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Params {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        BTreeMap::deserialize(deserializer).map(Params)
+    }
+}
+
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (name, value)) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { " " };
+            write!(f, "{separator}{name}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_round_trip_through_json_with_their_kinds() {
+        let mut params = Params::new();
+        params.insert("rate", 1e-30);
+        params.insert("whole", 2.0);
+        params.insert("count", 3i64);
+        params.insert("flag", true);
+        params.insert("name", "adamw");
+        let text = serde_json::to_string(&params).unwrap();
+        assert_eq!(serde_json::from_str::<Params>(&text).unwrap(), params);
+    }
+
+    #[test]
+    fn names_become_variables_and_not_always_different_ones() {
+        assert_eq!(variable("model.num-layers"), "HPSEARCH_PARAM_MODEL_NUM_LAYERS");
+        assert_eq!(variable("größe"), variable("grüße"));
+    }
+
+    #[test]
+    fn one_and_one_point_zero_mean_the_same() {
+        assert!(Value::Int(1).same(&Value::Float(1.0)));
+        assert!(!Value::Text("1".into()).same(&Value::Int(1)));
+    }
+}

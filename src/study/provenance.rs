@@ -1,0 +1,382 @@
+//! Where results come from: the code, command, machine, program and data of one run, as plain data.
+
+use serde::{Deserialize, Serialize};
+
+/// Everything about a runner that results may depend on. The environment is not among it, for it holds secrets; of the
+/// variables that the study file sets there are the names, and digests by which a change is noticed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lineage {
+    /// The command line, word by word.
+    pub command: Vec<String>,
+    /// Where it was given.
+    pub directory: String,
+    /// The state of the code, where the program is in a repository.
+    pub code: Code,
+    /// The program that runs the study.
+    pub hpsearch: Build,
+    /// The machine.
+    pub machine: Machine,
+    /// Files that trials read, by what they are: program, data, tokenizer.
+    pub files: Vec<SourceFile>,
+    /// The variables of `[command] env`, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<Variable>,
+}
+
+/// A variable of `[command] env`, whose value is written nowhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// BLAKE3 of the store's salt, the name and the value, hexadecimal: comparable within one store.
+    pub digest: String,
+}
+
+/// What git says about the code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// Nothing, and why.
+    Unknown(String),
+    /// A commit, and what was changed since.
+    Commit {
+        /// Its full name.
+        commit: String,
+        /// The branch, if one is checked out.
+        branch: Option<String>,
+        /// Changes to files that git knows; `None`: none.
+        changes: Option<Changes>,
+        /// Files that git does not know, and that it is not told to ignore, whole directories by their
+        /// names; the first twenty.
+        untracked: Vec<String>,
+    },
+}
+
+/// Changes that are not committed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Changes {
+    /// BLAKE3 of the difference as kept, hexadecimal: its key in the store.
+    pub digest: String,
+    /// Bytes that are kept.
+    pub bytes: u64,
+    /// Whether there was more than is kept.
+    pub cut: bool,
+    /// How many files changed, as far as kept.
+    pub files: u64,
+}
+
+/// An hpsearch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Build {
+    /// Its version.
+    pub version: String,
+    /// BLAKE3 of the program file, hexadecimal, where it can be read.
+    pub digest: Option<String>,
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Its name.
+    pub host: String,
+    /// Operating system, kernel and architecture.
+    pub system: String,
+    /// What the maker calls the processor; empty where the system does not say.
+    pub processor: String,
+    /// Cores that the runner may use.
+    pub cores: u64,
+    /// Its GPUs in the driver's order.
+    pub gpus: Vec<GpuKind>,
+}
+
+/// A GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuKind {
+    /// Its name.
+    pub name: String,
+    /// The driver's version.
+    pub driver: String,
+}
+
+/// A file whose content results depend on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceFile {
+    /// What it is to the study: `program`, `tokenizer`, or the split of the data: `train`, `validation`, `test`.
+    pub role: String,
+    /// Where it lies.
+    pub path: String,
+    /// Its length.
+    pub bytes: u64,
+    /// BLAKE3, hexadecimal; `None`: it was not read, being too long or unreadable.
+    pub digest: Option<String>,
+}
+
+/// Characters of a digest that people are shown.
+const SHOWN: usize = 12;
+
+/// The beginning of a digest, for people.
+pub fn short(digest: &str) -> &str {
+    digest.get(..SHOWN).unwrap_or(digest)
+}
+
+impl Lineage {
+    /// What is to be said of it, by title, whole digests included: two lineages with the same facts are the same.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = vec![
+            ("code".to_owned(), self.code.in_words(false)),
+            ("command".to_owned(), self.command.join(" ")),
+            ("directory".to_owned(), self.directory.clone()),
+            ("hpsearch".to_owned(), self.hpsearch.in_words(false)),
+        ];
+        facts.extend(self.machine.facts());
+        if !self.environment.is_empty() {
+            let variables: Vec<String> = self
+                .environment
+                .iter()
+                .map(|variable| format!("{} {}", variable.name, short(&variable.digest)))
+                .collect();
+            facts.push(("environment".to_owned(), variables.join(", ")));
+        }
+        facts.extend(self.files.iter().map(|file| (file.role.clone(), file.in_words(false))));
+        facts
+    }
+
+    /// The same, with the beginnings of digests.
+    pub fn short_facts(&self) -> Vec<(String, String)> {
+        let mut facts = self.facts();
+        let files = self.files.iter().map(|file| file.in_words(true));
+        let first_file = facts.len() - self.files.len();
+        for ((_, text), short) in facts[first_file..].iter_mut().zip(files) {
+            *text = short;
+        }
+        facts[0].1 = self.code.in_words(true);
+        facts[3].1 = self.hpsearch.in_words(true);
+        facts
+    }
+
+    /// Paths of the program's files that have another content than `before`; files that were not read then or now are not among them.
+    pub fn changed_programs<'a>(&'a self, before: &Lineage) -> Vec<&'a str> {
+        let is_other = |file: &&SourceFile, then: &SourceFile| {
+            then.role == file.role
+                && then.path == file.path
+                && then.digest.is_some()
+                && file.digest.is_some()
+                && then.digest != file.digest
+        };
+        let programs = self.files.iter().filter(|file| file.role == SourceFile::PROGRAM);
+        programs
+            .filter(|file| before.files.iter().any(|then| is_other(file, then)))
+            .map(|file| file.path.as_str())
+            .collect()
+    }
+
+    /// The key of the difference to the commit, if one is kept.
+    pub fn diff(&self) -> Option<&Changes> {
+        match &self.code {
+            Code::Commit { changes, .. } => changes.as_ref(),
+            Code::Unknown(_) => None,
+        }
+    }
+}
+
+/// What stands where a value stood.
+const MASK: &str = "...";
+
+/// Shorter values are no secrets, and stand in every text.
+const SHORTEST: usize = 8;
+
+/// The values of `[command] env`, to be kept out of texts that are stored.
+#[derive(Clone, Debug, Default)]
+pub struct Masked<'a> {
+    variables: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Masked<'a> {
+    /// Masks these variables, by name and value.
+    pub fn new(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut variables: Vec<_> = variables.into_iter().collect();
+        // One value may be the beginning of another.
+        variables.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+        Masked { variables }
+    }
+
+    /// The text without the values, and without what a line sets one of the variables to: an earlier value may stand there.
+    pub fn text(&self, text: &str) -> String {
+        let lines = text.split_inclusive('\n').map(|line| {
+            match self.variables.iter().filter_map(|(name, _)| after_name(line, name)).min() {
+                Some(end) => format!(
+                    "{}{MASK}{}",
+                    &line[..end],
+                    if line.ends_with('\n') { "\n" } else { "" }
+                ),
+                None => line.to_owned(),
+            }
+        });
+        let mut text: String = lines.collect();
+        for (_, value) in self.variables.iter().filter(|(_, value)| value.len() >= SHORTEST) {
+            text = text.replace(value, MASK);
+        }
+        text
+    }
+}
+
+/// Where the value begins that a line sets the variable to: `NAME = `, `"NAME": `, `export NAME=`.
+fn after_name(line: &str, name: &str) -> Option<usize> {
+    if name.is_empty() {
+        return None;
+    }
+    line.match_indices(name).find_map(|(at, _)| {
+        let is_part = |char: char| char.is_alphanumeric() || char == '_';
+        let rest = &line[at + name.len()..];
+        let sign = rest.trim_start_matches(['"', '\'', ' ', '\t']);
+        let is_whole = !line[..at].ends_with(is_part) && !rest.starts_with(is_part);
+        (is_whole && sign.starts_with(['=', ':'])).then(|| line.len() - sign.len() + 1)
+    })
+}
+
+/// The words of a command line, without the values that `--set` gives to variables of the environment.
+pub fn masked_command(words: &[String]) -> Vec<String> {
+    words.iter().map(|word| masked_override(word)).collect()
+}
+
+/// An override of `--set` (`command.env.NAME=VALUE`, perhaps with `--set=` before it) without the value of a variable.
+pub fn masked_override(word: &str) -> String {
+    let start = if word.starts_with("--set=") { "--set=".len() } else { 0 };
+    let key: String =
+        word[start..].chars().filter(|char| !matches!(char, '"' | '\'' | ' ' | '\t')).collect();
+    let is_environment = key.starts_with("command.env.")
+        || key.starts_with("command.env=")
+        || (key.starts_with("command=") && key.contains("env"));
+    match word[start..].find('=').filter(|_| is_environment) {
+        Some(sign) => format!("{}{MASK}", &word[..=start + sign]),
+        None => word.to_owned(),
+    }
+}
+
+fn digest_in_words(digest: &str, brief: bool) -> &str {
+    if brief { short(digest) } else { digest }
+}
+
+impl Code {
+    fn in_words(&self, brief: bool) -> String {
+        match self {
+            Code::Unknown(why) => format!("unknown: {why}"),
+            Code::Commit { commit, branch, changes, untracked } => {
+                let branch =
+                    branch.as_ref().map(|branch| format!(" on {branch}")).unwrap_or_default();
+                let changes = match changes {
+                    None => ", no changes".to_owned(),
+                    Some(Changes { digest, bytes, cut, files }) => {
+                        let cut = if *cut { ", cut" } else { "" };
+                        let files = if *files == 1 {
+                            "1 file".to_owned()
+                        } else {
+                            format!("{files} files")
+                        };
+                        format!(
+                            ", {files} changed (difference {}, {bytes} bytes{cut})",
+                            digest_in_words(digest, brief)
+                        )
+                    }
+                };
+                let untracked = match untracked.len() {
+                    0 => String::new(),
+                    1 => format!(", {} unknown to git", untracked[0]),
+                    more if brief => format!(", {more} files unknown to git"),
+                    _ => format!(", unknown to git: {}", untracked.join(" ")),
+                };
+                format!("commit {}{branch}{changes}{untracked}", digest_in_words(commit, brief))
+            }
+        }
+    }
+}
+
+impl Build {
+    fn in_words(&self, brief: bool) -> String {
+        let digest = self
+            .digest
+            .as_ref()
+            .map(|digest| format!(", program {}", digest_in_words(digest, brief)))
+            .unwrap_or_default();
+        format!("{}{digest}", self.version)
+    }
+}
+
+impl Machine {
+    fn facts(&self) -> Vec<(String, String)> {
+        let gpus = if self.gpus.is_empty() {
+            "none".to_owned()
+        } else {
+            self.gpus
+                .iter()
+                .map(|gpu| format!("{}, driver {}", gpu.name, gpu.driver))
+                .collect::<Vec<_>>()
+                .join("; ")
+        };
+        let processor = if self.processor.is_empty() { "unknown" } else { &self.processor };
+        let cores =
+            if self.cores == 1 { "1 core".to_owned() } else { format!("{} cores", self.cores) };
+        vec![
+            ("host".to_owned(), self.host.clone()),
+            ("system".to_owned(), self.system.clone()),
+            ("processor".to_owned(), format!("{processor}, {cores}")),
+            ("gpu".to_owned(), gpus),
+        ]
+    }
+}
+
+impl SourceFile {
+    /// What files are that a command names.
+    pub const PROGRAM: &'static str = "program";
+
+    fn in_words(&self, brief: bool) -> String {
+        let digest =
+            self.digest.as_ref().map_or("not read", |digest| digest_in_words(digest, brief));
+        format!("{}, {} bytes, {digest}", self.path, self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_and_what_a_line_sets_a_variable_to_are_masked_and_nothing_else() {
+        let masked = Masked::new([("API_KEY", "sk-0123456789"), ("MODE", "fast")]);
+        let text = "-env = { API_KEY = \"an older one\" }\n+env = { MODE = 'x' }\n API_KEY_FILE = a\nsend(\"sk-0123456789\")\nfast\n\"API_KEY\": 1";
+        let expected = "-env = { API_KEY =...\n+env = { MODE =...\n API_KEY_FILE = a\nsend(\"...\")\nfast\n\"API_KEY\":...";
+        assert_eq!(masked.text(text), expected);
+        assert_eq!(Masked::default().text(text), text);
+    }
+
+    #[test]
+    fn overrides_of_the_environment_lose_their_values() {
+        let words = [
+            "run",
+            "--set",
+            "command.env.A=b",
+            "--set=command.env.A=b",
+            "\"command\".'env'.A = b",
+            "command={env={A=1}}",
+            "budget.trials=3",
+        ];
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        let masked = [
+            "run",
+            "--set",
+            "command.env.A=...",
+            "--set=command.env.A=...",
+            "\"command\".'env'.A =...",
+            "command=...",
+            "budget.trials=3",
+        ];
+        assert_eq!(masked_command(&words), masked);
+    }
+}

@@ -1,0 +1,137 @@
+//! Orders of trials: the keys, and what a trial's place in an order depends on.
+
+use std::cmp::Ordering;
+
+use super::filter::{Needs, Quantity};
+use crate::study::metric::{Direction, Score};
+use crate::study::params::Value;
+use crate::study::trial::{Trial, TrialNumber, TrialState};
+
+/// What trials are ordered by. Ties are in the order of numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SortKey {
+    /// Best value first (complete trials, then the others by their last report; NaN is worst, those without a report last).
+    #[default]
+    Value,
+    /// By number.
+    Number,
+    /// By the clock value of the last report.
+    Step,
+    /// By the time spent in attempts that have ended.
+    Seconds,
+    /// By state, in the order of a trial's life.
+    State,
+    /// By the moment when the last attempt began.
+    Started,
+    /// By a parameter: numbers, then texts.
+    Param(String),
+    /// By a metric of the last report.
+    Metric(String),
+}
+
+/// Where a trial comes in an order.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Never turned round: what a trial lacks comes last in either direction.
+    group: u8,
+    amount: Amount,
+    number: TrialNumber,
+}
+
+#[derive(Clone, Debug)]
+enum Amount {
+    Nothing,
+    Whole(i64),
+    Real(f64),
+    Score(Score),
+    Text(String),
+}
+
+impl SortKey {
+    /// Where the trial comes.
+    pub fn place(&self, direction: Direction, trial: &Trial) -> Place {
+        let (group, amount) = self.key(direction, trial);
+        Place { group, amount, number: trial.number }
+    }
+
+    fn key(&self, direction: Direction, trial: &Trial) -> (u8, Amount) {
+        let whole = |number: u64| Amount::Whole(i64::try_from(number).unwrap_or(i64::MAX));
+        let last = 3;
+        let present =
+            |amount: Option<Amount>| amount.map_or((last, Amount::Nothing), |amount| (0, amount));
+        match self {
+            SortKey::Value => {
+                let value = Quantity::Objective.of(trial);
+                let group =
+                    2 * u8::from(trial.state != TrialState::Complete) + u8::from(value.is_none());
+                (group, Amount::Score(Score::new(direction, value.unwrap_or(f64::NAN))))
+            }
+            SortKey::Number => (0, whole(trial.number.0)),
+            SortKey::Step => present(trial.last().map(|(step, _)| whole(step))),
+            SortKey::Seconds => (0, Amount::Whole(trial.busy_micros)),
+            SortKey::State => (
+                0,
+                whole(TrialState::ALL.iter().position(|state| *state == trial.state).unwrap_or(0)
+                    as u64),
+            ),
+            SortKey::Started => present(trial.started.map(|at| Amount::Whole(at.0))),
+            SortKey::Param(name) => match trial.params.get(name) {
+                None => (last, Amount::Nothing),
+                Some(value) => match value.as_number() {
+                    Some(number) => (0, Amount::Real(number)),
+                    None => {
+                        (u8::from(matches!(value, Value::Text(_))), Amount::Text(value.to_string()))
+                    }
+                },
+            },
+            SortKey::Metric(name) => match trial.last_metrics.get(name) {
+                None => (last, Amount::Nothing),
+                Some(value) if value.is_nan() => (1, Amount::Nothing),
+                Some(value) => (0, Amount::Real(value)),
+            },
+        }
+    }
+
+    /// What has to be known of a trial to place it.
+    pub(crate) fn add_needs(&self, needs: &mut Needs) {
+        match self {
+            SortKey::Value => needs.value = true,
+            SortKey::Param(name) => {
+                needs.params.insert(name.clone());
+            }
+            SortKey::Metric(_) => needs.metrics = true,
+            SortKey::Number
+            | SortKey::Step
+            | SortKey::Seconds
+            | SortKey::State
+            | SortKey::Started => {}
+        }
+    }
+}
+
+impl Place {
+    /// Which of two trials comes first.
+    pub fn compare(&self, other: &Place, reverse: bool) -> Ordering {
+        let by_amount = self.amount.compare(&other.amount);
+        let by_amount = if reverse { by_amount.reverse() } else { by_amount };
+        self.group.cmp(&other.group).then(by_amount).then(self.number.cmp(&other.number))
+    }
+
+    /// Whose place it is.
+    pub fn number(&self) -> TrialNumber {
+        self.number
+    }
+}
+
+impl Amount {
+    fn compare(&self, other: &Amount) -> Ordering {
+        match (self, other) {
+            (Amount::Whole(mine), Amount::Whole(theirs)) => mine.cmp(theirs),
+            (Amount::Real(mine), Amount::Real(theirs)) => (mine + 0.0).total_cmp(&(theirs + 0.0)),
+            (Amount::Score(mine), Amount::Score(theirs)) => mine.cmp(theirs),
+            (Amount::Text(mine), Amount::Text(theirs)) => mine.cmp(theirs),
+            // Amounts of different kinds are in different groups.
+            _ => Ordering::Equal,
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Tests of the filter and sort language.
+
+use std::cmp::Ordering;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::study::device::Device;
+use crate::study::metric::Direction;
+use crate::study::params::{Params, Value};
+use crate::study::space::{Dimension, Distribution, Scale, Space};
+use crate::study::spec::{Program, StudySpec};
+use crate::study::time::Timestamp;
+use crate::study::trial::{Note, Origin, Trial, TrialNumber, TrialState};
+
+fn spec() -> StudySpec {
+    let dimension = |name: &str, distribution| Dimension {
+        name: name.to_owned(),
+        distribution,
+        prior: None,
+        when: None,
+    };
+    let space = Space::new(vec![
+        dimension("learning_rate", Distribution::float(1e-5, 1e-1, Scale::Log, None).unwrap()),
+        dimension("model.num_layers", Distribution::int(1, 8, Scale::Linear, 1).unwrap()),
+        dimension(
+            "optim",
+            Distribution::choice(vec!["sgd".into(), "AdamW".into(), "x, y=z".into()]).unwrap(),
+        ),
+        dimension("batch", Distribution::choice(vec![8i64.into(), 16i64.into()]).unwrap()),
+        dimension("step", Distribution::int(1, 8, Scale::Linear, 1).unwrap()),
+    ]);
+    StudySpec::new("s", "eval_loss", Direction::Minimize, space.unwrap(), Program::Inline)
+}
+
+fn trial(number: u64) -> Trial {
+    let params: [(&str, Value); 5] = [
+        ("learning_rate", 1e-3.into()),
+        ("model.num_layers", 4i64.into()),
+        ("optim", "AdamW".into()),
+        ("batch", 16i64.into()),
+        ("step", 7i64.into()),
+    ];
+    Trial {
+        number: TrialNumber(number),
+        params: params.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        origin: Origin::Sampled("random".to_owned()),
+        state: TrialState::Complete,
+        value: Some(0.5),
+        violation: None,
+        curve: vec![(1, 0.5), (3, 0.75)],
+        last_metrics: [("eval_loss".to_owned(), 0.75), ("f1 score".to_owned(), f64::NAN)]
+            .into_iter()
+            .collect(),
+        decisions: Vec::new(),
+        checkpoints: Vec::new(),
+        attempts: 2,
+        failures: 1,
+        device: Some(Device::Cuda(0)),
+        until: None,
+        hold: None,
+        continued: None,
+        notes: vec![Note { at: Timestamp(4), text: "An odd curve.".to_owned() }],
+        tags: vec!["base".to_owned()],
+        reason: Some("Rank 9 of 12 at step 3".to_owned()),
+        created: Timestamp(0),
+        started: Some(Timestamp(5)),
+        finished: None,
+        busy_micros: 90_000_000,
+    }
+}
+
+fn holds(text: &str) -> bool {
+    Filter::parse_with(text, &spec(), &["f1 score".to_owned()])
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
+        .matches(&trial(7))
+}
+
+#[test]
+fn every_kind_of_term_tells_trials_apart() {
+    for (term, other) in [
+        ("adamw", "lion"),
+        ("\"rank 9\"", "\"rank  9\""),
+        ("learning_", "momentum"),
+        ("COMPLETE", "pruned"),
+        ("cuda", "cpu"),
+        ("state:complete", "state:queued,running"),
+        ("state:finished", "state!=complete"),
+        ("state=complete,failed", "state:pruned"),
+        ("device:cuda", "device:cpu"),
+        ("device=cuda:0", "device=cuda"),
+        ("device!=cpu", "device!=cuda:0"),
+        ("reason:rank", "reason:time"),
+        ("note:odd", "note:even"),
+        ("tag:base,other", "tag:bas"),
+        ("tag=Base", "tag!=base"),
+        ("tag!=other", "-tag:base"),
+        ("curve.", "base."),
+        ("learning_rate>1e-4", "learning_rate>1e-3"),
+        ("learning_rate>=1e-3", "learning_rate<1e-3"),
+        ("learning_rate=0.001", "learning_rate=0.002"),
+        ("num_layers=4", "num_layers!=4"),
+        ("model.num_layers<=4", "params.num_layers<4"),
+        ("batch=8,16", "batch=8"),
+        ("batch==16.0", "batch!=8,16"),
+        ("batch>8", "batch>16"),
+        ("optim=adamw", "optim=adam"),
+        ("optim!=sgd", "optim!=adamw"),
+        ("optim:ada,sg", "optim:lion"),
+        ("value=0.5", "value>0.5"),
+        ("last_value=0.75", "last_value<0.75"),
+        ("eval_loss=0.5", "eval_loss>0.5"),
+        ("number=7", "number<7"),
+        ("trial:7", "number!=7"),
+        ("step=3", "step=7"),
+        ("epoch=3", "epoch>3"),
+        ("params.step=7", "params.step=3"),
+        ("seconds>=90", "seconds<90"),
+        ("attempts=2", "attempts>2"),
+        ("failures=1", "failures=0"),
+        ("-pruned", "-adamw"),
+        ("!batch=8", "!batch=16"),
+        ("\"f1 score\"=nan", "\"f1 score\">0"),
+        ("metrics.eval_loss<1", "metrics.other<1"),
+        ("adamw batch=16", "adamw batch=8"),
+        ("", "-\"\""),
+    ] {
+        assert!(holds(term), "`{term}` does not hold");
+        assert!(!holds(other), "`{other}` holds");
+    }
+}
+
+#[test]
+fn comparisons_with_nan_and_with_what_is_not_there_do_not_hold() {
+    let mut trial = trial(0);
+    trial.value = Some(f64::NAN);
+    trial.params = Params::new();
+    for term in [
+        "value<1",
+        "value>=1",
+        "value=1",
+        "value!=1",
+        "num_layers=4",
+        "num_layers!=4",
+        "batch>0",
+        "optim!=sgd",
+        "metrics.no<1",
+    ] {
+        let parse = |text: &str| Filter::parse(text, &spec()).unwrap();
+        assert!(!parse(term).matches(&trial), "{term}");
+        assert!(parse(&format!("-{term}")).matches(&trial), "-{term}");
+    }
+    assert!(Filter::parse("value=nan", &spec()).unwrap().matches(&trial));
+}
+
+#[test]
+fn errors_say_what_is_wrong_and_what_to_write() {
+    for (text, message) in [
+        ("lr>1e-3", "`lr` is no parameter or metric; did you mean `learning_rate`?"),
+        ("layers=4", "`layers` is no parameter or metric; did you mean `model.num_layers`?"),
+        ("optmi=sgd", "`optmi` is no parameter or metric; did you mean `optim`?"),
+        ("eval_los<1", "`eval_los` is no parameter or metric; did you mean `eval_loss`?"),
+        ("zzzz=1", "`zzzz` is no parameter or metric"),
+        (
+            "state:prunned",
+            "`prunned` is no state; did you mean `pruned`? there are queued, running, paused, complete, pruned, failed and finished",
+        ),
+        (
+            "value>high",
+            "`value` is compared with a number, not with `high`: write for example `value>0.5`",
+        ),
+        ("value>", "`value>` lacks its value: write `value>VALUE`"),
+        (">5", "`>5` lacks the name of a parameter or metric: write `NAME>5`"),
+        ("optim>adamw", "`optim` has no order: write `optim=adamw` or `optim!=adamw`"),
+        ("reason:\"out of", "a quote is not closed in `\"out of`: write `\"` at its end too"),
+    ] {
+        assert_eq!(Filter::parse(text, &spec()).unwrap_err().to_string(), message);
+    }
+}
+
+#[test]
+fn a_sort_key_is_a_word_a_parameter_or_a_metric() {
+    let parse = |text: &str| SortKey::parse(text, &spec());
+    assert_eq!(parse("value"), Ok((SortKey::Value, false)));
+    assert_eq!(parse("eval_loss"), Ok((SortKey::Value, false)));
+    assert_eq!(parse("-num_layers"), Ok((SortKey::Param("model.num_layers".to_owned()), true)));
+    assert_eq!(parse("metrics.f1"), Ok((SortKey::Metric("f1".to_owned()), false)));
+    assert_eq!(
+        parse("lr").unwrap_err().to_string(),
+        "`lr` is no parameter or metric; did you mean `learning_rate`?"
+    );
+}
+
+#[test]
+fn what_a_trial_lacks_comes_last_in_both_directions() {
+    let mut trials: Vec<Trial> = (0..5).map(trial).collect();
+    for (trial, rate) in trials.iter_mut().zip([Some(0.3), None, Some(0.1), Some(0.3), Some(0.2)]) {
+        trial.params.remove("learning_rate");
+        if let Some(rate) = rate {
+            trial.params.insert("learning_rate", rate);
+        }
+    }
+    let sorted = |reverse| {
+        let key = SortKey::Param("learning_rate".to_owned());
+        let mut places: Vec<Place> =
+            trials.iter().map(|trial| key.place(Direction::Minimize, trial)).collect();
+        places.sort_by(|mine, theirs| mine.compare(theirs, reverse));
+        places.iter().map(|place| place.number().0).collect::<Vec<_>>()
+    };
+    assert_eq!(sorted(false), [2, 4, 0, 3, 1]);
+    assert_eq!(sorted(true), [0, 3, 4, 2, 1]);
+}
+
+#[test]
+fn nan_is_worst_among_values() {
+    let place = |value| {
+        SortKey::Value.place(Direction::Maximize, &Trial { value: Some(value), ..trial(0) })
+    };
+    assert_eq!(place(f64::NEG_INFINITY).compare(&place(f64::NAN), false), Ordering::Less);
+    assert_eq!(place(f64::NEG_INFINITY).compare(&place(f64::NAN), true), Ordering::Greater);
+}
+
+proptest! {
+    #[test]
+    fn parsing_never_panics(text in "\\PC*") {
+        let _ = Filter::parse(&text, &spec());
+        let _ = SortKey::parse(&text, &spec());
+    }
+
+    #[test]
+    fn what_looks_like_a_filter_never_panics(words in prop::collection::vec("[-!]{0,2}(lr|optim|state|value|batch|step|\")?[:=<>!]{0,3}[a-z0-9.,\"\\\\-]{0,4}", 0..5)) {
+        if let Ok(filter) = Filter::parse(&words.join(" "), &spec()) {
+            let _ = filter.matches(&trial(0));
+            prop_assert_eq!(Filter::parse(filter.text(), &spec()), Ok(filter.clone()));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What is odd about the lines of a trial, and how reports of one step are taken together.
+
+use serde::{Deserialize, Serialize};
+
+use crate::study::metric::Metrics;
+use crate::study::spec::StepClock;
+
+/// What kind of thing a remark is about: of each kind the first is told, and how many there were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RemarkKind {
+    /// The rest of the line is not JSON, or no object.
+    NotJson,
+    /// A key or message that is hpsearch's own.
+    Reserved,
+    /// The clock value is not a whole number.
+    Step,
+    /// A value is not a number.
+    Value,
+    /// There is nothing to take in the line.
+    Empty,
+    /// The prefix stands behind other text.
+    Misplaced,
+    /// It came on standard error.
+    StandardError,
+    /// It is longer than a message may be.
+    TooLong,
+    /// A checkpoint that is not taken.
+    Checkpoint,
+    /// A checkpoint that may be written over, and is not copied.
+    Uncopied,
+    /// A value of a step came twice.
+    Repeated,
+    /// A step came after a later one.
+    WentBack,
+}
+
+impl RemarkKind {
+    /// The word of `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RemarkKind::NotJson => "not_json",
+            RemarkKind::Reserved => "reserved",
+            RemarkKind::Step => "step",
+            RemarkKind::Value => "value",
+            RemarkKind::Empty => "empty",
+            RemarkKind::Misplaced => "misplaced",
+            RemarkKind::StandardError => "standard_error",
+            RemarkKind::TooLong => "too_long",
+            RemarkKind::Checkpoint => "checkpoint",
+            RemarkKind::Uncopied => "uncopied",
+            RemarkKind::Repeated => "repeated",
+            RemarkKind::WentBack => "went_back",
+        }
+    }
+
+    /// Whether something that was printed is lost.
+    pub fn is_loss(self) -> bool {
+        !matches!(self, RemarkKind::WentBack | RemarkKind::Uncopied)
+    }
+
+    /// What became of it, and what to print instead.
+    fn consequence(self) -> &'static str {
+        match self {
+            RemarkKind::NotJson => {
+                "the line is not taken; print one object, such as `@hpsearch {\"step\": 1, \"loss\": 0.5}`"
+            }
+            RemarkKind::Reserved => "the line is not taken; print metrics with names of your own",
+            RemarkKind::Step => {
+                "the line is not taken; print whole numbers, or leave it out to have reports counted"
+            }
+            RemarkKind::Value => "this value is not taken; print a number, NaN or Infinity",
+            RemarkKind::Empty => {
+                "the line is not taken; print for example `@hpsearch {\"step\": 1, \"loss\": 0.5}`"
+            }
+            RemarkKind::Misplaced => {
+                "the line is not taken; end the line before it, or begin with a newline"
+            }
+            RemarkKind::StandardError => "the line is not taken; print it on standard output",
+            RemarkKind::TooLong => "the line is not taken; print less in one line",
+            RemarkKind::Checkpoint => {
+                "the trial cannot go on from it; save it before its path is printed, and give each trial a path of its own, such as one in HPSEARCH_CHECKPOINT_DIR"
+            }
+            RemarkKind::Uncopied => {
+                "once it is written again its step is lost; write each step to a path of its own, with the step in its name"
+            }
+            RemarkKind::Repeated | RemarkKind::WentBack => "",
+        }
+    }
+}
+
+/// What is odd about a line of a trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// What it is about.
+    pub kind: RemarkKind,
+    /// What is wrong, without what became of it.
+    pub why: String,
+}
+
+impl Remark {
+    /// A remark.
+    pub fn new(kind: RemarkKind, why: impl Into<String>) -> Self {
+        Remark { kind, why: why.into() }
+    }
+
+    /// One sentence: what was not taken, why, and what to print instead.
+    pub fn text(&self) -> String {
+        match self.kind.consequence() {
+            "" => self.why.clone(),
+            consequence => format!("{}: {consequence}", self.why),
+        }
+    }
+}
+
+/// The reports of one attempt so far. Metrics of one step are taken together, and of one metric the last value stands.
+#[derive(Clone, Debug, Default)]
+pub struct Reports {
+    last: Option<(u64, Metrics)>,
+}
+
+impl Reports {
+    /// Takes a report in: gives all that was reported at its step without a report of another step between, and what there is to
+    /// say about it.
+    pub fn take(
+        &mut self,
+        clock: StepClock,
+        step: u64,
+        metrics: Metrics,
+    ) -> (Metrics, Option<Remark>) {
+        let (clock, clocks) = (clock.as_str(), clock.plural());
+        let (merged, remark) = match self.last.take() {
+            Some((at, mut merged)) if at == step => {
+                let differs = |(name, value): (&str, f64)| {
+                    merged.get(name).is_some_and(|before| before.to_bits() != value.to_bits())
+                };
+                let overwrites = metrics.iter().any(differs);
+                let why = || {
+                    format!(
+                        "{clock} {step} was reported twice: the later values count, the verdict stays"
+                    )
+                };
+                let remark = overwrites.then(|| Remark::new(RemarkKind::Repeated, why()));
+                merged.0.extend(metrics.0);
+                (merged, remark)
+            }
+            Some((at, _)) if step < at => {
+                let why = format!(
+                    "{clock} {step} came after {clock} {at}: reports are kept by their {clocks}, whatever their order"
+                );
+                (metrics, Some(Remark::new(RemarkKind::WentBack, why)))
+            }
+            _ => (metrics, None),
+        };
+        self.last = Some((step, merged.clone()));
+        (merged, remark)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metrics(pairs: &[(&str, f64)]) -> Metrics {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
+    #[test]
+    fn metrics_of_one_step_are_merged_and_only_what_is_overwritten_is_remarked() {
+        let mut reports = Reports::default();
+        let mut take = |step, pairs: &[(&str, f64)]| {
+            let (merged, remark) = reports.take(StepClock::Epoch, step, metrics(pairs));
+            (merged, remark.map(|remark| (remark.kind, remark.text())))
+        };
+        assert_eq!(take(1, &[("loss", 0.5)]), (metrics(&[("loss", 0.5)]), None));
+        assert_eq!(
+            take(1, &[("eval_loss", 0.7)]),
+            (metrics(&[("loss", 0.5), ("eval_loss", 0.7)]), None)
+        );
+        let twice =
+            "epoch 1 was reported twice: the later values count, the verdict stays".to_owned();
+        assert_eq!(
+            take(1, &[("loss", 0.4)]),
+            (metrics(&[("loss", 0.4), ("eval_loss", 0.7)]), Some((RemarkKind::Repeated, twice)))
+        );
+        assert_eq!(take(1, &[("loss", 0.4)]).1, None, "the same once more is nothing to speak of");
+        assert_eq!(take(3, &[("loss", 0.3)]), (metrics(&[("loss", 0.3)]), None));
+        let back =
+            "epoch 2 came after epoch 3: reports are kept by their epochs, whatever their order"
+                .to_owned();
+        assert_eq!(
+            take(2, &[("loss", f64::NAN)]),
+            (metrics(&[("loss", f64::NAN)]), Some((RemarkKind::WentBack, back)))
+        );
+        assert_eq!(take(2, &[("loss", f64::NAN)]).1, None, "NaN is NaN");
+    }
+
+    #[test]
+    fn a_checkpoint_that_is_refused_is_told_with_what_helps_whoever_wrote_it() {
+        let why = "`last.pt` was written to while it was copied";
+        let text = Remark::new(RemarkKind::Checkpoint, why).text();
+        assert!(text.starts_with(why) && text.contains(": the trial cannot go on from it; "));
+        assert!(text.ends_with("a path of its own, such as one in HPSEARCH_CHECKPOINT_DIR"));
+    }
+
+    #[test]
+    fn every_kind_has_one_word_in_the_journal_and_in_json() {
+        let kinds = [
+            RemarkKind::NotJson,
+            RemarkKind::Reserved,
+            RemarkKind::Step,
+            RemarkKind::Value,
+            RemarkKind::Empty,
+            RemarkKind::Misplaced,
+            RemarkKind::StandardError,
+            RemarkKind::TooLong,
+            RemarkKind::Checkpoint,
+            RemarkKind::Repeated,
+            RemarkKind::WentBack,
+        ];
+        for kind in kinds {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+        }
+    }
+}

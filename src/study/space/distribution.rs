@@ -1,0 +1,492 @@
+//! The set of values one parameter can take, and its maps to numbers and to the unit interval.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::study::params::Value;
+
+/// A linear or logarithmic axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// Equal differences matter equally.
+    #[default]
+    Linear,
+    /// Equal ratios matter equally.
+    Log,
+}
+
+/// What values a parameter can take. Bounds are inclusive.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Distribution {
+    /// A real number; with `step`, only `low + k * step`.
+    Float {
+        /// Smallest value.
+        low: f64,
+        /// Largest value.
+        high: f64,
+        /// Axis.
+        scale: Scale,
+        /// Distance between neighbouring values.
+        step: Option<f64>,
+    },
+    /// A whole number `low + k * step`.
+    Int {
+        /// Smallest value.
+        low: i64,
+        /// Largest value.
+        high: i64,
+        /// Axis.
+        scale: Scale,
+        /// Distance between neighbouring values, at least 1.
+        step: i64,
+    },
+    /// One of a list.
+    Choice {
+        /// The list; no two mean the same.
+        choices: Vec<Value>,
+    },
+}
+
+/// Why a distribution cannot be.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum DistributionError {
+    /// A bound is NaN or infinite.
+    #[error("the bounds must be finite numbers")]
+    NotFinite,
+    /// `low > high`.
+    #[error("the lower bound `{low}` is above the upper bound `{high}`")]
+    Reversed {
+        /// Lower bound as given.
+        low: f64,
+        /// Upper bound as given.
+        high: f64,
+    },
+    /// A logarithmic axis that reaches zero or below.
+    #[error("a logarithmic axis needs a lower bound above 0, not `{low}`")]
+    LogNeedsPositive {
+        /// Lower bound as given.
+        low: f64,
+    },
+    /// Both `log` and `step`.
+    #[error("`log` and `step` cannot be given together")]
+    LogAndStep,
+    /// A step that is zero, negative or not finite.
+    #[error("`step` must be above 0, not `{step}`")]
+    Step {
+        /// Step as given.
+        step: f64,
+    },
+    /// A step so small that its values cannot be told apart, or not be counted exactly.
+    #[error(
+        "`step` is `{step:e}`: in this range a step is at least `{least:e}`, or its values could not be told apart"
+    )]
+    TooFine {
+        /// Step as given.
+        step: f64,
+        /// The smallest one that is taken.
+        least: f64,
+    },
+    /// A range too wide for its type.
+    #[error("the range from `{low}` to `{high}` is too wide")]
+    TooWide {
+        /// Lower bound as given.
+        low: f64,
+        /// Upper bound as given.
+        high: f64,
+    },
+    /// An empty list.
+    #[error("the list of choices is empty")]
+    NoChoices,
+    /// Two equal entries.
+    #[error("the choice `{choice}` is there twice")]
+    Twice {
+        /// The entry.
+        choice: Value,
+    },
+}
+
+/// The smallest step between values from `low` to `high`: some times what neighbouring floating-point numbers at the larger bound
+/// are apart, so that values differ by whole steps after rounding, and there are fewer than 2^48 of them.
+fn least_step(low: f64, high: f64) -> f64 {
+    let largest = low.abs().max(high.abs());
+    64.0 * (largest - largest.next_down())
+}
+
+/// How many steps fit between the bounds, rounding forgiven as far as [`Distribution::normalize`] forgives it.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "floor of a non-negative quotient, saturating"
+)]
+fn whole_steps(low: f64, high: f64, step: f64) -> u64 {
+    let quotient = (high - low) / step;
+    let mut steps = (quotient + (quotient * 1e-12 + 1e-9).min(FORGIVEN)).floor();
+    // The quotient is rounded, too.
+    if low + steps * step > high + step * FORGIVEN {
+        steps -= 1.0;
+    }
+    steps as u64
+}
+
+/// By what share of a step a value may lie beside one.
+const FORGIVEN: f64 = 1e-6;
+
+impl Distribution {
+    /// A real number between `low` and `high`.
+    pub fn float(
+        low: f64,
+        high: f64,
+        scale: Scale,
+        step: Option<f64>,
+    ) -> Result<Self, DistributionError> {
+        if !low.is_finite() || !high.is_finite() {
+            return Err(DistributionError::NotFinite);
+        }
+        if low > high {
+            return Err(DistributionError::Reversed { low, high });
+        }
+        if !(high - low).is_finite() {
+            return Err(DistributionError::TooWide { low, high });
+        }
+        if scale == Scale::Log && low <= 0.0 {
+            return Err(DistributionError::LogNeedsPositive { low });
+        }
+        match step {
+            Some(_) if scale == Scale::Log => return Err(DistributionError::LogAndStep),
+            Some(step) if !step.is_finite() || step <= 0.0 => {
+                return Err(DistributionError::Step { step });
+            }
+            Some(step) if low < high && step < least_step(low, high) => {
+                return Err(DistributionError::TooFine { step, least: least_step(low, high) });
+            }
+            _ => {}
+        }
+        Ok(Distribution::Float { low, high, scale, step })
+    }
+
+    /// A whole number between `low` and `high`.
+    #[expect(clippy::cast_precision_loss, reason = "only for the message")]
+    pub fn int(low: i64, high: i64, scale: Scale, step: i64) -> Result<Self, DistributionError> {
+        if low > high {
+            return Err(DistributionError::Reversed { low: low as f64, high: high as f64 });
+        }
+        if low < -(1 << 52) || high > 1 << 52 {
+            return Err(DistributionError::TooWide { low: low as f64, high: high as f64 });
+        }
+        if step < 1 {
+            return Err(DistributionError::Step { step: step as f64 });
+        }
+        if scale == Scale::Log && low <= 0 {
+            return Err(DistributionError::LogNeedsPositive { low: low as f64 });
+        }
+        if scale == Scale::Log && step != 1 {
+            return Err(DistributionError::LogAndStep);
+        }
+        Ok(Distribution::Int { low, high, scale, step })
+    }
+
+    /// One of `choices`.
+    pub fn choice(choices: Vec<Value>) -> Result<Self, DistributionError> {
+        if choices.is_empty() {
+            return Err(DistributionError::NoChoices);
+        }
+        let mut seen = BTreeSet::new();
+        if let Some(choice) = choices.iter().find(|choice| !seen.insert(Meaning::of(choice))) {
+            return Err(DistributionError::Twice { choice: choice.clone() });
+        }
+        Ok(Distribution::Choice { choices })
+    }
+
+    /// Whether `value` is one of the values (numbers on a step count within rounding).
+    pub fn contains(&self, value: &Value) -> bool {
+        self.normalize(value).is_some()
+    }
+
+    /// `value` in this distribution's own kind (`3` becomes `3.0` in a float range); `None` if it is outside.
+    pub fn normalize(&self, value: &Value) -> Option<Value> {
+        match self {
+            Distribution::Float { low, high, step, .. } => {
+                let number = value.as_number()?;
+                if !(*low..=*high).contains(&number) {
+                    return None;
+                }
+                let Some(step) = step else { return Some(Value::Float(number)) };
+                let nearest = low + ((number - low) / step).round() * step;
+                ((nearest - number).abs() <= step * FORGIVEN).then_some(Value::Float(number))
+            }
+            Distribution::Int { low, high, step, .. } => {
+                let int = match value {
+                    Value::Int(int) => *int,
+                    #[expect(
+                        clippy::cast_possible_truncation,
+                        reason = "whole and inside the range of exact integers"
+                    )]
+                    Value::Float(float) if float.fract() == 0.0 && float.abs() < 4.5e15 => {
+                        *float as i64
+                    }
+                    _ => return None,
+                };
+                ((*low..=*high).contains(&int) && (int - low) % step == 0)
+                    .then_some(Value::Int(int))
+            }
+            Distribution::Choice { choices } => {
+                choices.iter().find(|choice| choice.same(value)).cloned()
+            }
+        }
+    }
+
+    /// How many values there are; `None` for a continuum.
+    pub fn cardinality(&self) -> Option<u64> {
+        match self {
+            Distribution::Float { low, high, .. } if low == high => Some(1),
+            Distribution::Float { low, high, step: Some(step), .. } => {
+                Some(whole_steps(*low, *high, *step).saturating_add(1))
+            }
+            Distribution::Float { .. } => None,
+            Distribution::Int { low, high, step, .. } => {
+                Some((high - low).unsigned_abs() / step.unsigned_abs() + 1)
+            }
+            Distribution::Choice { choices } => Some(choices.len() as u64),
+        }
+    }
+
+    /// The value with this index, from 0 to `cardinality - 1`; `None` outside and for a continuum.
+    pub fn nth(&self, index: u64) -> Option<Value> {
+        if index >= self.cardinality()? {
+            return None;
+        }
+        match self {
+            #[expect(clippy::cast_precision_loss, reason = "an index of a step")]
+            Distribution::Float { low, high, step, .. } => {
+                Some(Value::Float((low + step.unwrap_or(0.0) * index as f64).min(*high)))
+            }
+            Distribution::Int { low, step, .. } => {
+                Some(Value::Int(low + i64::try_from(index).ok()? * step))
+            }
+            Distribution::Choice { choices } => choices.get(usize::try_from(index).ok()?).cloned(),
+        }
+    }
+
+    /// Optuna's internal representation: the number itself, or the choice's index.
+    pub fn to_internal(&self, value: &Value) -> Option<f64> {
+        match self {
+            #[expect(clippy::cast_precision_loss, reason = "an index of a list")]
+            Distribution::Choice { choices } => {
+                choices.iter().position(|choice| choice.same(value)).map(|index| index as f64)
+            }
+            _ => value.as_number(),
+        }
+    }
+
+    /// The value at `unit` of `[0, 1)`: the inverse distribution function, uniform on the (log or linear) axis; every
+    /// value of a finite set has an interval of its own (equal on a linear axis).
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "clamped to the range"
+    )]
+    pub fn from_unit(&self, unit: f64) -> Value {
+        let unit = if unit.is_nan() { 0.5 } else { unit.clamp(0.0, 1.0) };
+        match self {
+            Distribution::Float { low, high, scale: Scale::Log, .. } => {
+                Value::Float((low.ln() + (high.ln() - low.ln()) * unit).exp().clamp(*low, *high))
+            }
+            Distribution::Float { low, high, step: None, .. } => {
+                Value::Float((low + (high - low) * unit).clamp(*low, *high))
+            }
+            Distribution::Int { low, high, scale: Scale::Log, .. } => {
+                let (bottom, top) = ((*low as f64 - 0.5).ln(), (*high as f64 + 0.5).ln());
+                Value::Int(
+                    ((bottom + (top - bottom) * unit).exp().round() as i64).clamp(*low, *high),
+                )
+            }
+            _ => {
+                let count = self.cardinality().unwrap_or(1);
+                let index = ((unit * count as f64) as u64).min(count - 1);
+                self.nth(index).unwrap_or(Value::Int(0))
+            }
+        }
+    }
+
+    /// Where `value` lies in `[0, 1]`: the middle of its interval for finite sets; `None` if it is not a value.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "indices of finite sets"
+    )]
+    pub fn to_unit(&self, value: &Value) -> Option<f64> {
+        let value = self.normalize(value)?;
+        match self {
+            Distribution::Float { low, high, .. } if low == high => Some(0.5),
+            Distribution::Float { low, high, scale: Scale::Log, .. } => Some(
+                ((value.as_number()?.ln() - low.ln()) / (high.ln() - low.ln())).clamp(0.0, 1.0),
+            ),
+            Distribution::Float { low, high, step: None, .. } => {
+                Some(((value.as_number()? - low) / (high - low)).clamp(0.0, 1.0))
+            }
+            Distribution::Float { low, step: Some(step), .. } => {
+                let index = ((value.as_number()? - low) / step).round() as u64;
+                Some((index as f64 + 0.5) / self.cardinality()? as f64)
+            }
+            Distribution::Int { low, high, scale: Scale::Log, .. } => {
+                let (bottom, top) = ((*low as f64 - 0.5).ln(), (*high as f64 + 0.5).ln());
+                Some((value.as_number()?.ln() - bottom) / (top - bottom))
+            }
+            Distribution::Int { low, step, .. } => {
+                let index = (value.as_number()? - *low as f64) / *step as f64;
+                Some((index + 0.5) / self.cardinality()? as f64)
+            }
+            Distribution::Choice { choices } => {
+                Some((self.to_internal(&value)? + 0.5) / choices.len() as f64)
+            }
+        }
+    }
+}
+
+/// What a value means, ordered: equal for values that are the [same](Value::same).
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Meaning<'a> {
+    Flag(bool),
+    /// The bits of a number; both zeros have those of `0.0`.
+    Number(u64),
+    Text(&'a str),
+}
+
+impl<'a> Meaning<'a> {
+    fn of(value: &'a Value) -> Self {
+        match value {
+            Value::Bool(flag) => Meaning::Flag(*flag),
+            Value::Text(text) => Meaning::Text(text),
+            Value::Int(_) | Value::Float(_) => {
+                Meaning::Number((value.as_number().unwrap_or_default() + 0.0).to_bits())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_distribution() -> impl Strategy<Value = Distribution> {
+        prop_oneof![
+            (-1e6..1e6f64, 0.0..1e6f64).prop_map(|(low, width)| Distribution::float(
+                low,
+                low + width,
+                Scale::Linear,
+                None
+            )
+            .unwrap()),
+            (1e-12..1.0f64, 1.0..1e12f64).prop_map(|(low, factor)| Distribution::float(
+                low,
+                low * factor,
+                Scale::Log,
+                None
+            )
+            .unwrap()),
+            (-100.0..100.0f64, 0.0..50.0f64, 0.01..10.0f64).prop_map(|(low, width, step)| {
+                Distribution::float(low, low + width, Scale::Linear, Some(step)).unwrap()
+            }),
+            (-1000i64..1000, 0i64..1000, 1i64..10).prop_map(|(low, width, step)| {
+                Distribution::int(low, low + width, Scale::Linear, step).unwrap()
+            }),
+            (-1e300..1e300f64, 0.0..1.0f64, 0.0..1.0f64).prop_map(|(low, width, share)| {
+                let high = low + width * low.abs() * 1e-3;
+                let step = least_step(low, high) * (1.0 + share * 1e6);
+                Distribution::float(low, high, Scale::Linear, Some(step)).unwrap()
+            }),
+            (1i64..1000, 0i64..100_000).prop_map(|(low, width)| Distribution::int(
+                low,
+                low + width,
+                Scale::Log,
+                1
+            )
+            .unwrap()),
+            (1usize..9).prop_map(|count| Distribution::choice(
+                (0..count).map(|index| Value::Text(format!("c{index}"))).collect()
+            )
+            .unwrap()),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_point_of_the_unit_interval_gives_a_value_that_round_trips(distribution in any_distribution(), unit in 0.0..=1.0f64) {
+            let value = distribution.from_unit(unit);
+            prop_assert!(distribution.contains(&value), "{value} not in {distribution:?}");
+            let again = distribution.from_unit(distribution.to_unit(&value).unwrap());
+            match (&value, &again) {
+                (Value::Float(a), Value::Float(b)) => prop_assert!((a - b).abs() <= 1e-9 * a.abs().max(1.0), "{a} {b}"),
+                _ => prop_assert_eq!(value, again),
+            }
+        }
+
+        #[test]
+        fn a_finite_set_reaches_each_of_its_values(distribution in any_distribution(), pick in 0.0..1.0f64) {
+            if let Some(count) = distribution.cardinality() {
+                let index = ((count as f64) * pick) as u64;
+                let value = distribution.nth(index).unwrap();
+                prop_assert!(distribution.contains(&value));
+                prop_assert!(distribution.from_unit(distribution.to_unit(&value).unwrap()).same(&value));
+                prop_assert!(distribution.nth(count).is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn steps_that_do_not_divide_the_range_end_below_the_upper_bound() {
+        let distribution = Distribution::float(0.0, 1.0, Scale::Linear, Some(0.3)).unwrap();
+        assert_eq!(distribution.cardinality(), Some(4));
+        let tenth = Distribution::float(0.0, 0.3, Scale::Linear, Some(0.1)).unwrap();
+        assert_eq!(tenth.cardinality(), Some(4));
+    }
+
+    #[test]
+    fn a_step_that_floating_point_numbers_cannot_follow_is_refused() {
+        for (low, high, step) in [
+            (0.0, 1.0, 1e-300),
+            (0.0, 1.0, 1e-15),
+            (1e300, 1.1e300, 1e280),
+            (-1e15, 0.0, 0.5),
+            (0.0, 1.0, f64::MIN_POSITIVE),
+        ] {
+            let made = Distribution::float(low, high, Scale::Linear, Some(step));
+            assert!(matches!(made, Err(DistributionError::TooFine { .. })), "{low} {high} {step}");
+        }
+        for (low, high, step) in [
+            (0.0, 1.0, 1e-12),
+            (-1.0, 1.0, 1e-13),
+            (0.0, 1e300, 1e290),
+            (5.0, 5.0, 1e-300),
+            (0.0, 1e-300, 1e-310),
+        ] {
+            let distribution = Distribution::float(low, high, Scale::Linear, Some(step)).unwrap();
+            let last = distribution.cardinality().unwrap() - 1;
+            for index in [0, 1, last / 3, last / 2, last - 1_u64.min(last), last] {
+                let value = distribution.nth(index.min(last)).unwrap();
+                assert!(distribution.contains(&value), "{value} of {distribution:?}");
+            }
+            assert_eq!(distribution.nth(last + 1), None);
+        }
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        assert!(Distribution::float(1.0, 0.0, Scale::Linear, None).is_err());
+        assert!(Distribution::float(0.0, 1.0, Scale::Log, None).is_err());
+        assert!(Distribution::float(0.1, 1.0, Scale::Log, Some(0.1)).is_err());
+        assert!(Distribution::float(f64::NAN, 1.0, Scale::Linear, None).is_err());
+        assert!(Distribution::float(-1e308, 1e308, Scale::Linear, None).is_err());
+        assert!(Distribution::int(1, 8, Scale::Linear, 0).is_err());
+        assert!(Distribution::choice(vec![]).is_err());
+        assert!(Distribution::choice(vec![Value::Int(1), Value::Float(1.0)]).is_err());
+        assert!(Distribution::choice(vec![Value::Int(0), Value::Float(-0.0)]).is_err());
+        assert!(Distribution::choice(vec![Value::Int(1), Value::Bool(true), "1".into()]).is_ok());
+    }
+}

@@ -1,0 +1,706 @@
+//! A resolved study: everything that was decided before the first trial, as plain data that can be stored.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::study::constraint::Constraint;
+pub use crate::study::metric::Direction;
+use crate::study::params::Params;
+use crate::study::space::Space;
+
+/// What is optimised.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Objective {
+    /// Name of the metric in reports.
+    pub metric: String,
+    /// Which way is better.
+    pub direction: Direction,
+}
+
+/// Which report of a trial is its value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValueRule {
+    /// The best one.
+    #[default]
+    Best,
+    /// The last one.
+    Last,
+}
+
+/// The unit of `step` in reports and rungs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StepClock {
+    /// Passes over the training data.
+    #[default]
+    Epoch,
+    /// Optimiser steps.
+    Step,
+    /// Training rows seen.
+    Samples,
+}
+
+impl StepClock {
+    /// The word of the study file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StepClock::Epoch => "epoch",
+            StepClock::Step => "step",
+            StepClock::Samples => "samples",
+        }
+    }
+
+    /// The word for several: `epochs`, `steps`, `samples`.
+    pub fn plural(self) -> &'static str {
+        match self {
+            StepClock::Epoch => "epochs",
+            StepClock::Step => "steps",
+            StepClock::Samples => "samples",
+        }
+    }
+}
+
+/// Clock values at which a trial must evaluate and report, besides its last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Milestones {
+    /// Every so many.
+    pub every: Option<u64>,
+    /// At these, ascending.
+    pub at: Vec<u64>,
+}
+
+/// What to do when the sampler proposes a point that was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Duplicates {
+    /// Draw again (a bounded number of times).
+    #[default]
+    Skip,
+    /// Run it again on another seed; samplers see one point with the mean of its runs.
+    Replicate,
+    /// Run it again as a trial of its own.
+    Allow,
+}
+
+/// Which trials count towards `budget.trials`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Count {
+    /// Complete and pruned.
+    #[default]
+    Finished,
+    /// Complete only.
+    Completed,
+    /// Every trial that ended, failed ones too.
+    All,
+}
+
+/// When the study ends. Absent keys do not limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Budget {
+    /// Number of trials.
+    pub trials: Option<u64>,
+    /// Which trials count.
+    pub count: Count,
+    /// Running time of the runner, over all its runs.
+    pub time: Option<Duration>,
+    /// Ends as soon as a trial reaches this value.
+    pub target: Option<f64>,
+    /// Ends after this many failed trials (exit code 4).
+    pub failures: Option<u64>,
+    /// Longest running time of one attempt.
+    pub trial_time: Option<Duration>,
+    /// Longest time of an attempt without a report or a checkpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall_time: Option<Duration>,
+    /// Ends after this many complete and pruned trials without a better one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patience: Option<u64>,
+    /// Hours that devices were in use, summed over devices and over all runs: one counts once, however many trials share it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_hours: Option<f64>,
+    /// Money: device-hours times `price_per_hour`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// What an hour of one device costs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price_per_hour: Option<f64>,
+}
+
+/// What `hpsearch extend` added to a budget, on top of what the study file says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Extension {
+    /// Trials more.
+    pub trials: u64,
+    /// Running time more.
+    pub time: Duration,
+    /// Device-hours more.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub device_hours: f64,
+    /// Money more.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cost: f64,
+}
+
+/// The largest whole number that a store holds: trials, and microseconds.
+pub const LARGEST_WHOLE: u64 = i64::MAX.unsigned_abs();
+
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
+}
+
+impl Extension {
+    /// The trials that `+50` and `50` mean, from one to [`LARGEST_WHOLE`].
+    pub fn trials_of(text: &str) -> Option<u64> {
+        let number = text.strip_prefix('+').unwrap_or(text);
+        number.parse().ok().filter(|trials| (1..=LARGEST_WHOLE).contains(trials))
+    }
+
+    /// Whether it adds nothing.
+    pub fn is_nothing(self) -> bool {
+        self == Extension::default()
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, more: Extension) -> Extension {
+        Extension {
+            trials: self.trials.saturating_add(more.trials),
+            time: self.time.saturating_add(more.time),
+            device_hours: self.device_hours + more.device_hours,
+            cost: self.cost + more.cost,
+        }
+    }
+}
+
+/// The limit on the time of devices that ends a study first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DeviceLimit {
+    /// `budget.device_hours`.
+    Hours(f64),
+    /// `budget.cost`, at a price for an hour.
+    Cost {
+        /// The limit.
+        cost: f64,
+        /// `budget.price_per_hour`.
+        price: f64,
+    },
+}
+
+impl DeviceLimit {
+    /// The limit as time of devices.
+    pub fn time(self) -> Duration {
+        let hours = match self {
+            DeviceLimit::Hours(hours) => hours,
+            DeviceLimit::Cost { cost, price } => cost / price,
+        };
+        Duration::try_from_secs_f64(hours * 3600.0).unwrap_or(Duration::MAX)
+    }
+}
+
+impl Budget {
+    /// The budget with `extension` on top; what has no limit has none then.
+    pub fn extend(&mut self, extension: Extension) {
+        self.trials = self.trials.map(|trials| trials.saturating_add(extension.trials));
+        self.time = self.time.map(|time| time.saturating_add(extension.time));
+        self.device_hours = self.device_hours.map(|hours| hours + extension.device_hours);
+        self.cost = self.cost.map(|cost| cost + extension.cost);
+    }
+
+    /// The keys whose limits no store can hold: more than [`LARGEST_WHOLE`] trials or microseconds, and what is no finite
+    /// number, for which JSON has no form.
+    pub fn beyond_a_store(&self) -> Vec<&'static str> {
+        let whole = |limit: Option<u64>| limit.is_some_and(|limit| limit > LARGEST_WHOLE);
+        let time = |limit: Option<Duration>| {
+            limit.is_some_and(|limit| limit.as_micros() > u128::from(LARGEST_WHOLE))
+        };
+        let amount = |limit: Option<f64>| limit.is_some_and(|limit| !limit.is_finite());
+        let keys = [
+            ("trials", whole(self.trials)),
+            ("time", time(self.time)),
+            ("target", amount(self.target)),
+            ("failures", whole(self.failures)),
+            ("trial_time", time(self.trial_time)),
+            ("stall_time", time(self.stall_time)),
+            ("patience", whole(self.patience)),
+            ("device_hours", amount(self.device_hours)),
+            ("cost", amount(self.cost)),
+            ("price_per_hour", amount(self.price_per_hour)),
+        ];
+        keys.into_iter().filter(|(_, beyond)| *beyond).map(|(key, _)| key).collect()
+    }
+
+    /// The tighter one of `device_hours` and `cost`, if one of them is set.
+    pub fn device_limit(&self) -> Option<DeviceLimit> {
+        let hours = self.device_hours.map(DeviceLimit::Hours);
+        let cost = self
+            .cost
+            .zip(self.price_per_hour)
+            .map(|(cost, price)| DeviceLimit::Cost { cost, price });
+        hours.into_iter().chain(cost).min_by_key(|limit| limit.time())
+    }
+
+    /// What so much time of devices costs; `None` without a price.
+    pub fn price_of(&self, device_time: Duration) -> Option<f64> {
+        Some(device_time.as_secs_f64() / 3600.0 * self.price_per_hour?)
+    }
+}
+
+/// A sampler or pruner by name, with its options.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicySpec {
+    /// Name in the table of samplers or pruners.
+    pub name: String,
+    /// What the user wrote, where it is an alias of `name`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<String>,
+    /// Version of the rules behind the name; raised when the same history gives other decisions.
+    pub version: u32,
+    /// Options as given, checked.
+    #[serde(default)]
+    pub options: BTreeMap<String, serde_json::Value>,
+}
+
+impl PolicySpec {
+    /// A policy without options.
+    pub fn named(name: &str) -> Self {
+        PolicySpec { name: name.to_owned(), alias: None, version: 1, options: BTreeMap::new() }
+    }
+
+    /// The same with an option set.
+    pub fn with(mut self, key: &str, value: impl Into<serde_json::Value>) -> Self {
+        self.options.insert(key.to_owned(), value.into());
+        self
+    }
+}
+
+/// A trial of an earlier study, as a study that learns from it keeps it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Earlier {
+    /// Its values of the parameters that this study has too.
+    pub params: Params,
+    /// The share of its study's trials that were better, from 0: what is comparable between studies.
+    pub rank: f64,
+}
+
+/// The value of a variable of `[command] env`, which may be a secret: whoever read the study file has it, and it is written
+/// nowhere. So a specification that was stored has the names only, and two that differ in values are equal.
+#[derive(Clone, Default)]
+pub struct EnvironmentValue(Option<String>);
+
+impl EnvironmentValue {
+    /// A value of the study file.
+    pub fn new(text: impl Into<String>) -> Self {
+        EnvironmentValue(Some(text.into()))
+    }
+
+    /// The value; `None` of a specification that was stored.
+    pub fn get(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}
+
+impl std::fmt::Debug for EnvironmentValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("...")
+    }
+}
+
+impl PartialEq for EnvironmentValue {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Serialize for EnvironmentValue {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_none()
+    }
+}
+
+impl<'de> Deserialize<'de> for EnvironmentValue {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| EnvironmentValue::default())
+    }
+}
+
+/// The style of arguments that a program's parser takes, which decides how booleans are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ArgsStyle {
+    /// `--name value`; a boolean is the flag `--name`, or nothing.
+    Dashes,
+    /// `--name=value`; a boolean is the flag `--name`, or nothing.
+    Equals,
+    /// `name=value`, booleans as well: `name=true`.
+    Hydra,
+}
+
+impl ArgsStyle {
+    /// The words of the study file.
+    pub const WORDS: &'static [&'static str] = &["dashes", "equals", "hydra"];
+
+    /// The style that `word` means.
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "dashes" => Some(ArgsStyle::Dashes),
+            "equals" => Some(ArgsStyle::Equals),
+            "hydra" => Some(ArgsStyle::Hydra),
+            _ => None,
+        }
+    }
+
+    /// Whether a boolean is written as a flag or left out, rather than as `true` and `false`.
+    pub fn has_flags(self) -> bool {
+        matches!(self, ArgsStyle::Dashes | ArgsStyle::Equals)
+    }
+}
+
+/// What the words of a command become that name an inactive parameter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Inactive {
+    /// The placeholder becomes the empty text: what studies did that began before the other rule, and studies to which it makes
+    /// no difference.
+    #[default]
+    Empty,
+    /// The word is left out, and the option before it.
+    Dropped,
+}
+
+/// How parameters become words of a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArgsRules {
+    /// How booleans are written; `None`: as `true` and `false`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub style: Option<ArgsStyle>,
+    /// What inactive parameters leave.
+    #[serde(default)]
+    pub inactive: Inactive,
+}
+
+impl ArgsRules {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+    fn is_default(&self) -> bool {
+        *self == ArgsRules::default()
+    }
+}
+
+/// What a trial runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Program {
+    /// The built-in trainer.
+    Trainer {
+        /// Fixed arguments by their (dotted) names; searched ones come from the space.
+        arguments: BTreeMap<String, serde_json::Value>,
+        /// The `[data]` table; paths absolute.
+        data: BTreeMap<String, serde_json::Value>,
+    },
+    /// A program in any language.
+    Command {
+        /// Program and arguments, with `{name}` for parameters.
+        run: Vec<String>,
+        /// Working directory; absolute.
+        cwd: PathBuf,
+        /// Variables added to the environment.
+        env: BTreeMap<String, EnvironmentValue>,
+        /// How parameters become words.
+        #[serde(default, skip_serializing_if = "ArgsRules::is_default")]
+        args: ArgsRules,
+    },
+    /// A Rust closure of the program that links the library.
+    Inline,
+}
+
+/// Where trials run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DevicesSpec {
+    /// Device names and patterns as written; `["auto"]` by default.
+    #[serde(rename = "use")]
+    pub select: Vec<String>,
+    /// Trials at a time on each device; `None`: one per GPU, and on the CPU as many as its cores hold.
+    pub trials_per_device: Option<u32>,
+    /// Whether devices share themselves out instead, by what trials take and do there (`trials_per_device = "auto"`).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub packed: bool,
+    /// Bytes that trials may take together on each device that shares itself out; `None`: all that there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Threads of each trial on the CPU.
+    pub cpu_threads: u32,
+}
+
+/// Most trials at a time on one device.
+pub const MOST_SLOTS: u32 = 1_024;
+
+impl Default for DevicesSpec {
+    fn default() -> Self {
+        DevicesSpec {
+            select: vec!["auto".to_owned()],
+            trials_per_device: None,
+            packed: false,
+            memory: None,
+            cpu_threads: 1,
+        }
+    }
+}
+
+/// Why an attempt ended without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureCause {
+    /// Out of memory.
+    Oom,
+    /// The device went away.
+    DeviceLost,
+    /// The process died without a word, or was killed from outside.
+    WorkerLost,
+    /// `trial_time` or `stall_time` passed.
+    Timeout,
+    /// The program itself said so: an exit code, an exception, no value.
+    Program,
+}
+
+/// Which failed attempts are started again.
+///
+/// A trial of the built-in trainer that runs out of memory goes on with half the rows at once, down to one, before this is
+/// asked: that needs no `"oom"` in `on` and does not count towards `max` (`engine::memory`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetrySpec {
+    /// How many times a trial may be started again.
+    pub max: u32,
+    /// For which causes.
+    pub on: Vec<FailureCause>,
+}
+
+impl Default for RetrySpec {
+    fn default() -> Self {
+        RetrySpec { max: 2, on: vec![FailureCause::WorkerLost] }
+    }
+}
+
+/// Which checkpoints stay on disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckpointsSpec {
+    /// How many of the study's best trials keep their best checkpoint; `None`: everything stays.
+    pub keep_best: Option<u32>,
+    /// Directory for trials' files; absolute. `None`: beside the store.
+    pub dir: Option<PathBuf>,
+    /// Most bytes that all of them may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_disk: Option<u64>,
+}
+
+impl Default for CheckpointsSpec {
+    fn default() -> Self {
+        CheckpointsSpec { keep_best: Some(3), dir: None, max_disk: None }
+    }
+}
+
+/// What to export at the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExportSpec {
+    /// Where to; absolute.
+    pub dir: Option<PathBuf>,
+    /// Whether to export when the study ends.
+    pub on_finish: bool,
+    /// In how few bits weights are written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantize: Option<Quantize>,
+}
+
+/// A number format of exported weights that is smaller than the one they were trained in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quantize {
+    /// Whole numbers of eight bits, with a scale for each channel.
+    Int8,
+}
+
+impl Quantize {
+    /// The words for it in files and on the command line.
+    pub const WORDS: &[&str] = &["int8"];
+
+    /// The format that a word means.
+    pub fn parse(word: &str) -> Option<Self> {
+        (word == "int8").then_some(Self::Int8)
+    }
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Int8 => "int8",
+        }
+    }
+}
+
+/// A resolved study.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudySpec {
+    /// Version of this form.
+    pub format: u32,
+    /// The study's name, its key in the store.
+    pub name: String,
+    /// A sentence for people.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// Words to find it by.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// What is optimised; today exactly one.
+    pub objectives: Vec<Objective>,
+    /// Which report is a trial's value.
+    pub value: ValueRule,
+    /// Unit of steps.
+    pub step: StepClock,
+    /// Root of all random streams.
+    pub seed: u64,
+    /// What to do with repeated proposals.
+    pub duplicates: Duplicates,
+    /// Whether decisions must not depend on who is faster.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub deterministic: bool,
+    /// Runs of each configuration that completes.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub replicates: u32,
+    /// How many of the best configurations are run again on fresh seeds at the end.
+    #[serde(default, skip_serializing_if = "is_no_race")]
+    pub race: u32,
+    /// When it ends.
+    pub budget: Budget,
+    /// What is searched.
+    pub space: Space,
+    /// Configurations to run first; missing parameters are sampled.
+    #[serde(default)]
+    pub enqueue: Vec<Params>,
+    /// Conditions on configurations and on what they measure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<Constraint>,
+    /// Stores and studies to learn from, as written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warm_start: Vec<String>,
+    /// What was found there when the study was made: later changes of those studies change nothing here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Earlier>,
+    /// Who proposes.
+    pub sampler: PolicySpec,
+    /// Who stops.
+    pub pruner: PolicySpec,
+    /// What a trial runs.
+    pub program: Program,
+    /// Where.
+    pub devices: DevicesSpec,
+    /// What is started again.
+    pub retry: RetrySpec,
+    /// What stays on disk.
+    pub checkpoints: CheckpointsSpec,
+    /// What is exported at the end.
+    pub export: ExportSpec,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_no_race(number: &u32) -> bool {
+    *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+impl StudySpec {
+    /// A study of `space` with the defaults of the study file: no sampler options, no pruner, no limit on trials.
+    pub fn new(
+        name: &str,
+        metric: &str,
+        direction: Direction,
+        space: Space,
+        program: Program,
+    ) -> Self {
+        StudySpec {
+            format: 1,
+            name: name.to_owned(),
+            description: None,
+            tags: Vec::new(),
+            objectives: vec![Objective { metric: metric.to_owned(), direction }],
+            value: ValueRule::default(),
+            step: StepClock::default(),
+            seed: 0,
+            duplicates: Duplicates::default(),
+            deterministic: false,
+            replicates: 1,
+            race: 0,
+            budget: Budget::default(),
+            space,
+            enqueue: Vec::new(),
+            constraints: Vec::new(),
+            warm_start: Vec::new(),
+            earlier: Vec::new(),
+            sampler: PolicySpec::named("random"),
+            pruner: PolicySpec::named("none"),
+            program,
+            devices: DevicesSpec::default(),
+            retry: RetrySpec::default(),
+            checkpoints: CheckpointsSpec::default(),
+            export: ExportSpec::default(),
+        }
+    }
+
+    /// The one objective that is searched.
+    pub fn objective(&self) -> &Objective {
+        self.objectives.first().expect("a study has an objective: checked when it is resolved")
+    }
+
+    /// The study's direction.
+    pub fn direction(&self) -> Direction {
+        self.objective().direction
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_the_environment_is_neither_written_nor_compared() {
+        let of = |value: &str| Program::Command {
+            run: vec!["train".to_owned()],
+            cwd: "/".into(),
+            env: BTreeMap::from([("KEY".to_owned(), EnvironmentValue::new(value))]),
+            args: ArgsRules::default(),
+        };
+        let stored = serde_json::to_string(&of("secret")).unwrap();
+        assert_eq!(stored, r#"{"command":{"run":["train"],"cwd":"/","env":{"KEY":null}}}"#);
+        assert!(!format!("{:?}", of("secret")).contains("secret"));
+        assert_eq!(of("secret"), of("other"));
+        let read: Program =
+            serde_json::from_str(&stored.replace("null", "\"of an older version\"")).unwrap();
+        let Program::Command { env, .. } = read else { panic!() };
+        assert_eq!(env["KEY"].get(), None);
+    }
+}

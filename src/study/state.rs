@@ -1,0 +1,546 @@
+//! The state of a study: the fold of its journal.
+
+mod changes;
+
+pub use changes::{Changes, Mark};
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::study::checkpoint::Checkpoint;
+use crate::study::configuration::{self, Run};
+use crate::study::constraint::{self, Constraint};
+use crate::study::device::Device;
+use crate::study::event::{AttemptEnd, Event};
+use crate::study::finalists::Race;
+use crate::study::metric::{Direction, Score};
+use crate::study::spec::{Extension, StepClock, StudySpec, ValueRule};
+use crate::study::statistics::Sample;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Decision, Note, Trial, TrialNumber, TrialState};
+
+/// How many trials are in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Waiting for a slot.
+    pub queued: u64,
+    /// On a slot.
+    pub running: u64,
+    /// Left with a checkpoint.
+    pub paused: u64,
+    /// Ended with a value.
+    pub complete: u64,
+    /// Stopped early.
+    pub pruned: u64,
+    /// Ended without a value.
+    pub failed: u64,
+}
+
+impl Counts {
+    /// The number of trials in `state`, to be read or changed.
+    pub fn of(&mut self, state: TrialState) -> &mut u64 {
+        match state {
+            TrialState::Queued => &mut self.queued,
+            TrialState::Running => &mut self.running,
+            TrialState::Paused => &mut self.paused,
+            TrialState::Complete => &mut self.complete,
+            TrialState::Pruned => &mut self.pruned,
+            TrialState::Failed => &mut self.failed,
+        }
+    }
+
+    /// Those that are not among `others`, which are among these.
+    #[must_use]
+    pub fn without(self, others: Counts) -> Counts {
+        Counts {
+            queued: self.queued - others.queued,
+            running: self.running - others.running,
+            paused: self.paused - others.paused,
+            complete: self.complete - others.complete,
+            pruned: self.pruned - others.pruned,
+            failed: self.failed - others.failed,
+        }
+    }
+
+    /// Whether trials failed, and none came to anything.
+    pub fn only_fail(&self) -> bool {
+        self.failed > 0 && self.complete + self.pruned + self.paused == 0
+    }
+
+    /// All trials.
+    pub fn total(&self) -> u64 {
+        self.queued + self.running + self.paused + self.complete + self.pruned + self.failed
+    }
+}
+
+/// All trials of a study and what became of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StudyView {
+    metric: String,
+    clock: StepClock,
+    direction: Direction,
+    rule: ValueRule,
+    constraints: Vec<Constraint>,
+    replicates: u32,
+    /// By number.
+    pub trials: Vec<Trial>,
+    /// Trials in each state.
+    pub counts: Counts,
+    /// Why the study is over, if it is.
+    pub finished: Option<String>,
+    /// Why nothing is started, if its user paused it.
+    pub paused: Option<String>,
+    /// The last race of its best configurations.
+    pub race: Option<Race>,
+    /// How many of the trials are runs of races.
+    pub race_counts: Counts,
+    /// Devices on which nothing is started, because its user paused them.
+    pub paused_devices: BTreeSet<Device>,
+    /// What was added to the study file's budget.
+    pub extension: Extension,
+    /// What its user wrote about the study, in that order.
+    pub notes: Vec<Note>,
+    /// Its user's words for the study, sorted; the study file's are not among them.
+    pub tags: Vec<String>,
+    /// Microseconds that runners spent on it, the present one not counted.
+    pub ran_micros: i64,
+    /// Microseconds for which devices were in use, as far as that was told: at the starts and ends of attempts.
+    pub busy_micros: i64,
+    /// Up to when the last runner was heard, if it was killed: its attempts ended then.
+    pub killed_at: Option<Timestamp>,
+    changes: Changes,
+    paths: CheckpointPaths,
+}
+
+impl StudyView {
+    /// A study without trials.
+    pub fn new(spec: &StudySpec) -> Self {
+        StudyView {
+            metric: spec.objective().metric.clone(),
+            clock: spec.step,
+            direction: spec.direction(),
+            rule: spec.value,
+            constraints: spec.constraints.clone(),
+            replicates: spec.replicates,
+            trials: Vec::new(),
+            counts: Counts::default(),
+            finished: None,
+            paused: None,
+            race: None,
+            race_counts: Counts::default(),
+            paused_devices: BTreeSet::new(),
+            extension: Extension::default(),
+            notes: Vec::new(),
+            tags: Vec::new(),
+            ran_micros: 0,
+            busy_micros: 0,
+            killed_at: None,
+            changes: Changes::default(),
+            paths: CheckpointPaths::default(),
+        }
+    }
+
+    /// Which trials changed lately.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// The study's clock.
+    pub fn clock(&self) -> StepClock {
+        self.clock
+    }
+
+    /// The study's direction.
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// The trial with this number.
+    pub fn trial(&self, number: TrialNumber) -> Option<&Trial> {
+        self.trials.get(usize::try_from(number.0).ok()?)
+    }
+
+    /// The winner of the race, or else the complete trial with the best value among those that break no limit; of equals the first. NaN
+    /// is never best. Of configurations that were run several times the mean counts, once all their runs have ended.
+    pub fn best(&self) -> Option<&Trial> {
+        if let Some(winner) = self.race.as_ref().and_then(Race::winner) {
+            return self.trial(winner.trial);
+        }
+        if self.has_several_runs() {
+            let (number, _) = self.ranked_configurations().into_iter().next()?;
+            return self.trial(number);
+        }
+        let is_sound = |trial: &&Trial| {
+            trial.violation.is_none() && trial.value.is_some_and(|value| !value.is_nan())
+        };
+        let complete =
+            self.trials.iter().filter(|trial| trial.state == TrialState::Complete).filter(is_sound);
+        complete.min_by_key(|trial| Score::new(self.direction, trial.value.unwrap_or(f64::NAN)))
+    }
+
+    /// The best trial as people are shown it, with its value: one that had completed and goes on past its end stays where it was
+    /// meanwhile, with what it has measured.
+    pub fn leader(&self) -> Option<(TrialNumber, f64)> {
+        let best = self.best().and_then(|best| Some((best.number, self.best_value()?)));
+        if self.race.as_ref().is_some_and(|race| race.winner().is_some()) || self.has_several_runs()
+        {
+            return best;
+        }
+        let further =
+            self.trials.iter().filter_map(|trial| Some((trial.number, self.value_so_far(trial)?)));
+        best.into_iter()
+            .chain(further)
+            .min_by_key(|(number, value)| (Score::new(self.direction, *value), *number))
+    }
+
+    /// What a trial has measured that had completed and goes on past its end, if it can be the best.
+    fn value_so_far(&self, trial: &Trial) -> Option<f64> {
+        value_so_far(self.rule, self.direction, &self.constraints, trial)
+    }
+
+    /// Whether configurations are compared by means of several runs.
+    fn has_several_runs(&self) -> bool {
+        self.replicates > 1
+            || self.trials.iter().any(|trial| trial.origin.configuration().is_some())
+    }
+
+    /// The configurations that are measured, the best first: the first complete trial of each, and its runs in the search.
+    pub fn ranked_configurations(&self) -> Vec<(TrialNumber, Sample)> {
+        configuration::ranked(self.trials.iter().map(Run::from), self.direction, self.replicates)
+    }
+
+    /// The value that counts of [`StudyView::best`]: of several runs their mean.
+    pub fn best_value(&self) -> Option<f64> {
+        if let Some(winner) = self.race.as_ref().and_then(Race::winner) {
+            return Some(winner.sample.mean);
+        }
+        if self.has_several_runs() {
+            return self.ranked_configurations().first().map(|(_, sample)| sample.mean);
+        }
+        self.best().and_then(|best| best.value)
+    }
+
+    /// What a trial's value is (or would be, ended now) by the study's rule; `None` without a report.
+    pub fn value_of(&self, trial: &Trial) -> Option<f64> {
+        match self.rule {
+            ValueRule::Last => trial.last().map(|(_, value)| value),
+            ValueRule::Best => trial
+                .curve
+                .iter()
+                .map(|(_, value)| *value)
+                .min_by_key(|value| Score::new(self.direction, *value)),
+        }
+    }
+
+    /// The clock value of the report that is the trial's value.
+    pub fn value_step(&self, trial: &Trial) -> Option<u64> {
+        value_step(self.rule, self.direction, trial)
+    }
+
+    /// Puts trials without anything where those before `number` would be: for a fold that begins late, and of which
+    /// nothing is asked about earlier trials.
+    pub fn stand_in_before(&mut self, number: TrialNumber, at: Timestamp) {
+        for earlier in self.trials.len() as u64..number.0 {
+            self.create(
+                at,
+                TrialNumber(earlier),
+                crate::study::params::Params::new(),
+                crate::study::trial::Origin::Asked,
+            );
+        }
+    }
+
+    /// Takes one event in. Events about trials that do not exist are ignored: a journal read in part stays readable.
+    pub fn apply(&mut self, at: Timestamp, event: &Event) {
+        match event {
+            Event::RaceBegun { .. }
+            | Event::RaceDropped { .. }
+            | Event::RaceWon { .. }
+            | Event::WinnerTested { .. } => {
+                Race::apply(&mut self.race, event);
+            }
+            Event::RunnerStarted { .. }
+            | Event::RunnerDescribed { .. }
+            | Event::ResultsKnown { .. }
+            | Event::AttemptLaunched { .. }
+            | Event::RequestServed { .. }
+            | Event::DiskExceeded { .. } => {}
+            Event::RunnerStopped { ran_micros, heard, device_micros, .. } => {
+                self.ran_micros += ran_micros;
+                self.busy_micros += device_micros;
+                self.killed_at = *heard;
+            }
+            Event::StudyFinished { reason } => self.finished = Some(reason.clone()),
+            Event::StudyReopened { .. } => self.finished = None,
+            Event::StudyPaused { reason } => self.paused = Some(reason.clone()),
+            Event::StudyResumed { .. } => self.paused = None,
+            Event::SlotsChanged { .. } | Event::Packed { .. } | Event::PassedOver { .. } => {}
+            Event::DevicePaused { device } => drop(self.paused_devices.insert(device.clone())),
+            Event::DeviceResumed { device } => drop(self.paused_devices.remove(device)),
+            Event::BudgetExtended { by } => self.extension = self.extension.and(*by),
+            Event::Noted { trial: None, text } => self.notes.push(Note { at, text: text.clone() }),
+            Event::Tagged { trial: None, tag, present } => set_tag(&mut self.tags, tag, *present),
+            Event::TrialCreated { trial, params, origin } => {
+                self.create(at, *trial, params.clone(), origin.clone())
+            }
+            _ => self.apply_to_trial(at, event),
+        }
+    }
+
+    fn create(
+        &mut self,
+        at: Timestamp,
+        number: TrialNumber,
+        params: crate::study::params::Params,
+        origin: crate::study::trial::Origin,
+    ) {
+        debug_assert_eq!(number.index(), self.trials.len(), "trials are created in order");
+        self.counts.queued += 1;
+        self.changes.note(number);
+        self.race_counts.queued += u64::from(origin.is_race());
+        self.trials.push(Trial {
+            number,
+            params,
+            origin,
+            state: TrialState::Queued,
+            value: None,
+            violation: None,
+            curve: Vec::new(),
+            last_metrics: Default::default(),
+            decisions: Vec::new(),
+            checkpoints: Vec::new(),
+            attempts: 0,
+            failures: 0,
+            device: None,
+            until: None,
+            hold: None,
+            continued: None,
+            notes: Vec::new(),
+            tags: Vec::new(),
+            reason: None,
+            created: at,
+            started: None,
+            finished: None,
+            busy_micros: 0,
+        });
+    }
+
+    fn apply_to_trial(&mut self, at: Timestamp, event: &Event) {
+        let Some(trial) = event
+            .trial()
+            .and_then(|number| usize::try_from(number.0).ok())
+            .and_then(|index| self.trials.get_mut(index))
+        else {
+            return;
+        };
+        let before = trial.state;
+        self.changes.note(trial.number);
+        match event {
+            Event::AttemptStarted { attempt, slot, until, device_micros, .. } => {
+                self.busy_micros += device_micros;
+                trial.state = TrialState::Running;
+                trial.attempts = attempt.0.saturating_add(1);
+                trial.device = Some(slot.device.clone());
+                trial.until = *until;
+                trial.started = Some(at);
+                trial.hold = None;
+                trial.reason = None;
+                unfinish(trial);
+                if let Some(race) = self.race.as_mut().filter(|_| !trial.origin.is_race()) {
+                    race.void = true;
+                }
+            }
+            Event::Reported { step, metrics, .. } => {
+                if let Some(value) = metrics.get(&self.metric) {
+                    insert_report(&mut trial.curve, *step, value);
+                }
+                trial.last_metrics = metrics.clone();
+            }
+            Event::Decided { step, verdict, .. } => {
+                trial.decisions.retain(|decision| decision.step != *step);
+                let position = trial.decisions.partition_point(|decision| decision.step < *step);
+                trial
+                    .decisions
+                    .insert(position, Decision { step: *step, verdict: verdict.clone() });
+            }
+            Event::CheckpointSaved { step, path, bytes, .. } => {
+                self.paths.take_out(trial, path);
+                self.paths
+                    .put_in(trial, Checkpoint { step: *step, path: path.clone(), bytes: *bytes });
+            }
+            Event::CheckpointDropped { path, .. } => self.paths.take_out(trial, path),
+            Event::AttemptEnded { end, device_micros, .. } => {
+                if matches!(end, AttemptEnd::Failed(_)) {
+                    trial.failures += 1;
+                }
+                // An attempt lost with its runner ended when that was last heard.
+                let ended = if *end == AttemptEnd::Lost {
+                    self.killed_at.map(|heard| heard.min(at))
+                } else {
+                    Some(at)
+                };
+                let spent = trial
+                    .started
+                    .zip(ended)
+                    .map_or(0, |(started, ended)| ended.0.saturating_sub(started.0).max(0));
+                trial.busy_micros += spent;
+                self.busy_micros += device_micros.unwrap_or(spent);
+            }
+            Event::TrialQueued { until, reason, .. } => {
+                trial.state = TrialState::Queued;
+                trial.until = *until;
+                trial.hold = None;
+                trial.reason = Some(reason.clone());
+                unfinish(trial);
+            }
+            Event::TrialPaused { reason, hold, .. } => {
+                trial.state = TrialState::Paused;
+                trial.hold = *hold;
+                trial.reason = Some(reason.clone());
+                unfinish(trial);
+            }
+            Event::TrialHeld { hold, .. } => trial.hold = *hold,
+            Event::LimitsBroken { violation, .. } => trial.violation = Some(*violation),
+            Event::TrialContinued { until, from, .. } => {
+                trial.state = TrialState::Queued;
+                trial.until = Some(*until);
+                trial.hold = None;
+                trial.continued = Some(*from);
+                trial.reason = Some(continues(self.clock, *until));
+                unfinish(trial);
+            }
+            Event::Noted { text, .. } => trial.notes.push(Note { at, text: text.clone() }),
+            Event::Tagged { tag, present, .. } => set_tag(&mut trial.tags, tag, *present),
+            Event::TrialFinished { state, value, reason, .. } => {
+                trial.state = *state;
+                trial.value = *value;
+                trial.hold = None;
+                trial.continued = None;
+                trial.reason.clone_from(reason);
+                trial.finished = Some(at);
+            }
+            _ => {}
+        }
+        let after = trial.state;
+        if trial.origin.is_race() {
+            *self.race_counts.of(before) -= 1;
+            *self.race_counts.of(after) += 1;
+        }
+        *self.counts.of(before) -= 1;
+        *self.counts.of(after) += 1;
+    }
+}
+
+/// Trials with fewer checkpoints are looked through.
+const MANY_CHECKPOINTS: usize = 32;
+
+/// Of trials with many checkpoints, the step of each by its path, so that each new one is not compared with all others. It says
+/// nothing that the trials do not: views that differ in it are the same.
+#[derive(Clone, Default)]
+struct CheckpointPaths(HashMap<TrialNumber, HashMap<PathBuf, u64>>);
+
+impl PartialEq for CheckpointPaths {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for CheckpointPaths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CheckpointPaths")
+    }
+}
+
+impl CheckpointPaths {
+    /// Takes the checkpoint at `path` out of a trial, if it is there.
+    fn take_out(&mut self, trial: &mut Trial, path: &Path) {
+        if trial.checkpoints.len() < MANY_CHECKPOINTS {
+            self.0.remove(&trial.number);
+            return trial.checkpoints.retain(|checkpoint| checkpoint.path != path);
+        }
+        let Some(step) = self.of(trial).remove(path) else { return };
+        let first = trial.checkpoints.partition_point(|checkpoint| checkpoint.step < step);
+        if let Some(index) =
+            trial.checkpoints[first..].iter().position(|checkpoint| checkpoint.path == path)
+        {
+            trial.checkpoints.remove(first + index);
+        }
+    }
+
+    /// Puts a checkpoint with a path of its own into a trial.
+    fn put_in(&mut self, trial: &mut Trial, checkpoint: Checkpoint) {
+        if trial.checkpoints.len() >= MANY_CHECKPOINTS {
+            self.of(trial).insert(checkpoint.path.clone(), checkpoint.step);
+        }
+        let position = trial.checkpoints.partition_point(|earlier| earlier.step <= checkpoint.step);
+        trial.checkpoints.insert(position, checkpoint);
+    }
+
+    fn of(&mut self, trial: &Trial) -> &mut HashMap<PathBuf, u64> {
+        let steps = self.0.entry(trial.number).or_default();
+        if steps.len() != trial.checkpoints.len() {
+            *steps = trial
+                .checkpoints
+                .iter()
+                .map(|checkpoint| (checkpoint.path.clone(), checkpoint.step))
+                .collect();
+        }
+        steps
+    }
+}
+
+/// A trial that goes on has neither a value nor an end.
+fn unfinish(trial: &mut Trial) {
+    trial.value = None;
+    trial.violation = None;
+    trial.finished = None;
+}
+
+/// Why a trial that had ended waits for a slot again.
+pub fn continues(clock: StepClock, until: u64) -> String {
+    format!("continues to {} {until}", clock.as_str())
+}
+
+fn set_tag(tags: &mut Vec<String>, tag: &str, present: bool) {
+    match (tags.binary_search_by(|known| known.as_str().cmp(tag)), present) {
+        (Err(place), true) => tags.insert(place, tag.to_owned()),
+        (Ok(place), false) => drop(tags.remove(place)),
+        _ => {}
+    }
+}
+
+/// What a trial has measured that had completed and goes on past its end: `None` of any other trial, and where it cannot be the best.
+pub fn value_so_far(
+    rule: ValueRule,
+    direction: Direction,
+    constraints: &[Constraint],
+    trial: &Trial,
+) -> Option<f64> {
+    if trial.continued != Some(TrialState::Complete)
+        || constraint::violation(constraints, &trial.last_metrics).is_some_and(|by| by > 0.0)
+    {
+        return None;
+    }
+    let step = value_step(rule, direction, trial)?;
+    trial.curve.iter().find(|(at, value)| *at == step && !value.is_nan()).map(|(_, value)| *value)
+}
+
+/// The clock value of the report that is a trial's value under a rule; `None` without a report.
+pub fn value_step(rule: ValueRule, direction: Direction, trial: &Trial) -> Option<u64> {
+    match rule {
+        ValueRule::Last => trial.last().map(|(step, _)| step),
+        ValueRule::Best => trial
+            .curve
+            .iter()
+            .min_by_key(|(_, value)| Score::new(direction, *value))
+            .map(|(step, _)| *step),
+    }
+}
+
+fn insert_report(curve: &mut Vec<(u64, f64)>, step: u64, value: f64) {
+    match curve.binary_search_by_key(&step, |(at, _)| *at) {
+        Ok(index) => curve[index].1 = value,
+        Err(index) => curve.insert(index, (step, value)),
+    }
+}

@@ -1,0 +1,257 @@
+//! A decoder's configuration: its `config.json`, and the sizes that it gives under its family's keys.
+
+use serde_json::{Map, Value, json};
+
+use super::super::families::decoders::{DECODERS, DecoderFamily, DecoderStyle};
+use super::super::families::{self, ConfigReader};
+use super::super::quantization;
+use super::super::rotary::Rope;
+use crate::arguments::{Activation, DECODER_TYPES, ENCODER_TYPES, ModelArguments};
+
+/// A language model's `config.json`.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::trainer) struct DecoderConfig {
+    pub(in crate::trainer) family: &'static DecoderFamily,
+    /// All keys, including those without a meaning here.
+    pub(in crate::trainer) config: Map<String, Value>,
+    pub(in crate::trainer) shape: DecoderShape,
+}
+
+/// The sizes and dropout rates of a decoder.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::trainer) struct DecoderShape {
+    pub(in crate::trainer) width: usize,
+    pub(in crate::trainer) layers: usize,
+    /// Heads of queries.
+    pub(in crate::trainer) heads: usize,
+    /// Heads of keys and values; each serves `heads / kv_heads` heads of queries.
+    pub(in crate::trainer) kv_heads: usize,
+    /// Width of a head.
+    pub(in crate::trainer) head_dim: usize,
+    pub(in crate::trainer) inner: usize,
+    pub(in crate::trainer) activation: Activation,
+    pub(in crate::trainer) embedding_dropout: f64,
+    pub(in crate::trainer) dropout: f64,
+    pub(in crate::trainer) attention_dropout: f64,
+    pub(in crate::trainer) vocabulary: usize,
+    /// Most tokens of a text.
+    pub(in crate::trainer) positions: usize,
+    /// Tokens of a text in training and evaluation.
+    pub(in crate::trainer) window: usize,
+    /// Of norms.
+    pub(in crate::trainer) epsilon: f64,
+    pub(in crate::trainer) rope: Rope,
+    pub(in crate::trainer) biases: DecoderBiases,
+    /// Whether the output embedding is the token embedding.
+    pub(in crate::trainer) tied: bool,
+    /// Standard deviation of initial weights; `None`: GPT-2's, adapted to the width.
+    pub(in crate::trainer) initializer_range: Option<f64>,
+    pub(in crate::trainer) bos_token: u32,
+    pub(in crate::trainer) eos_token: u32,
+}
+
+/// Which linear layers have biases.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::trainer) struct DecoderBiases {
+    pub(in crate::trainer) qkv: bool,
+    pub(in crate::trainer) attention_output: bool,
+    pub(in crate::trainer) feed_forward: bool,
+}
+
+/// The key for `window`, which transformers does not have.
+const WINDOW_KEY: &str = "training_window";
+
+impl DecoderConfig {
+    /// The configuration of a model trained from scratch, for a vocabulary, the window of the data and the tokens around texts.
+    pub(in crate::trainer) fn new(
+        arguments: &ModelArguments,
+        vocab_size: usize,
+        max_length: usize,
+        bos_token: u32,
+        eos_token: u32,
+    ) -> Result<Self, String> {
+        let name = arguments.model_type.as_deref().unwrap_or(DECODER_TYPES[0]);
+        let family = family(name)?;
+        let (keys, shape) = (&family.keys, arguments.from_scratch());
+        let mut config = Map::new();
+        let mut put = |key: &str, value: Value| config.insert(key.to_owned(), value);
+        put("architectures", json!([family.class]));
+        put("model_type", family.model_type.into());
+        put("vocab_size", vocab_size.into());
+        put(keys.positions, arguments.max_length.unwrap_or(max_length).into());
+        put(keys.width, shape.hidden_size.into());
+        put(keys.layers, shape.num_layers.into());
+        put(keys.heads, shape.num_heads.into());
+        put(keys.inner, shape.intermediate_size.into());
+        put(keys.activation, json!(shape.activation));
+        for key in keys.residual_dropouts.into_iter().flatten() {
+            put(key, arguments.dropout().into());
+        }
+        put(keys.attention_dropout, arguments.attention_dropout().into());
+        put(keys.epsilon, 1e-5.into());
+        put("tie_word_embeddings", arguments.tie_word_embeddings.unwrap_or(true).into());
+        if let DecoderStyle::Llama { .. } = family.style {
+            put("num_key_value_heads", shape.num_kv_heads.into());
+            if keys.head_dim.is_some() {
+                put("head_dim", (shape.hidden_size / shape.num_heads.max(1)).into());
+            }
+            if let Some(key) = keys.sliding_window {
+                // transformers' default is that of Mistral 7B.
+                put(key, Value::Null);
+            }
+            put("rope_theta", 10_000.0.into());
+            put("initializer_range", 0.02.into());
+        }
+        put("bos_token_id", bos_token.into());
+        put("eos_token_id", eos_token.into());
+        Self::read(config)
+    }
+
+    /// Reads a `config.json`; an error is the end of a sentence about it.
+    pub(in crate::trainer) fn read(config: Map<String, Value>) -> Result<Self, String> {
+        let config = quantization::without_quantization(config)?;
+        let keys = ConfigReader(&config);
+        let name = keys.get("model_type").and_then(Value::as_str).unwrap_or_default();
+        let family = family(name)?;
+        for key in ["add_cross_attention", "scale_attn_by_inverse_layer_idx", "use_sliding_window"]
+        {
+            keys.only(key, &[false.into()])?;
+        }
+        keys.only("scale_attn_weights", &[true.into()])?;
+        if let Some(kinds) = keys.get("layer_types").and_then(Value::as_array)
+            && let Some(other) = kinds.iter().find(|kind| *kind != "full_attention")
+        {
+            return Err(format!("has layers of the type {other}, which is not supported"));
+        }
+        let shape = DecoderShape::read(family, keys)?;
+        Ok(Self { family, shape, config })
+    }
+
+    /// Adapts a pretrained model's configuration to this window and to the dropout rates that the arguments give.
+    pub(in crate::trainer) fn adapt(&mut self, arguments: &ModelArguments, window: usize) {
+        let keys = &self.family.keys;
+        let config = &mut self.config;
+        let window = arguments.max_length.unwrap_or(window).min(self.shape.positions);
+        config.insert("architectures".to_owned(), json!([self.family.class]));
+        config.insert(WINDOW_KEY.to_owned(), window.into());
+        families::declare_f32(config);
+        self.shape.window = window;
+        if let Some(rate) = arguments.dropout
+            && let Some(names) = keys.residual_dropouts
+        {
+            (self.shape.embedding_dropout, self.shape.dropout) = (rate, rate);
+            for key in names {
+                config.insert(key.to_owned(), rate.into());
+            }
+        }
+        if let Some(rate) = arguments.attention_dropout {
+            self.shape.attention_dropout = rate;
+            config.insert(keys.attention_dropout.to_owned(), rate.into());
+        }
+    }
+}
+
+impl DecoderShape {
+    fn read(family: &DecoderFamily, config: ConfigReader) -> Result<Self, String> {
+        let keys = &family.keys;
+        let (width, heads) = (config.size(keys.width)?, config.size(keys.heads)?);
+        let gated = family.style != DecoderStyle::Gpt;
+        let kv_heads = if gated { config.size_or("num_key_value_heads", heads)? } else { heads };
+        let head_dim = match (config.get("head_dim").filter(|_| gated), keys.head_dim) {
+            (Some(_), _) => config.size("head_dim")?,
+            (None, Some(head_dim)) => head_dim,
+            (None, None) if width.is_multiple_of(heads) => width / heads,
+            (None, None) => {
+                return Err(format!(
+                    "has `{}` = {width}, which `{}` = {heads} does not divide",
+                    keys.width, keys.heads
+                ));
+            }
+        };
+        if !heads.is_multiple_of(kv_heads) {
+            return Err(format!(
+                "has {heads} attention heads, not a multiple of its {kv_heads} key-value heads"
+            ));
+        }
+        if gated && !head_dim.is_multiple_of(2) {
+            return Err(format!(
+                "has heads of {head_dim} elements, an odd number, which rotary positions cannot pair"
+            ));
+        }
+        let residual_dropout = |index: usize| {
+            keys.residual_dropouts.map_or(Ok(0.0), |names| config.probability_or(names[index], 0.1))
+        };
+        let biases = match family.style {
+            DecoderStyle::Gpt => {
+                DecoderBiases { qkv: true, attention_output: true, feed_forward: true }
+            }
+            DecoderStyle::Llama { qkv_bias: true } => {
+                DecoderBiases { qkv: true, attention_output: false, feed_forward: false }
+            }
+            DecoderStyle::Llama { qkv_bias: false } => {
+                let attention = config.bool_or("attention_bias", false)?;
+                DecoderBiases {
+                    qkv: attention,
+                    attention_output: attention,
+                    feed_forward: config.bool_or("mlp_bias", false)?,
+                }
+            }
+        };
+        let positions = config.size(keys.positions)?;
+        let positions = keys
+            .sliding_window
+            .map_or(Ok(positions), |key| config.size_or(key, positions))?
+            .min(positions);
+        let vocabulary = config.size("vocab_size")?;
+        let eos_token = config.token_id("eos_token_id")?.unwrap_or(0);
+        let bos_token = config.token_id("bos_token_id")?.unwrap_or(eos_token);
+        if bos_token.max(eos_token) as usize >= vocabulary {
+            return Err(format!(
+                "has `bos_token_id` or `eos_token_id` beyond its `vocab_size` = {vocabulary}"
+            ));
+        }
+        Ok(Self {
+            layers: config.layers(keys.layers)?,
+            inner: if gated {
+                config.size(keys.inner)?
+            } else {
+                config.size_or(keys.inner, 4 * width)?
+            },
+            activation: config.activation_or(
+                keys.activation,
+                if gated { Activation::Silu } else { Activation::GeluNew },
+            )?,
+            embedding_dropout: residual_dropout(0)?,
+            dropout: residual_dropout(1)?,
+            attention_dropout: config
+                .probability_or(keys.attention_dropout, if gated { 0.0 } else { 0.1 })?,
+            window: config.size_or(WINDOW_KEY, positions)?.min(positions),
+            epsilon: config.epsilon_or(keys.epsilon, if gated { 1e-6 } else { 1e-5 })?,
+            rope: Rope::read(config)?,
+            tied: config.bool_or("tie_word_embeddings", keys.tied)?,
+            initializer_range: if gated {
+                Some(config.number_or("initializer_range", 0.02)?)
+            } else {
+                None
+            },
+            vocabulary,
+            positions,
+            biases,
+            bos_token,
+            eos_token,
+            width,
+            heads,
+            kv_heads,
+            head_dim,
+        })
+    }
+}
+
+fn family(name: &str) -> Result<&'static DecoderFamily, String> {
+    DECODERS.iter().find(|family| family.model_type == name).ok_or_else(|| {
+        if ENCODER_TYPES.contains(&name) {
+            return format!("has `model_type` = \"{name}\", an encoder: `task = \"text-classification\"` trains it, and this task a decoder");
+        }
+        families::unknown(name, "decoders", DECODERS.iter().map(|family| family.model_type))
+    })
+}

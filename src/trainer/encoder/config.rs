@@ -1,0 +1,431 @@
+//! An encoder's configuration: its `config.json`, and the sizes that it gives under its family's keys.
+
+use serde_json::{Map, Value, json};
+
+use super::super::families::encoders::{ENCODERS, EncoderFamily, EncoderStyle, OWN_MODEL_TYPE};
+use super::super::families::{self, ConfigReader};
+use super::super::quantization;
+use crate::arguments::{Activation, DECODER_TYPES, ModelArguments, Pooling, TaskKind};
+
+/// A classifier's `config.json`.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::trainer) struct EncoderConfig {
+    pub(in crate::trainer) family: &'static EncoderFamily,
+    /// All keys, including those without a meaning here.
+    pub(in crate::trainer) config: Map<String, Value>,
+    pub(in crate::trainer) shape: EncoderShape,
+}
+
+/// The sizes and dropout rates of an encoder.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::trainer) struct EncoderShape {
+    pub(in crate::trainer) width: usize,
+    pub(in crate::trainer) layers: usize,
+    pub(in crate::trainer) heads: usize,
+    pub(in crate::trainer) inner: usize,
+    pub(in crate::trainer) activation: Activation,
+    pub(in crate::trainer) embedding_dropout: f64,
+    pub(in crate::trainer) dropout: f64,
+    pub(in crate::trainer) attention_dropout: f64,
+    pub(in crate::trainer) head_dropout: f64,
+    pub(in crate::trainer) vocabulary: usize,
+    /// Rows of the position embedding.
+    pub(in crate::trainer) positions: usize,
+    /// The position id of a text's first token.
+    pub(in crate::trainer) first_position: usize,
+    /// Rows of the segment embedding, of which only the first is used; 0: there is none.
+    pub(in crate::trainer) segments: usize,
+    /// Of norms.
+    pub(in crate::trainer) epsilon: f64,
+    pub(in crate::trainer) pooling: Pooling,
+    /// Standard deviation of initial weights; `None`: Xavier's.
+    pub(in crate::trainer) initializer_range: Option<f64>,
+    pub(in crate::trainer) task: TaskKind,
+    /// The labels by id; a placeholder for regression.
+    pub(in crate::trainer) labels: Vec<String>,
+    pub(in crate::trainer) modern: Option<ModernBertShape>,
+}
+
+/// What is particular to ModernBERT.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::trainer) struct ModernBertShape {
+    /// `rope_theta` of layers with full attention, and of those with a sliding window.
+    pub(in crate::trainer) thetas: [f64; 2],
+    /// How far a sliding window reaches to either side.
+    pub(in crate::trainer) window: usize,
+    /// Whether each layer has a sliding window.
+    pub(in crate::trainer) sliding: Vec<bool>,
+    pub(in crate::trainer) biases: ModernBertBiases,
+}
+
+/// Which parts of a ModernBERT have biases.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::trainer) struct ModernBertBiases {
+    pub(in crate::trainer) norm: bool,
+    pub(in crate::trainer) attention: bool,
+    pub(in crate::trainer) feed_forward: bool,
+    /// The hidden layer of the head.
+    pub(in crate::trainer) head: bool,
+}
+
+/// The default epsilon of norms, BERT's.
+const EPSILON: f64 = 1e-12;
+
+/// `rope_theta` of a model trained from scratch, whose texts are short.
+const SCRATCH_THETA: f64 = 10_000.0;
+
+/// Most labels of a `config.json` that only counts them.
+const MAX_LABELS: usize = 1_000_000;
+
+impl EncoderConfig {
+    /// The configuration of a model trained from scratch, for a vocabulary, labels and the longest row.
+    pub(in crate::trainer) fn new(
+        arguments: &ModelArguments,
+        task: TaskKind,
+        labels: &[String],
+        vocab_size: usize,
+        max_length: usize,
+    ) -> Result<Self, String> {
+        let name = arguments.model_type.as_deref().unwrap_or(OWN_MODEL_TYPE);
+        let family = family(name)?;
+        let (keys, from_scratch) = (&family.keys, arguments.from_scratch());
+        let first_position =
+            if keys.positions_after_padding { keys.pad_token_id as usize + 1 } else { 0 };
+        let mut config = Map::new();
+        let mut put = |key: &str, value: Value| config.insert(key.to_owned(), value);
+        put("architectures", json!([family.class]));
+        put("model_type", family.model_type.into());
+        put(keys.width, from_scratch.hidden_size.into());
+        put(keys.layers, from_scratch.num_layers.into());
+        put(keys.heads, from_scratch.num_heads.into());
+        put(keys.inner, from_scratch.intermediate_size.into());
+        put(keys.dropout, arguments.dropout().into());
+        put(keys.attention_dropout, arguments.attention_dropout().into());
+        put(keys.activation, json!(from_scratch.activation));
+        put(
+            "max_position_embeddings",
+            (arguments.max_length.unwrap_or(max_length) + first_position).into(),
+        );
+        put("vocab_size", vocab_size.into());
+        put("pad_token_id", keys.pad_token_id.into());
+        if family.model_type != OWN_MODEL_TYPE {
+            put("initializer_range", 0.02.into());
+            put(keys.head_dropout, arguments.dropout().into());
+        }
+        match family.style {
+            EncoderStyle::PreNorm => put("pooling", json!(from_scratch.pooling)),
+            EncoderStyle::PostNorm => None,
+            EncoderStyle::ModernBert => {
+                put("classifier_pooling", json!(from_scratch.pooling));
+                put("embedding_dropout", arguments.dropout().into());
+                // transformers 4 reads the first key, 5 the second.
+                put("global_attn_every_n_layers", 1.into());
+                put("layer_types", json!(vec!["full_attention"; from_scratch.num_layers]));
+                put("global_rope_theta", SCRATCH_THETA.into());
+                // The defaults are ids of a vocabulary of 50,368.
+                for (key, token) in [
+                    ("bos_token_id", 2),
+                    ("cls_token_id", 2),
+                    ("eos_token_id", 3),
+                    ("sep_token_id", 3),
+                ] {
+                    put(key, token.into());
+                }
+                put("local_rope_theta", SCRATCH_THETA.into())
+            }
+        };
+        if let Some((key, epsilon)) = keys.epsilon {
+            put(key, epsilon.into());
+        }
+        if let Some((key, count)) = keys.segments {
+            put(key, count.into());
+        }
+        if family.model_type == "roberta" {
+            put("type_vocab_size", 1.into());
+        }
+        let mut config = Self::read(config)?;
+        config.set_labels(task, labels);
+        Ok(config)
+    }
+
+    /// Reads a `config.json`; an error is the end of a sentence about it.
+    pub(in crate::trainer) fn read(config: Map<String, Value>) -> Result<Self, String> {
+        let config = quantization::without_quantization(config)?;
+        let keys = ConfigReader(&config);
+        let name = keys.get("model_type").and_then(Value::as_str).unwrap_or_default();
+        let family = family(name)?;
+        keys.only("position_embedding_type", &["absolute".into()])?;
+        for key in ["is_decoder", "add_cross_attention", "sinusoidal_pos_embds"] {
+            keys.only(key, &[false.into()])?;
+        }
+        let shape = EncoderShape::read(family, keys)?;
+        Ok(Self { family, shape, config })
+    }
+
+    /// Replaces the labels.
+    pub(in crate::trainer) fn set_labels(&mut self, task: TaskKind, labels: &[String]) {
+        let labels = if task == TaskKind::TextRegression {
+            vec!["LABEL_0".to_owned()]
+        } else {
+            labels.to_vec()
+        };
+        let ids: Map<String, Value> = labels
+            .iter()
+            .enumerate()
+            .map(|(id, label)| (id.to_string(), label.as_str().into()))
+            .collect();
+        let names: Map<String, Value> =
+            labels.iter().enumerate().map(|(id, label)| (label.clone(), id.into())).collect();
+        self.config.insert("id2label".to_owned(), ids.into());
+        self.config.insert("label2id".to_owned(), names.into());
+        self.config.remove("num_labels");
+        if self.family.model_type != OWN_MODEL_TYPE || task != TaskKind::TextClassification {
+            self.config.insert("problem_type".to_owned(), problem_type(task).into());
+        }
+        (self.shape.task, self.shape.labels) = (task, labels);
+    }
+
+    /// Adapts a pretrained model's configuration to these labels and to the dropout rates that the arguments give.
+    pub(in crate::trainer) fn adapt(
+        &mut self,
+        arguments: &ModelArguments,
+        task: TaskKind,
+        labels: &[String],
+    ) {
+        self.set_labels(task, labels);
+        let keys = &self.family.keys;
+        let config = &mut self.config;
+        config.insert("architectures".to_owned(), json!([self.family.class]));
+        families::declare_f32(config);
+        for (given, key, rate) in [
+            (arguments.dropout, keys.dropout, &mut self.shape.dropout),
+            (
+                arguments.attention_dropout,
+                keys.attention_dropout,
+                &mut self.shape.attention_dropout,
+            ),
+            (arguments.classifier_dropout, keys.head_dropout, &mut self.shape.head_dropout),
+        ] {
+            if let Some(given) = given {
+                config.insert(key.to_owned(), given.into());
+                *rate = given;
+            }
+        }
+        if let Some(given) = arguments.dropout {
+            self.shape.embedding_dropout = given;
+            if self.family.style == EncoderStyle::ModernBert {
+                config.insert("embedding_dropout".to_owned(), given.into());
+            }
+        }
+        if arguments.dropout.is_some()
+            && arguments.classifier_dropout.is_none()
+            && keys.head_dropout_default.is_none()
+        {
+            // A head without a rate of its own takes that of the layers.
+            if config.get(keys.head_dropout).is_none_or(Value::is_null) {
+                self.shape.head_dropout = self.shape.dropout;
+            }
+        }
+    }
+
+    /// The task and labels of the model's head, if it has one.
+    pub(in crate::trainer) fn trained_for(&self) -> Option<(TaskKind, Vec<String>)> {
+        let classes = self.config.get("architectures").and_then(Value::as_array);
+        let has_head = classes.is_some_and(|all| {
+            all.iter()
+                .filter_map(Value::as_str)
+                .any(|class| class.contains("ForSequenceClassification"))
+        });
+        (has_head || self.config.contains_key("id2label"))
+            .then(|| (self.shape.task, self.shape.labels.clone()))
+    }
+
+    /// Most tokens of a text.
+    pub(in crate::trainer) fn max_tokens(&self) -> usize {
+        self.shape.positions - self.shape.first_position
+    }
+}
+
+impl EncoderShape {
+    fn read(family: &EncoderFamily, config: ConfigReader) -> Result<Self, String> {
+        let keys = &family.keys;
+        let (width, heads) = (config.size(keys.width)?, config.size(keys.heads)?);
+        if !width.is_multiple_of(heads) {
+            return Err(format!(
+                "has `{}` = {width}, which `{}` = {heads} does not divide",
+                keys.width, keys.heads
+            ));
+        }
+        let dropout = config.probability_or(keys.dropout, keys.dropout_default)?;
+        let pad_token_id = config.token_id("pad_token_id")?.unwrap_or(keys.pad_token_id);
+        let first_position =
+            if keys.positions_after_padding { pad_token_id as usize + 1 } else { 0 };
+        let positions = config.size("max_position_embeddings")?;
+        if positions < first_position + 3 {
+            return Err(format!(
+                "has `max_position_embeddings` = {positions}, too few positions for a text"
+            ));
+        }
+        let labels = labels(config)?;
+        let task = match config.get("problem_type").and_then(Value::as_str) {
+            Some("multi_label_classification") => TaskKind::MultiLabelClassification,
+            Some("regression") => TaskKind::TextRegression,
+            None if labels.len() == 1 => TaskKind::TextRegression,
+            Some("single_label_classification") | None => TaskKind::TextClassification,
+            Some(other) => {
+                return Err(format!("has `problem_type` = \"{other}\", which is not supported"));
+            }
+        };
+        let pooling = match family.style {
+            EncoderStyle::PreNorm => config.get("pooling"),
+            EncoderStyle::ModernBert => config.get("classifier_pooling"),
+            EncoderStyle::PostNorm => None,
+        };
+        let pooling = if pooling.is_some_and(|pooling| pooling == "mean") {
+            Pooling::Mean
+        } else {
+            Pooling::Cls
+        };
+        let layers = config.layers(keys.layers)?;
+        let modern = if family.style == EncoderStyle::ModernBert {
+            Some(ModernBertShape::read(config, layers)?)
+        } else {
+            None
+        };
+        if modern.is_some() && !(width / heads).is_multiple_of(2) {
+            return Err(format!(
+                "has heads of {} elements, an odd number, which rotary positions cannot pair",
+                width / heads
+            ));
+        }
+        Ok(Self {
+            embedding_dropout: if modern.is_some() {
+                config.probability_or("embedding_dropout", 0.0)?
+            } else {
+                dropout
+            },
+            inner: config.size(keys.inner)?,
+            activation: config.activation_or(keys.activation, Activation::Gelu)?,
+            attention_dropout: config
+                .probability_or(keys.attention_dropout, keys.dropout_default)?,
+            head_dropout: config
+                .probability_or(keys.head_dropout, keys.head_dropout_default.unwrap_or(dropout))?,
+            vocabulary: config.size("vocab_size")?,
+            segments: keys.segments.map_or(Ok(0), |(key, default)| config.size_or(key, default))?,
+            epsilon: keys
+                .epsilon
+                .map_or(Ok(EPSILON), |(key, default)| config.epsilon_or(key, default))?,
+            initializer_range: if family.style == EncoderStyle::PostNorm {
+                Some(config.number_or("initializer_range", 0.02)?)
+            } else {
+                None
+            },
+            layers,
+            width,
+            heads,
+            dropout,
+            positions,
+            first_position,
+            pooling,
+            task,
+            labels,
+            modern,
+        })
+    }
+}
+
+impl ModernBertShape {
+    /// From `layer_types` and `rope_parameters` (transformers 5), or from `global_attn_every_n_layers` and the two `.._rope_theta`.
+    fn read(config: ConfigReader, layers: usize) -> Result<Self, String> {
+        config.only("classifier_activation", &["gelu".into()])?;
+        config.only("rope_scaling", &[])?;
+        let sliding = match config.get("layer_types").and_then(Value::as_array) {
+            Some(kinds) if kinds.len() == layers => kinds
+                .iter()
+                .map(|kind| match kind.as_str() {
+                    Some("full_attention") => Ok(false),
+                    Some("sliding_attention") => Ok(true),
+                    _ => Err(format!("has layers of the type {kind}, which is not supported")),
+                })
+                .collect::<Result<_, _>>()?,
+            Some(kinds) => {
+                return Err(format!(
+                    "has `layer_types` of {} layers, and {layers} layers",
+                    kinds.len()
+                ));
+            }
+            None => {
+                let every = config.size_or("global_attn_every_n_layers", 3)?;
+                (0..layers).map(|layer| !layer.is_multiple_of(every)).collect()
+            }
+        };
+        let nested = config.get("rope_parameters").and_then(Value::as_object);
+        let theta = |kind: &str, key: &str, default: f64| {
+            let empty = Map::new();
+            let own = ConfigReader(
+                nested
+                    .and_then(|nested| nested.get(kind))
+                    .and_then(Value::as_object)
+                    .unwrap_or(&empty),
+            );
+            own.only("rope_type", &["default".into()])?;
+            let theta = own.number_or("rope_theta", config.number_or(key, default)?)?;
+            if theta > 0.0 {
+                Ok(theta)
+            } else {
+                Err(format!("has `{key}` = {theta}, which is not above 0"))
+            }
+        };
+        let flag = |key: &str| config.bool_or(key, false);
+        Ok(Self {
+            thetas: [
+                theta("full_attention", "global_rope_theta", 160_000.0)?,
+                theta("sliding_attention", "local_rope_theta", 10_000.0)?,
+            ],
+            window: config.size_or("local_attention", 128)? / 2,
+            sliding,
+            biases: ModernBertBiases {
+                norm: flag("norm_bias")?,
+                attention: flag("attention_bias")?,
+                feed_forward: flag("mlp_bias")?,
+                head: flag("classifier_bias")?,
+            },
+        })
+    }
+}
+
+/// The labels by id; as in transformers, two unnamed ones by default.
+fn labels(config: ConfigReader) -> Result<Vec<String>, String> {
+    let Some(ids) = config.get("id2label") else {
+        let count = config.size_or("num_labels", 2)?;
+        if count > MAX_LABELS {
+            return Err(format!("has `num_labels` = {count}, more than {MAX_LABELS}"));
+        }
+        return Ok((0..count).map(|id| format!("LABEL_{id}")).collect());
+    };
+    let wrong = || "has an `id2label` that does not name the labels 0, 1, 2 and so on".to_owned();
+    let ids = ids.as_object().filter(|ids| !ids.is_empty()).ok_or_else(wrong)?;
+    (0..ids.len())
+        .map(|id| {
+            ids.get(&id.to_string()).and_then(Value::as_str).map(str::to_owned).ok_or_else(wrong)
+        })
+        .collect()
+}
+
+/// What transformers calls a task.
+fn problem_type(task: TaskKind) -> &'static str {
+    match task {
+        TaskKind::MultiLabelClassification => "multi_label_classification",
+        TaskKind::TextRegression => "regression",
+        TaskKind::TextClassification | TaskKind::LanguageModeling => "single_label_classification",
+    }
+}
+
+fn family(name: &str) -> Result<&'static EncoderFamily, String> {
+    ENCODERS.iter().find(|family| family.model_type == name).ok_or_else(|| {
+        if DECODER_TYPES.contains(&name) {
+            return format!("has `model_type` = \"{name}\", a decoder: `task = \"language-modeling\"` trains it, and this task an encoder");
+        }
+        families::unknown(name, "encoders", ENCODERS.iter().map(|family| family.model_type))
+    })
+}

@@ -1,0 +1,497 @@
+//! The learning-rate schedule over the optimiser steps, with transformers' and PyTorch's formulas.
+
+use serde::{Deserialize, Serialize};
+
+use super::floats::real;
+use crate::arguments::{LR_END, Ramp, SchedulerSettings, SchedulerType, TrainerArguments};
+
+/// The schedule of a run: a factor on the peak learning rate for each optimiser step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LearningRateSchedule {
+    scheduler: SchedulerType,
+    settings: SchedulerSettings,
+    peak: f64,
+    warmup_steps: u64,
+    total_steps: u64,
+}
+
+/// The state of `reduce_lr_on_plateau`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlateauState {
+    /// The factor on the peak learning rate.
+    factor: f64,
+    /// The lowest `eval_loss` that counted as an improvement.
+    best: Option<f64>,
+    #[serde(rename = "bad")]
+    evaluations_since_best: u64,
+    /// Evaluations left of the cool-down.
+    #[serde(rename = "resting")]
+    cooldown: u64,
+}
+
+impl Default for PlateauState {
+    fn default() -> Self {
+        Self { factor: 1.0, best: None, evaluations_since_best: 0, cooldown: 0 }
+    }
+}
+
+impl LearningRateSchedule {
+    /// The schedule that `arguments` ask for in a run of `total_steps` optimiser steps.
+    pub(super) fn new(arguments: &TrainerArguments, total_steps: u64) -> Self {
+        Self {
+            scheduler: arguments.lr_scheduler_type,
+            settings: arguments.lr_scheduler_kwargs,
+            peak: arguments.learning_rate,
+            warmup_steps: warmup_steps(arguments, total_steps),
+            total_steps,
+        }
+    }
+
+    /// The learning rate of optimiser step `step`, counted from 0.
+    pub(super) fn learning_rate(&self, step: u64, plateau: &PlateauState) -> f64 {
+        self.peak
+            * if self.scheduler == SchedulerType::ReduceLrOnPlateau {
+                plateau.factor
+            } else {
+                self.factor(step)
+            }
+    }
+
+    /// The factor of optimiser step `step`, counted from 0.
+    ///
+    /// Source: `transformers/optimization.py`, `_get_linear_schedule_with_warmup_lr_lambda` and its neighbours.
+    fn factor(&self, step: u64) -> f64 {
+        let Self { scheduler, settings, peak, warmup_steps: warmup, total_steps: total } = *self;
+        match scheduler {
+            SchedulerType::Constant | SchedulerType::ReduceLrOnPlateau => return 1.0,
+            SchedulerType::WarmupStableDecay => return self.warmup_stable_decay(step),
+            _ if step < warmup => return real(step) / real(warmup.max(1)),
+            _ => {}
+        }
+        let after = real(total.saturating_sub(warmup).max(1));
+        let progress = real(step - warmup) / after;
+        let cycles = |default| settings.num_cycles.unwrap_or(default);
+        match scheduler {
+            SchedulerType::Linear => real(total.saturating_sub(step)) / after,
+            SchedulerType::Cosine => half_cosine(cycles(0.5) * 2.0 * progress).max(0.0),
+            SchedulerType::CosineWithMinLr => {
+                let least =
+                    settings.min_lr_rate.or(settings.min_lr.map(|rate| rate / peak)).unwrap_or(0.0);
+                (half_cosine(cycles(0.5) * 2.0 * progress) * (1.0 - least) + least).max(0.0)
+            }
+            SchedulerType::CosineWithRestarts if progress >= 1.0 => 0.0,
+            SchedulerType::CosineWithRestarts => {
+                half_cosine((cycles(1.0) * progress).fract()).max(0.0)
+            }
+            SchedulerType::Polynomial => {
+                let end = settings.lr_end.unwrap_or(LR_END);
+                let left = if step > total { 0.0 } else { 1.0 - progress };
+                ((peak - end) * left.powf(settings.power.unwrap_or(1.0)) + end) / peak
+            }
+            SchedulerType::InverseSqrt => {
+                let scale = settings.timescale.unwrap_or(if warmup > 0 { warmup } else { 10_000 });
+                1.0 / ((real(step) + real(scale) - real(warmup)) / real(scale)).sqrt()
+            }
+            SchedulerType::Constant
+            | SchedulerType::ConstantWithWarmup
+            | SchedulerType::WarmupStableDecay
+            | SchedulerType::ReduceLrOnPlateau => 1.0,
+        }
+    }
+
+    /// transformers' `_get_wsd_scheduler_lambda`.
+    fn warmup_stable_decay(&self, step: u64) -> f64 {
+        let Self { settings, warmup_steps: warmup, total_steps: total, .. } = *self;
+        let decay = steps_of(settings.num_decay_steps.unwrap_or(0.0), total);
+        let stable =
+            settings.num_stable_steps.unwrap_or(total.saturating_sub(warmup).saturating_sub(decay));
+        let least = settings.min_lr_ratio.unwrap_or(0.0);
+        let above = |factor: f64| (factor * (1.0 - least) + least).max(0.0);
+        if step < warmup {
+            let progress = real(step) / real(warmup.max(1));
+            return above(match settings.warmup_type.unwrap_or(Ramp::Linear) {
+                Ramp::Linear => progress,
+                Ramp::Cosine => 1.0 - half_cosine(progress),
+                Ramp::OneMinusSqrt => 1.0 - (1.0 - progress).sqrt(),
+            });
+        }
+        if step < warmup + stable {
+            return 1.0;
+        }
+        if step >= warmup + stable + decay {
+            return least;
+        }
+        let progress = real(step - warmup - stable) / real(decay.max(1));
+        above(match settings.decay_type.unwrap_or(Ramp::Cosine) {
+            Ramp::Linear => 1.0 - progress,
+            Ramp::Cosine => half_cosine(settings.num_cycles.unwrap_or(0.5) * 2.0 * progress),
+            Ramp::OneMinusSqrt => 1.0 - progress.sqrt(),
+        })
+    }
+
+    /// Updates the state of `reduce_lr_on_plateau` after an evaluation that `eval_strategy` asked for.
+    ///
+    /// Source: `torch/optim/lr_scheduler.py`, `ReduceLROnPlateau.step` with `mode="min"`, `threshold_mode="rel"`.
+    pub(super) fn observe(&self, loss: f64, plateau: &mut PlateauState) {
+        let Self { scheduler, settings, peak, .. } = *self;
+        if scheduler != SchedulerType::ReduceLrOnPlateau {
+            return;
+        }
+        if plateau.best.is_none_or(|best| loss < best * (1.0 - settings.threshold.unwrap_or(1e-4)))
+            && !loss.is_nan()
+        {
+            (plateau.best, plateau.evaluations_since_best) = (Some(loss), 0);
+        } else {
+            plateau.evaluations_since_best += 1;
+        }
+        if plateau.cooldown > 0 {
+            (plateau.cooldown, plateau.evaluations_since_best) = (plateau.cooldown - 1, 0);
+        }
+        if plateau.evaluations_since_best > settings.patience.unwrap_or(10) {
+            let (old, least) = (plateau.factor * peak, settings.min_lr.unwrap_or(0.0));
+            let new = (old * settings.factor.unwrap_or(0.1)).max(least);
+            // PyTorch's `eps`: smaller changes are ignored.
+            if old - new > 1e-8 {
+                plateau.factor = new / peak;
+            }
+            (plateau.cooldown, plateau.evaluations_since_best) =
+                (settings.cooldown.unwrap_or(0), 0);
+        }
+    }
+}
+
+/// The cosine from 1 at 0 to 0 at 1, and on.
+fn half_cosine(halves: f64) -> f64 {
+    0.5 * (1.0 + (std::f64::consts::PI * halves).cos())
+}
+
+/// Steps of warm-up in a run of `total` optimiser steps.
+fn warmup_steps(arguments: &TrainerArguments, total: u64) -> u64 {
+    steps_of(
+        if arguments.warmup_steps > 0.0 {
+            arguments.warmup_steps
+        } else {
+            (real(total) * arguments.warmup_ratio).ceil()
+        },
+        total,
+    )
+}
+
+/// A number of steps, or their fraction of `total` when below 1.
+fn steps_of(number: f64, total: u64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative and far below 2^53"
+    )]
+    let steps = if number >= 1.0 { number } else { (real(total) * number).ceil() } as u64;
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Factors of the first `steps` steps of a run of 10 with 2 steps of warm-up.
+    fn factors(more: Value, steps: u64) -> Vec<f64> {
+        let mut values =
+            json!({"learning_rate": 1e-3, "warmup_steps": 2, "eval_strategy": "epoch"});
+        values.as_object_mut().unwrap().append(&mut more.as_object().unwrap().clone());
+        let arguments =
+            TrainerArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap();
+        let schedule = LearningRateSchedule::new(&arguments, 10);
+        (0..steps)
+            .map(|step| schedule.learning_rate(step, &PlateauState::default()) / 1e-3)
+            .collect()
+    }
+
+    #[test]
+    fn every_schedule_is_transformers() {
+        const ROOT: f64 = std::f64::consts::FRAC_1_SQRT_2;
+        // Made by tests/peers/schedules_golden.py: the first 12 steps of a run of 10, 2 of them warm-up.
+        let golden = [
+            (
+                "linear",
+                r#"{}"#,
+                [0.0, 0.5, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0, 0.0],
+            ),
+            (
+                "cosine",
+                r#"{}"#,
+                [
+                    0.0,
+                    0.5,
+                    1.0,
+                    0.961_939_766,
+                    0.853_553_391,
+                    0.691_341_716,
+                    0.5,
+                    0.308_658_284,
+                    0.146_446_609,
+                    0.038_060_234,
+                    0.0,
+                    0.038_060_234,
+                ],
+            ),
+            (
+                "cosine",
+                r#"{"num_cycles": 1.5}"#,
+                [
+                    0.0,
+                    0.5,
+                    1.0,
+                    0.691_341_716,
+                    0.146_446_609,
+                    0.038_060_234,
+                    0.5,
+                    0.961_939_766,
+                    0.853_553_391,
+                    0.308_658_284,
+                    0.0,
+                    0.308_658_284,
+                ],
+            ),
+            (
+                "cosine_with_restarts",
+                r#"{"num_cycles": 3}"#,
+                [
+                    0.0,
+                    0.5,
+                    1.0,
+                    0.691_341_716,
+                    0.146_446_609,
+                    0.961_939_766,
+                    0.5,
+                    0.038_060_234,
+                    0.853_553_391,
+                    0.308_658_284,
+                    0.0,
+                    0.0,
+                ],
+            ),
+            (
+                "cosine_with_min_lr",
+                r#"{"min_lr": 0.0001}"#,
+                [
+                    0.0,
+                    0.5,
+                    1.0,
+                    0.965_745_79,
+                    0.868_198_052,
+                    0.722_207_545,
+                    0.55,
+                    0.377_792_455,
+                    0.231_801_948,
+                    0.134_254_21,
+                    0.1,
+                    0.134_254_21,
+                ],
+            ),
+            (
+                "cosine_with_min_lr",
+                r#"{"min_lr_rate": 0.1}"#,
+                [
+                    0.0,
+                    0.5,
+                    1.0,
+                    0.965_745_79,
+                    0.868_198_052,
+                    0.722_207_545,
+                    0.55,
+                    0.377_792_455,
+                    0.231_801_948,
+                    0.134_254_21,
+                    0.1,
+                    0.134_254_21,
+                ],
+            ),
+            (
+                "polynomial",
+                r#"{}"#,
+                [
+                    0.0,
+                    0.5,
+                    1.0,
+                    0.875_012_5,
+                    0.750_025,
+                    0.625_037_5,
+                    0.500_05,
+                    0.375_062_5,
+                    0.250_075,
+                    0.125_087_5,
+                    0.000_1,
+                    0.000_1,
+                ],
+            ),
+            (
+                "polynomial",
+                r#"{"lr_end": 0.0001, "power": 2.0}"#,
+                [
+                    0.0,
+                    0.5,
+                    1.0,
+                    0.789_062_5,
+                    0.606_25,
+                    0.451_562_5,
+                    0.325,
+                    0.226_562_5,
+                    0.156_25,
+                    0.114_062_5,
+                    0.1,
+                    0.1,
+                ],
+            ),
+            ("constant", r#"{}"#, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]),
+            (
+                "constant_with_warmup",
+                r#"{}"#,
+                [0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
+            ),
+            (
+                "inverse_sqrt",
+                r#"{}"#,
+                [
+                    0.0,
+                    0.5,
+                    1.0,
+                    0.816_496_581,
+                    ROOT,
+                    0.632_455_532,
+                    0.577_350_269,
+                    0.534_522_484,
+                    0.5,
+                    0.471_404_521,
+                    0.447_213_595,
+                    0.426_401_433,
+                ],
+            ),
+            (
+                "inverse_sqrt",
+                r#"{"timescale": 5}"#,
+                [
+                    0.0,
+                    0.5,
+                    1.0,
+                    0.912_870_929,
+                    0.845_154_255,
+                    0.790_569_415,
+                    0.745_355_992,
+                    ROOT,
+                    0.674_199_862,
+                    0.645_497_224,
+                    0.620_173_673,
+                    0.597_614_305,
+                ],
+            ),
+            (
+                "warmup_stable_decay",
+                r#"{"num_decay_steps": 4}"#,
+                [0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 0.853_553_391, 0.5, 0.146_446_609, 0.0, 0.0],
+            ),
+            (
+                "warmup_stable_decay",
+                r#"{"num_decay_steps": 3, "num_stable_steps": 2, "min_lr_ratio": 0.1, "warmup_type": "cosine", "decay_type": "1-sqrt"}"#,
+                [0.1, 0.55, 1.0, 1.0, 1.0, 0.480_384_758, 0.265_153_077, 0.1, 0.1, 0.1, 0.1, 0.1],
+            ),
+            (
+                "warmup_stable_decay",
+                r#"{"num_decay_steps": 3, "warmup_type": "1-sqrt", "decay_type": "linear"}"#,
+                [
+                    0.0,
+                    0.292_893_219,
+                    1.0,
+                    1.0,
+                    1.0,
+                    1.0,
+                    1.0,
+                    1.0,
+                    0.666_666_667,
+                    0.333_333_333,
+                    0.0,
+                    0.0,
+                ],
+            ),
+        ];
+        for (name, settings, expected) in golden {
+            let settings: Value = serde_json::from_str(settings).unwrap();
+            let actual =
+                factors(json!({"lr_scheduler_type": name, "lr_scheduler_kwargs": settings}), 12);
+            assert!(
+                actual.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-8),
+                "{name} {settings}: {actual:?}, not {expected:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_run_shorter_than_its_warm_up_only_rises() {
+        let arguments = TrainerArguments::resolve(
+            &serde_json::from_value(json!({"warmup_steps": 100})).unwrap(),
+        )
+        .unwrap();
+        assert_eq!(LearningRateSchedule::new(&arguments, 10).factor(4), 0.04);
+        assert_eq!(factors(json!({"lr_scheduler_type": "linear"}), 13)[12], 0.0);
+    }
+
+    #[test]
+    fn warm_up_and_decay_may_be_shares_of_all_steps() {
+        let resolve = |key: &str, value: Value| {
+            TrainerArguments::resolve(&[(key.to_owned(), value)].into()).unwrap()
+        };
+        assert_eq!(warmup_steps(&resolve("warmup_steps", 0.1.into()), 25), 3);
+        assert_eq!(warmup_steps(&resolve("warmup_steps", 7.into()), 25), 7);
+        assert_eq!(warmup_steps(&resolve("warmup_ratio", 0.1.into()), 25), 3);
+        let decay = |steps: f64| {
+            factors(
+                json!({"lr_scheduler_type": "warmup_stable_decay", "lr_scheduler_kwargs": {"num_decay_steps": steps}}),
+                10,
+            )
+        };
+        assert_eq!(decay(0.4), decay(4.0));
+    }
+
+    #[test]
+    fn reduce_lr_on_plateau_is_pytorchs() {
+        let settings =
+            json!({"factor": 0.5, "patience": 1, "cooldown": 1, "min_lr": 1e-4, "threshold": 0.01});
+        let values = json!({"learning_rate": 1e-3, "eval_strategy": "epoch", "lr_scheduler_type": "reduce_lr_on_plateau", "lr_scheduler_kwargs": settings});
+        let arguments =
+            TrainerArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap();
+        let (schedule, mut plateau) =
+            (LearningRateSchedule::new(&arguments, 100), PlateauState::default());
+        let losses = [
+            1.0,
+            0.9,
+            0.895,
+            f64::NAN,
+            0.95,
+            0.94,
+            0.93,
+            0.93,
+            0.5,
+            0.6,
+            0.6,
+            0.6,
+            0.6,
+            0.6,
+            0.6,
+            0.6,
+            0.6,
+        ];
+        let rates: Vec<f64> = losses
+            .iter()
+            .map(|loss| {
+                schedule.observe(*loss, &mut plateau);
+                schedule.learning_rate(0, &plateau)
+            })
+            .collect();
+        let expected = [
+            0.001, 0.001, 0.001, 0.0005, 0.0005, 0.0005, 0.00025, 0.00025, 0.00025, 0.00025,
+            0.000125, 0.000125, 0.000125, 0.0001, 0.0001, 0.0001, 0.0001,
+        ];
+        assert!(rates.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{rates:?}");
+    }
+}

@@ -1,0 +1,118 @@
+//! The directory of a model in Hugging Face's layout: found or downloaded, its `config.json` and its tokenizer.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use tokenizers::{Tokenizer, TruncationParams};
+
+use super::progress::ProgressCallback;
+use super::{TrainerError, tokenizer_file};
+
+/// Whether a model is given by its name on the Hugging Face Hub, not as a directory: study files have absolute paths.
+fn is_hub_name(model: &Path) -> bool {
+    !model.is_absolute() && !model.is_dir()
+}
+
+/// The directory of a model given as a directory or a name on the Hub; it is downloaded if necessary.
+///
+/// # Errors
+/// There is no such model, or it cannot be downloaded.
+pub fn locate(model: &Path, on_progress: ProgressCallback<'_>) -> Result<PathBuf, TrainerError> {
+    if !is_hub_name(model) {
+        return Ok(model.to_owned());
+    }
+    #[cfg(feature = "hub")]
+    return super::hub::model(&model.to_string_lossy(), on_progress)
+        .map_err(|problem| TrainerError::model(model, problem));
+    #[cfg(not(feature = "hub"))]
+    {
+        let _only_for_downloads = on_progress;
+        Err(TrainerError::model(
+            model,
+            "names a model of the Hub, and this hpsearch was built without the feature `hub`: give its directory",
+        ))
+    }
+}
+
+/// The same without the network.
+#[must_use]
+pub fn find_local(model: &Path) -> Option<PathBuf> {
+    if !is_hub_name(model) {
+        return model.join("tokenizer.json").is_file().then(|| model.to_owned());
+    }
+    #[cfg(feature = "hub")]
+    return super::hub::cached(&model.to_string_lossy());
+    #[cfg(not(feature = "hub"))]
+    None
+}
+
+/// The `config.json` of a directory.
+pub(super) fn config(directory: &Path) -> Result<Map<String, Value>, TrainerError> {
+    if !directory.is_dir() {
+        return Err(TrainerError::model(
+            directory,
+            "there is no such directory: a pretrained model is one with config.json, model.safetensors and tokenizer.json",
+        ));
+    }
+    let bytes = file(directory, "config.json")?;
+    serde_json::from_slice(&bytes).map_err(|error| {
+        TrainerError::model(directory, format!("`config.json` cannot be understood: {error}"))
+    })
+}
+
+/// The bytes of a file that must be there.
+pub(super) fn file(directory: &Path, name: &str) -> Result<Vec<u8>, TrainerError> {
+    fs::read(directory.join(name)).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound if name == "tokenizer.json" => TrainerError::model(
+            directory,
+            "has no `tokenizer.json`: `AutoTokenizer.from_pretrained(..).save_pretrained(..)` of transformers makes it of what else there is",
+        ),
+        std::io::ErrorKind::NotFound => TrainerError::model(directory, format!("has no `{name}`")),
+        _ => TrainerError::model(directory, format!("`{name}` cannot be read: {error}")),
+    })
+}
+
+/// The tokenizer of a directory, truncating to `max_length` tokens where given, and never padding.
+pub(super) fn tokenizer(
+    directory: &Path,
+    max_length: Option<usize>,
+) -> Result<Tokenizer, TrainerError> {
+    let bytes = file(directory, "tokenizer.json")?;
+    let unusable = |error: tokenizers::Error| {
+        TrainerError::model(directory, format!("`tokenizer.json` cannot be used: {error}"))
+    };
+    let mut tokenizer = tokenizer_file::read(&bytes).map_err(unusable)?;
+    tokenizer.with_padding(None);
+    let truncation =
+        max_length.map(|max_length| TruncationParams { max_length, ..TruncationParams::default() });
+    tokenizer.with_truncation(truncation).map_err(unusable)?;
+    Ok(tokenizer)
+}
+
+/// The id of the unknown token, if the tokenizer has one.
+pub(super) fn unknown_token(tokenizer: &Tokenizer) -> Option<u32> {
+    let model = serde_json::to_value(tokenizer.get_model()).ok()?;
+    match model.get("unk_token").and_then(Value::as_str) {
+        Some(token) => tokenizer.token_to_id(token),
+        None => model.get("unk_id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok()),
+    }
+}
+
+/// Checks that every token has an embedding.
+pub(super) fn check_tokens(
+    directory: &Path,
+    tokenizer: &Tokenizer,
+    vocabulary: usize,
+) -> Result<(), TrainerError> {
+    let last = tokenizer.get_vocab(true).into_iter().max_by_key(|(_, id)| *id);
+    match last.filter(|(_, id)| *id as usize >= vocabulary) {
+        Some((token, id)) => Err(TrainerError::model(
+            directory,
+            format!(
+                "`tokenizer.json` does not fit: it has the token `{token}` with the number {id}, and the model (`vocab_size` in config.json) knows those below {vocabulary}; copy the tokenizer that the model was trained with"
+            ),
+        )),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,117 @@
+//! Rotary position embeddings (Su et al. 2021): the angles by which pairs of a head's numbers are rotated at each position.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::families::ConfigReader;
+
+/// For each token `head_dim / 2` cosines, then as many sines: `[tokens, head_dim]`.
+pub(super) type RotaryAngles = Arc<[f32]>;
+
+/// The angles of tokens at these positions.
+pub(super) fn rotary_angles(
+    inverse_frequencies: &[f64],
+    positions: impl Iterator<Item = usize>,
+) -> RotaryAngles {
+    let positions: Vec<usize> = positions.collect();
+    let end = positions.iter().max().map_or(0, |position| position + 1);
+    #[expect(clippy::cast_precision_loss, reason = "a position in a text")]
+    let angle = |position: usize| {
+        inverse_frequencies.iter().map(move |frequency| position as f64 * frequency)
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
+    let row = |position: usize| -> Vec<f32> {
+        angle(position)
+            .map(|a| a.cos() as f32)
+            .chain(angle(position).map(|a| a.sin() as f32))
+            .collect()
+    };
+    // Texts of a batch share positions: each row is computed once.
+    let mut rows: Vec<Option<Vec<f32>>> = vec![None; end];
+    let mut angles = Vec::with_capacity(positions.len() * 2 * inverse_frequencies.len());
+    for position in positions {
+        angles.extend_from_slice(rows[position].get_or_insert_with(|| row(position)));
+    }
+    angles.into()
+}
+
+/// What the angles depend on besides the position.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Rope {
+    /// The base of the frequencies.
+    pub(super) theta: f64,
+    pub(super) scaling: Option<Llama3Scaling>,
+}
+
+/// Llama 3.1's scaling to longer contexts: low frequencies are divided by `factor`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Llama3Scaling {
+    factor: f64,
+    low_freq_factor: f64,
+    high_freq_factor: f64,
+    /// Positions of the model before it was scaled.
+    original_positions: f64,
+}
+
+impl Rope {
+    /// From `rope_parameters` (transformers 5), or from `rope_theta` and `rope_scaling`.
+    pub(super) fn read(config: ConfigReader) -> Result<Self, String> {
+        let nested = config
+            .get("rope_parameters")
+            .or_else(|| config.get("rope_scaling"))
+            .and_then(Value::as_object);
+        let empty = Map::new();
+        let nested = ConfigReader(nested.unwrap_or(&empty));
+        let theta = nested.number_or("rope_theta", config.number_or("rope_theta", 10_000.0)?)?;
+        let kind = nested
+            .get("rope_type")
+            .or_else(|| nested.get("type"))
+            .and_then(Value::as_str)
+            .unwrap_or("default");
+        let scaling = match kind {
+            "default" => None,
+            "llama3" => Some(Llama3Scaling {
+                factor: nested.positive_or("factor", 8.0)?,
+                low_freq_factor: nested.positive_or("low_freq_factor", 1.0)?,
+                high_freq_factor: nested.positive_or("high_freq_factor", 4.0)?,
+                original_positions: nested
+                    .positive_or("original_max_position_embeddings", 8_192.0)?,
+            }),
+            other => {
+                return Err(format!(
+                    "has `rope_type` = \"{other}\", which is not supported; supported are default and llama3"
+                ));
+            }
+        };
+        if theta <= 0.0 {
+            return Err(format!("has `rope_theta` = {theta}, which is not above 0"));
+        }
+        Ok(Self { theta, scaling })
+    }
+
+    /// The angle between one position and the next of each of `pairs` pairs, in radians.
+    pub(super) fn inverse_frequencies(&self, pairs: usize) -> Vec<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "a width")]
+        let unscaled = (0..pairs).map(|pair| self.theta.powf(-(pair as f64) / pairs as f64));
+        unscaled
+            .map(|frequency| self.scaling.map_or(frequency, |scaling| scaling.scaled(frequency)))
+            .collect()
+    }
+}
+
+impl Llama3Scaling {
+    /// As transformers' `_compute_llama3_parameters`.
+    fn scaled(&self, frequency: f64) -> f64 {
+        let wavelength = 2.0 * std::f64::consts::PI / frequency;
+        if wavelength > self.original_positions / self.low_freq_factor {
+            frequency / self.factor
+        } else if wavelength < self.original_positions / self.high_freq_factor {
+            frequency
+        } else {
+            let smooth = (self.original_positions / wavelength - self.low_freq_factor)
+                / (self.high_freq_factor - self.low_freq_factor);
+            (1.0 - smooth) * frequency / self.factor + smooth * frequency
+        }
+    }
+}

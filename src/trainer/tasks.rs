@@ -1,0 +1,91 @@
+//! The table of tasks, and the models that they make. A task is one file and one line of [`TASKS`].
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::language_modeling::LanguageModeling;
+use super::sequence_classification::SequenceClassification;
+use super::task::{Model, Task};
+use super::{PreparedData, TrainerError, quantization};
+use crate::arguments::{ModelArguments, TaskKind};
+
+/// All tasks.
+static TASKS: &[&dyn Task] = &[
+    &SequenceClassification(TaskKind::TextClassification),
+    &SequenceClassification(TaskKind::MultiLabelClassification),
+    &SequenceClassification(TaskKind::TextRegression),
+    &LanguageModeling,
+];
+
+/// The task of a kind.
+pub(super) fn task(kind: TaskKind) -> &'static dyn Task {
+    *TASKS
+        .iter()
+        .find(|task| task.kind() == kind)
+        .expect("every kind has a task: a test goes through them")
+}
+
+/// The model that arguments ask for: pretrained, or from scratch.
+pub(super) fn new_model(
+    kind: TaskKind,
+    arguments: &ModelArguments,
+    data: &PreparedData,
+) -> Result<Box<dyn Model>, TrainerError> {
+    let Some(directory) = &arguments.pretrained else {
+        let wrong = |problem| TrainerError::Arguments {
+            message: format!("the model that the arguments ask for {problem}"),
+        };
+        return task(kind).new_model(arguments, data).map_err(wrong);
+    };
+    let wrong =
+        |problem| TrainerError::model(Path::new(directory), format!("`config.json` {problem}"));
+    task(kind).pretrained_model(data.pretrained_config()?, arguments, data).map_err(wrong)
+}
+
+/// The model that a `config.json` describes, or the end of a sentence about what is wrong with it.
+pub(super) fn read_model(config: Map<String, Value>) -> Result<Box<dyn Model>, String> {
+    let config = quantization::without_quantization(config)?;
+    let model_type = config.get("model_type").and_then(Value::as_str).unwrap_or_default();
+    match TASKS.iter().find(|task| task.model_types().contains(&model_type)) {
+        Some(task) => task.read_model(config),
+        None => {
+            let mut known: Vec<String> = TASKS
+                .iter()
+                .flat_map(|task| task.model_types())
+                .map(|name| format!("`{name}`"))
+                .collect();
+            known.sort();
+            known.dedup();
+            Err(format!("has `model_type` = \"{model_type}\"; known are {}", known.join(", ")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{DECODER_TYPES, ENCODER_TYPES, TRAINER_TASKS};
+
+    #[test]
+    fn every_task_that_is_listed_can_be_trained_and_reads_its_own_models() {
+        for line in TRAINER_TASKS {
+            assert_eq!(task(line.kind).kind(), line.kind);
+            assert_eq!(line.kind.line().name, line.name);
+            assert_eq!(serde_json::to_value(line.kind).unwrap(), line.name);
+        }
+        assert_eq!(TASKS.len(), TRAINER_TASKS.len());
+        assert_eq!(task(TaskKind::TextClassification).model_types(), ENCODER_TYPES);
+        assert_eq!(task(TaskKind::LanguageModeling).model_types(), DECODER_TYPES);
+    }
+
+    #[test]
+    fn a_model_of_an_unknown_type_is_refused_with_those_known() {
+        let config = serde_json::json!({"model_type": "t5"});
+        let problem = read_model(config.as_object().unwrap().clone()).err().unwrap();
+        assert_eq!(
+            problem,
+            "has `model_type` = \"t5\"; known are `bert`, `distilbert`, `gpt2`, `hpsearch-encoder`, `llama`, `mistral`, `modernbert`, `qwen2`, `qwen3`, `roberta`"
+        );
+    }
+}

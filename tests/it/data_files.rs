@@ -1,0 +1,441 @@
+//! Data files as people have them: other separators, no header, folders, other encodings; and what `init`, `check`, `predict` and
+//! `export-data` say of them.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+
+use hpsearch::config;
+use hpsearch::study::spec::Program;
+use serde_json::{Value as Json, json};
+
+use crate::verbs::{Ran, Scene, command};
+
+fn run(directory: &Path, arguments: &[&str]) -> Ran {
+    Ran::of(command(directory, arguments).output().unwrap())
+}
+
+fn fed(directory: &Path, arguments: &[&str], input: &[u8]) -> Ran {
+    let mut child = command(directory, arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Who refuses before reading closes the pipe.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    Ran::of(child.wait_with_output().unwrap())
+}
+
+fn rows(row: impl Fn(usize) -> String) -> String {
+    (0..60).map(|index| row(index) + "\n").collect()
+}
+
+fn data_of(study: &Path) -> serde_json::Map<String, Json> {
+    let spec = config::load(study, &[]).unwrap();
+    let Program::Trainer { data, .. } = spec.program else { panic!("{:?}", spec.program) };
+    data.into_iter().collect()
+}
+
+fn trainer_of(study: &Path) -> serde_json::Map<String, Json> {
+    let spec = config::load(study, &[]).unwrap();
+    let Program::Trainer { arguments, .. } = spec.program else { panic!("{:?}", spec.program) };
+    arguments.into_iter().collect()
+}
+
+/// What looks like a model: the files that are asked for, and `config.json` with these keys.
+fn model(directory: &Path, config: &Json) {
+    fs::create_dir_all(directory).unwrap();
+    fs::write(directory.join("config.json"), config.to_string()).unwrap();
+    fs::write(directory.join("model.safetensors"), "").unwrap();
+    fs::write(directory.join("tokenizer.json"), "{}").unwrap();
+}
+
+#[test]
+fn a_file_with_semicolons_becomes_a_study_that_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let content = format!(
+        "text;label\n{}",
+        rows(|index| format!("a film, number {index};{}", ["good", "bad"][index % 2]))
+    );
+    fs::write(directory.path().join("reviews.csv"), content).unwrap();
+    let ran = run(directory.path(), &["init", "reviews.csv"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.starts_with("reviews.csv: 60 rows, separated by `;`\n"), "{}", ran.err);
+    let data = data_of(&directory.path().join("study.toml"));
+    assert_eq!(
+        (&data["separator"], &data["text"], &data["label"]),
+        (&json!(";"), &json!("text"), &json!("label"))
+    );
+}
+
+#[test]
+fn a_file_without_a_header_is_noticed_and_its_columns_are_numbered() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(
+        directory.path().join("sms.tsv"),
+        rows(|index| format!("{}\tmessage \"number {index}", ["ham", "spam"][index % 2])),
+    )
+    .unwrap();
+    let ran = run(directory.path(), &["init", "sms.tsv"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    insta::assert_snapshot!(ran.err, @r"
+    sms.tsv: 60 rows
+    no header: `ham` in column 1 is also a value of 29 other rows; the columns are called column1, column2 (`--header`: line 1 names them)
+    texts: `column2`, guessed: it has the longest values; median length 3 words, 95 % have 3 or fewer
+    labels: `column1`, guessed: it has the fewest different values; 2 classes: ham (30), spam (30)
+    task text-classification: one label per text
+    wrote study.toml
+    next: `hpsearch check study.toml` looks at it and its data, `hpsearch run study.toml` searches
+    ");
+    let data = data_of(&directory.path().join("study.toml"));
+    assert_eq!(data["column_names"], json!(["column1", "column2"]));
+    assert_eq!((&data["text"], &data["label"]), (&json!("column2"), &json!("column1")));
+    let forced = run(directory.path(), &["init", "sms.tsv", "--header", "-o", "forced.toml"]);
+    assert_eq!(forced.code, 0, "{}", forced.err);
+    let data = data_of(&directory.path().join("forced.toml"));
+    assert_eq!((data.get("column_names"), &data["label"]), (None, &json!("ham")));
+}
+
+#[test]
+fn a_flag_takes_the_first_line_for_a_row_where_nothing_shows_it() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("lines.csv"), rows(|index| format!("only a text {index}")))
+        .unwrap();
+    let ran = run(directory.path(), &["init", "lines.csv", "--no-header"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.err.contains(
+            "lines.csv: 60 rows\nno header: --no-header says so; the columns are called column1 ("
+        ),
+        "{}",
+        ran.err
+    );
+    assert_eq!(data_of(&directory.path().join("study.toml"))["column_names"], json!(["column1"]));
+}
+
+#[test]
+fn keys_of_the_layout_are_checked_and_have_the_names_of_hugging_face() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.csv"), "ham;x\nspam;y\n").unwrap();
+    let with = |data: &str| {
+        let study = directory.path().join("study.toml");
+        let text = format!(
+            "[study]\nname = \"s\"\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 1\n[trainer]\n[data]\ntrain = \"a.csv\"\n{data}\n[space]\nlearning_rate = {{ float = [1e-4, 1e-2] }}\n"
+        );
+        fs::write(&study, text).unwrap();
+        config::load(&study, &[]).map(|_| data_of(&study)).map_err(|error| error.to_string())
+    };
+    let data = with("delimiter = \";\"\nnames = [\"label\", \"text\"]").unwrap();
+    assert_eq!(
+        (&data["separator"], &data["column_names"]),
+        (&json!(";"), &json!(["label", "text"]))
+    );
+    assert_eq!(with("separator = \"\\t\"").unwrap()["separator"], json!("\t"));
+    for (wrong, said) in [
+        ("separator = \";;\"", "`separator` must be one ASCII character, not \";;\""),
+        ("separator = \"\\\"\"", "`separator` must be one ASCII character"),
+        ("sep = \";\"\ndelimiter = \",\"", "`delimiter` and `sep` are the same argument"),
+        (
+            "column_names = [\"label\", \"label\"]",
+            "`column_names` must be a list of names, each once",
+        ),
+        (
+            "column_names = [\"kind\", \"text\"]",
+            "`label` is the column `label`, which is not among `column_names`",
+        ),
+        (
+            "column_names = [\"label\", \"words\"]",
+            "`text` is the column `text`, which is not among `column_names`",
+        ),
+    ] {
+        let error = with(wrong).unwrap_err();
+        assert!(error.contains(said), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn a_folder_is_its_training_file_with_the_splits_beside_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path().join("intents");
+    fs::create_dir(&folder).unwrap();
+    let content = format!("text,label\n{}", rows(|index| format!("a text {index},{}", index % 3)));
+    for split in ["train", "valid", "test"] {
+        fs::write(folder.join(split).with_extension("csv"), &content).unwrap();
+    }
+    fs::write(folder.join("README.md"), "# Intents\n").unwrap();
+    let ran = run(directory.path(), &["init", "intents"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let text = fs::read_to_string(directory.path().join("study.toml")).unwrap();
+    for line in [
+        "name = \"intents\"",
+        "train = \"intents/train.csv\"",
+        "validation = \"intents/valid.csv\"",
+        "test = \"intents/test.csv\"",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(
+        ran.err.contains("validation: intents/valid.csv, found beside the training file"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("d")).unwrap();
+    let ran = run(directory.path(), &["init", "d"]);
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (
+            2,
+            "error: there is no csv, tsv, jsonl or txt file in `d`\nhelp: give the path of the file to learn from\n"
+        )
+    );
+    fs::write(directory.path().join("d/a.csv"), "text,label\n").unwrap();
+    fs::write(directory.path().join("d/b.csv"), "text,label\n").unwrap();
+    let ran = run(directory.path(), &["init", "d"]);
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (
+            2,
+            "error: which file in `d` is to learn from? There are `d/a.csv`, `d/b.csv`\nhelp: name it: `hpsearch init d/a.csv`\n"
+        )
+    );
+    model(&directory.path().join("bert"), &json!({"model_type": "bert"}));
+    let ran = run(directory.path(), &["init", "bert"]);
+    assert!(
+        ran.code == 2
+            && ran.err.contains("`bert` holds a model, not data\n")
+            && ran.err.contains("`hpsearch init DATA --model bert`"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn a_pretrained_model_becomes_a_study_of_fine_tuning() {
+    let directory = tempfile::tempdir().unwrap();
+    model(
+        &directory.path().join("bert"),
+        &json!({"model_type": "bert", "max_position_embeddings": 24}),
+    );
+    model(&directory.path().join("gpt2"), &json!({"model_type": "gpt2", "n_positions": 1024}));
+    fs::write(
+        directory.path().join("r.csv"),
+        format!("text,label\n{}", rows(|index| format!("a text {index},{}", index % 2))),
+    )
+    .unwrap();
+    let ran = run(directory.path(), &["init", "r.csv", "--model", "bert"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.err.contains("model: bert (bert), fine-tuned with its own tokenizer\n"),
+        "{}",
+        ran.err
+    );
+    insta::assert_snapshot!(fs::read_to_string(directory.path().join("study.toml")).unwrap());
+    let trainer = trainer_of(&directory.path().join("study.toml"));
+    assert!(trainer["model.pretrained"].as_str().unwrap().ends_with("/bert"), "{trainer:?}");
+    let ran = run(directory.path(), &["init", "r.csv", "--model", "gpt2", "-o", "lm.toml"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("task language-modeling: the model is a decoder"), "{}", ran.err);
+    assert_eq!(trainer_of(&directory.path().join("lm.toml"))["task"], json!("language-modeling"));
+}
+
+#[test]
+fn a_model_that_cannot_be_fine_tuned_is_refused_before_a_study_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    model(&directory.path().join("t5"), &json!({"model_type": "t5"}));
+    model(&directory.path().join("bert"), &json!({"model_type": "bert"}));
+    model(&directory.path().join("gpt2"), &json!({"model_type": "gpt2"}));
+    model(&directory.path().join("bare"), &json!({"model_type": "bert"}));
+    fs::remove_file(directory.path().join("bare/model.safetensors")).unwrap();
+    fs::write(
+        directory.path().join("r.csv"),
+        format!("text,label\n{}", rows(|index| format!("a text {index},{}", index % 2))),
+    )
+    .unwrap();
+    fs::write(directory.path().join("plain.txt"), "a text\n").unwrap();
+    for (arguments, said) in [
+        (
+            &["r.csv", "--model", "t5"][..],
+            "`t5` is of the architecture `t5` (`model_type`), which is not known\nhelp: those known are",
+        ),
+        (&["r.csv", "--model", "bare"], "`bare` has no model.safetensors\nhelp: `AutoModel"),
+        (
+            &["r.csv", "--model", "nowhere"],
+            "`nowhere` is no directory\nhelp: a pretrained model is a directory with",
+        ),
+        (
+            &["plain.txt", "--model", "bert"],
+            "the model is an encoder (`bert`), which learns labels, and this data has none",
+        ),
+        (
+            &["r.csv", "--label", "label", "--model", "gpt2"],
+            "the model is a decoder (`gpt2`), which learns texts and no labels",
+        ),
+        (&["--model", "bert"], "what shall the model be fine-tuned on?"),
+    ] {
+        let ran = run(directory.path(), &[&["init"], arguments].concat());
+        assert!(ran.code == 2 && ran.err.contains(said), "{arguments:?}: {}", ran.err);
+        assert!(!directory.path().join("study.toml").exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn texts_to_label_that_are_none_are_refused_with_what_was_meant() {
+    let directory = tempfile::tempdir().unwrap();
+    model(&directory.path().join("model"), &json!({"model_type": "bert"}));
+    fs::write(directory.path().join("new.csv"), "text\nx\n").unwrap();
+    let predict = |arguments: &[&str], input: &[u8]| {
+        fed(directory.path(), &[&["predict", "model"], arguments].concat(), input)
+    };
+    for (arguments, input, said) in [
+        (
+            &["new.csv"][..],
+            &b""[..],
+            "error: `new.csv` is a file, not a text\nhelp: `hpsearch predict model --file new.csv` labels the texts in it",
+        ),
+        (
+            &["-", "x"],
+            b"",
+            "error: `-` means standard input, and there are other texts beside it\n",
+        ),
+        (
+            &[],
+            b"",
+            "error: standard input is empty: there is no text to label\nhelp: give texts as arguments",
+        ),
+        (&["-"], b" \n", "error: standard input is empty"),
+        (&["--file", "-"], b"", "error: standard input is empty"),
+        (
+            &["-"],
+            b"good\ncaf\xe9\n",
+            "error: standard input:2: not UTF-8: byte 0xe9 at byte offset 8\nhelp: convert it, for example with `iconv",
+        ),
+        (
+            &["x", "-o", "out.parquet"],
+            b"",
+            "error: `out.parquet` is not called .csv, the one format that is written here\nhelp: `-o out.csv`",
+        ),
+    ] {
+        let ran = predict(arguments, input);
+        assert!(
+            ran.code == 2 && ran.err.starts_with(said),
+            "{arguments:?}: {} {}",
+            ran.code,
+            ran.err
+        );
+    }
+    let dashed = predict(&["-5 stars of five"], b"");
+    assert!(
+        dashed.code == 2
+            && dashed.err.starts_with(
+                "error: `-5 stars of five` begins with `-`, as options do\nhelp: write `--` before"
+            ),
+        "{}",
+        dashed.err
+    );
+}
+
+#[test]
+fn a_file_of_texts_that_cannot_be_read_is_told_with_its_line() {
+    let directory = tempfile::tempdir().unwrap();
+    model(&directory.path().join("model"), &json!({"model_type": "bert"}));
+    let said = |name: &str, content: &[u8], more: &[&str]| {
+        fs::write(directory.path().join(name), content).unwrap();
+        let ran = run(directory.path(), &[&["predict", "model", "--file", name], more].concat());
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        ran.err
+    };
+    assert!(
+        said("a.csv", b"text\nx\ncaf\xe9\n", &[])
+            .starts_with("error: a.csv:3: not UTF-8: byte 0xe9"),
+        "latin1"
+    );
+    assert!(
+        said("a.csv", b"text,label\n\"x,1\n", &[])
+            .starts_with("error: a.csv:2: a quote is opened here and never closed"),
+        "quotes"
+    );
+    assert!(
+        said("a.csv", b"text,label\nx,1\ny\n", &[])
+            .starts_with("error: a.csv:3: 1 fields where the first line has 2"),
+        "fields"
+    );
+    assert!(said("a.csv", b"", &[]).starts_with("error: a.csv: the file is empty"), "nothing");
+    assert!(said("a.txt", b"", &[]).starts_with("error: a.txt: the file is empty"), "no texts");
+    let semicolons = said("a.csv", b"review;label\nx, y;1\n", &[]);
+    assert!(
+        semicolons.starts_with("error: a.csv:1: there is no column `text`; columns are `review`, `label`\nhelp: `--column NAME`"),
+        "{semicolons}"
+    );
+    let numbered = said("a.csv", b"x, y;1\n", &["--no-header"]);
+    assert!(
+        numbered.starts_with(
+            "error: a.csv:1: there is no column `text`; columns are `column1`, `column2`\n"
+        ),
+        "{numbered}"
+    );
+    assert!(
+        said("a.jsonl", b"{\"a\": 1}\n", &["--no-header"])
+            .starts_with("error: `--no-header` is for .csv and .tsv files"),
+        "lines"
+    );
+}
+
+#[test]
+fn a_data_file_in_the_place_of_a_study_file_is_told_to_go_to_init() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("new.csv"), "text,label\nx,1\n").unwrap();
+    for verb in ["check", "run", "train"] {
+        let ran = run(directory.path(), &[verb, "new.csv"]);
+        assert_eq!(
+            (ran.code, ran.err.as_str()),
+            (
+                2,
+                "error: `new.csv` is a data file, not a study file\nhelp: `hpsearch init new.csv` makes a study of it\n"
+            ),
+            "{verb}"
+        );
+    }
+}
+
+#[test]
+fn a_table_of_trials_has_the_format_that_its_name_says() {
+    let scene = Scene::digits();
+    let written = |name: &str, more: &[&str]| {
+        let ran =
+            scene.run(&[&["export-data", "digits", "--overwrite", "-o", name], more].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        fs::read_to_string(scene.directory.path().join(name)).unwrap()
+    };
+    let lines: Vec<Json> =
+        written("t.jsonl", &[]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(serde_json::from_str::<Vec<Json>>(&written("t.json", &[])).unwrap(), lines);
+    assert_eq!(written("none.json", &["--where", "number>99"]), "[]\n");
+    let reports: Vec<Json> = serde_json::from_str(&written("r.json", &["--reports"])).unwrap();
+    assert_eq!(reports.len(), written("r.tsv", &["--reports"]).lines().count() - 1);
+    let cells = |text: &str, separator: u8| -> Vec<csv::StringRecord> {
+        csv::ReaderBuilder::new()
+            .delimiter(separator)
+            .from_reader(text.as_bytes())
+            .records()
+            .map(Result::unwrap)
+            .collect()
+    };
+    assert_eq!(cells(&written("t.tsv", &[]), b'\t'), cells(&written("t.csv", &[]), b','));
+    assert_eq!(written("t.parquet", &["--format", "csv"]), written("t.csv", &[]));
+    for name in ["d.parquet", "d.csv.gz"] {
+        let ran = scene.run(&["export-data", "digits", "-o", name]);
+        assert!(
+            ran.code == 2 && ran.err.contains("is no format that can be written\nhelp: end the name in .csv, .tsv, .json or .jsonl"),
+            "{}",
+            ran.err
+        );
+        assert!(!scene.directory.path().join(name).exists());
+    }
+}

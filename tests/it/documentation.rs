@@ -1,0 +1,407 @@
+//! The documentation is true: generated pages are current, links lead somewhere, examples are accepted.
+//!
+//! `HPSEARCH_WRITE_DOCS=1 cargo test --test it documentation` writes the generated pages anew.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::CommandFactory;
+use hpsearch::arguments::{ARGUMENTS, Argument, ArgumentDefault, ArgumentKind, DATA_ARGUMENTS};
+use hpsearch::cli::CommandLine;
+use hpsearch::config::{Contents, Key, KeyKind, TABLES, TableKeys};
+use hpsearch::pruners::PRUNERS;
+use hpsearch::samplers::SAMPLERS;
+use hpsearch::study::registry::{OptionKind, OptionSpec};
+
+use crate::verbs::{Ran, command};
+
+/// The longest that the README may be: a newcomer reads it in five minutes.
+const README_LINES: usize = 250;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every page that is written for people: relative path and text.
+fn pages() -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut directories = vec![PathBuf::from("docs"), PathBuf::from("benches")];
+    let mut files: Vec<PathBuf> =
+        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from).into();
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(root().join(&directory)).unwrap() {
+            let entry = entry.unwrap();
+            let path = directory.join(entry.file_name());
+            match entry.file_type().unwrap().is_dir() {
+                true => directories.push(path),
+                false if path.extension().is_some_and(|extension| extension == "md") => {
+                    files.push(path)
+                }
+                false => {}
+            }
+        }
+    }
+    for file in files {
+        let text = fs::read_to_string(root().join(&file)).unwrap();
+        found.push((file, text));
+    }
+    found.sort();
+    found
+}
+
+/// The fenced blocks of a page in one language.
+fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    text.split(&fence).skip(1).filter_map(|rest| Some(rest.split_once("\n```")?.0)).collect()
+}
+
+/// The anchor that a heading has on GitHub.
+fn anchor(heading: &str) -> String {
+    let letters = heading.trim_start_matches('#').trim().to_lowercase();
+    letters
+        .chars()
+        .filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'))
+        .map(|letter| if letter == ' ' { '-' } else { letter })
+        .collect()
+}
+
+fn anchors(text: &str) -> BTreeSet<String> {
+    text.lines().filter(|line| line.starts_with('#')).map(anchor).collect()
+}
+
+/// Where the links and pictures of a page lead.
+fn links(text: &str) -> Vec<&str> {
+    let in_brackets = text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
+    let attributes = ["srcset=\"", "src=\""]
+        .into_iter()
+        .flat_map(|name| text.split(name).skip(1).filter_map(|rest| Some(rest.split_once('"')?.0)));
+    in_brackets
+        .chain(attributes)
+        .filter(|link| !link.contains("://") && !link.contains(['\n', ' ']))
+        .collect()
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading_that_are_there() {
+    let pages = pages();
+    let mut broken = Vec::new();
+    for (page, text) in &pages {
+        for link in links(text) {
+            let (file, heading) =
+                link.split_once('#').map_or((link, None), |(file, heading)| (file, Some(heading)));
+            let target = if file.is_empty() {
+                page.clone()
+            } else {
+                page.parent().unwrap_or(Path::new("")).join(file)
+            };
+            let Ok(whole) = root().join(&target).canonicalize() else {
+                broken.push(format!("{}: {link}", page.display()));
+                continue;
+            };
+            if let Some(heading) = heading
+                && !anchors(&fs::read_to_string(whole).unwrap()).contains(heading)
+            {
+                broken.push(format!("{}: {link} (no such heading)", page.display()));
+            }
+        }
+    }
+    assert_eq!(broken, Vec::<String>::new());
+}
+
+#[test]
+fn every_page_of_docs_is_linked_from_the_readme() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let linked: BTreeSet<&str> = links(&readme).into_iter().collect();
+    let missing: Vec<String> = pages()
+        .into_iter()
+        .map(|(page, _)| page.display().to_string())
+        .filter(|page| page.starts_with("docs/") && !linked.contains(page.as_str()))
+        .collect();
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+#[test]
+fn the_readme_is_read_in_five_minutes() {
+    let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
+    assert!(
+        lines <= README_LINES,
+        "README.md has {lines} lines, {README_LINES} at most: the rest belongs into docs/"
+    );
+}
+
+#[test]
+fn toml_of_the_pages_is_toml_whose_tables_and_keys_exist() {
+    let tables: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+    let mut seen = 0;
+    for (page, text) in pages().into_iter().filter(|(page, _)| !page.starts_with("benches")) {
+        for block in blocks(&text, "toml") {
+            let parsed: toml::Table = block
+                .parse()
+                .unwrap_or_else(|error| panic!("{}: {error}\n{block}", page.display()));
+            for (name, table) in parsed {
+                let known = TABLES.iter().find(|table| table.name == name);
+                let known = known.unwrap_or_else(|| {
+                    panic!("{}: [{name}] is none of {tables:?}", page.display())
+                });
+                let keys: Vec<&str> = known.keys.iter().map(|key| key.name).collect();
+                let Some(table) = table.as_table().filter(|_| known.contents == Contents::Keys)
+                else {
+                    continue;
+                };
+                table.keys().for_each(|key| {
+                    assert!(keys.contains(&key.as_str()), "{}: [{name}] {key}", page.display())
+                });
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 10, "only {seen} tables were looked at");
+}
+
+#[test]
+fn the_verbs_that_pages_type_exist() {
+    let line = CommandLine::command();
+    let verbs: BTreeSet<&str> = line
+        .get_subcommands()
+        .flat_map(|verb| std::iter::once(verb.get_name()).chain(verb.get_all_aliases()))
+        .collect();
+    let mut wrong = Vec::new();
+    for (page, text) in pages().into_iter().filter(|(page, _)| !page.starts_with("benches")) {
+        let typed = text.lines().filter_map(|line| {
+            line.strip_prefix("    hpsearch ").or_else(|| line.strip_prefix("    $ hpsearch "))
+        });
+        for words in typed {
+            let verb = words.split_whitespace().next().unwrap_or_default();
+            if !verbs.contains(verb) && !verb.starts_with('-') {
+                wrong.push(format!("{}: hpsearch {words}", page.display()));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn the_reference_of_the_study_file_is_current() {
+    is_current("docs/reference/study-file.md", &study_file());
+}
+
+#[test]
+fn the_reference_of_the_command_line_is_current() {
+    is_current("docs/reference/command-line.md", &command_line());
+}
+
+/// Compares a generated page with what it should be, or writes it where that is asked for.
+fn is_current(page: &str, text: &str) {
+    let path = root().join(page);
+    if std::env::var_os("HPSEARCH_WRITE_DOCS").is_some() {
+        fs::write(&path, text).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    let first = written.lines().zip(text.lines()).enumerate().find(|(_, (old, new))| old != new);
+    assert!(
+        written == text,
+        "{page} is not current (first difference: {first:?}): run `HPSEARCH_WRITE_DOCS=1 cargo test --test it documentation`"
+    );
+}
+
+const GENERATED: &str = "<!-- Generated by `HPSEARCH_WRITE_DOCS=1 cargo test --test it documentation`; do not edit. -->";
+
+fn study_file() -> String {
+    let mut page = format!(
+        "{GENERATED}\n\n# Reference: the study file\n\nEvery table and key, from the tables that parse them. [The study file](../study-file.md) is the introduction;\n`hpsearch schema` prints the same as a JSON Schema.\n"
+    );
+    for table in TABLES.iter().filter(|table| table.contents != Contents::NotYet) {
+        write!(page, "\n## `[{}]`\n\n{}.\n", table.name, sentence(table.summary)).unwrap();
+        contents(&mut page, table);
+    }
+    page
+}
+
+fn contents(page: &mut String, table: &TableKeys) {
+    match table.contents {
+        Contents::Space => page.push_str(concat!(
+            "\n| form | samples |\n|---|---|\n",
+            "| `name = { float = [low, high] }` | a number; `log = true` on a logarithmic scale, `step = 0.1` on a grid |\n",
+            "| `name = { int = [low, high] }` | an integer; `log = true`, `step = 16` |\n",
+            "| `name = [a, b, c]`, `{ choice = [a, b, c] }` | one of the strings, numbers or booleans |\n",
+            "| `..., when = { other = value }` | only where another parameter has that value, or one of a list |\n",
+            "| `..., prior = value` | the same, with the value where the best is expected |\n",
+            "| `group.name`, `[space.group]` | a parameter with a dotted name |\n",
+        )),
+        Contents::Configurations => page.push_str("\nEach table gives values to parameters of `[space]`.\n"),
+        Contents::Sampler => policies(page, table, SAMPLERS.iter().map(|entry| (entry.name, entry.aliases, entry.summary, entry.options)).collect()),
+        Contents::Pruner => policies(page, table, PRUNERS.iter().map(|entry| (entry.name, entry.aliases, entry.summary, entry.options)).collect()),
+        Contents::Trainer => arguments(page, ARGUMENTS),
+        Contents::Data => arguments(page, DATA_ARGUMENTS),
+        Contents::Keys | Contents::Constraints | Contents::NotYet => keys(page, table.keys),
+    }
+}
+
+fn keys(page: &mut String, keys: &[Key]) {
+    page.push_str("\n| key | value | default | meaning |\n|---|---|---|---|\n");
+    for key in keys {
+        row(page, key.name, &[], &kind_of_key(key.kind), key.default, key.summary);
+    }
+}
+
+fn policies(
+    page: &mut String,
+    table: &TableKeys,
+    entries: Vec<(&str, &[&str], &str, &[OptionSpec])>,
+) {
+    keys(page, table.keys);
+    for (name, aliases, summary, options) in entries {
+        let also =
+            if aliases.is_empty() { String::new() } else { format!(" (also {})", quoted(aliases)) };
+        write!(page, "\n### `type = \"{name}\"`{also}\n\n{}.\n", sentence(summary)).unwrap();
+        if !options.is_empty() {
+            page.push_str("\n| key | value | default | meaning |\n|---|---|---|---|\n");
+        }
+        for option in options {
+            row(
+                page,
+                option.name,
+                &[],
+                &kind_of_option(option.kind),
+                option.default,
+                option.summary,
+            );
+        }
+    }
+}
+
+fn arguments(page: &mut String, arguments: &[Argument]) {
+    page.push_str("\n| key | value | default | meaning |\n|---|---|---|---|\n");
+    for argument in arguments {
+        let default = match argument.default {
+            ArgumentDefault::Required => "required".to_owned(),
+            ArgumentDefault::Absent => String::new(),
+            default => default.value().to_string(),
+        };
+        row(
+            page,
+            argument.name,
+            argument.aliases,
+            &kind_of_argument(argument.kind),
+            &default,
+            argument.doc,
+        );
+    }
+}
+
+fn row(page: &mut String, name: &str, aliases: &[&str], kind: &str, default: &str, meaning: &str) {
+    let aliases: String =
+        aliases.iter().fold(String::new(), |all, alias| format!("{all}, `{alias}`"));
+    let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
+    writeln!(
+        page,
+        "| `{name}`{aliases} | {} | {} | {} |",
+        in_cell(kind),
+        in_cell(&default),
+        in_cell(meaning)
+    )
+    .unwrap();
+}
+
+fn in_cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn quoted(words: &[&str]) -> String {
+    words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
+}
+
+fn integer(min: i64, max: i64) -> String {
+    if max == i64::MAX {
+        format!("integer, {min} or more")
+    } else {
+        format!("integer, {min} to {max}")
+    }
+}
+
+fn kind_of_key(kind: KeyKind) -> String {
+    match kind {
+        KeyKind::Text => "string".to_owned(),
+        KeyKind::Path => "path".to_owned(),
+        KeyKind::Word { accepted, .. } => quoted(accepted),
+        KeyKind::Direction => quoted(&["minimize", "maximize"]),
+        KeyKind::Whole { min, max } => integer(min, max),
+        KeyKind::WholeOrAuto { min, max } => format!("{}, or `\"auto\"`", integer(min, max)),
+        KeyKind::Number => "number".to_owned(),
+        KeyKind::Amount => "number above 0".to_owned(),
+        KeyKind::Flag => "boolean".to_owned(),
+        KeyKind::Duration => "duration: `\"90m\"`, `\"2h30m\"`, `\"1d\"`".to_owned(),
+        KeyKind::Size => "size: `\"50GiB\"`, `\"800MiB\"`".to_owned(),
+        KeyKind::Texts => "list of strings".to_owned(),
+        KeyKind::Words(words) => format!("list of {}", quoted(words)),
+        KeyKind::Devices => "`\"auto\"`, a device (`\"cpu\"`, `\"cuda:0\"`, `\"cuda:*\"`, `\"wgpu:0\"`), or a list of devices".to_owned(),
+        KeyKind::Keep => "`\"best-3\"`, `\"all\"`, `\"none\"`".to_owned(),
+        KeyKind::Environment => "table of strings".to_owned(),
+        KeyKind::Objectives => "one table of `metric` and `direction`".to_owned(),
+    }
+}
+
+fn kind_of_option(kind: OptionKind) -> String {
+    match kind {
+        OptionKind::Int { min, max } => integer(min, max),
+        OptionKind::Float { min, max } if min == f64::MIN && max == f64::MAX => "number".to_owned(),
+        OptionKind::Float { min, max } => format!("number, {min} to {max}"),
+        OptionKind::Bool => "boolean".to_owned(),
+        OptionKind::Word(words) => quoted(words),
+    }
+}
+
+fn kind_of_argument(kind: ArgumentKind) -> String {
+    let bound = |bound: std::ops::Bound<f64>, inclusive: &str, exclusive: &str| match bound {
+        std::ops::Bound::Included(value) => format!(", {inclusive} {value}"),
+        std::ops::Bound::Excluded(value) => format!(", {exclusive} {value}"),
+        std::ops::Bound::Unbounded => String::new(),
+    };
+    match kind {
+        ArgumentKind::Float { low, high } => {
+            format!("number{}{}", bound(low, "at least", "above"), bound(high, "at most", "below"))
+        }
+        ArgumentKind::Int { low, high } => integer(low, high),
+        ArgumentKind::StepsOrShare => {
+            "steps (an integer), or a share of all steps below 1".to_owned()
+        }
+        ArgumentKind::Choice(words) => quoted(words),
+        ArgumentKind::Flag => "boolean".to_owned(),
+        ArgumentKind::Text => "string".to_owned(),
+        ArgumentKind::Names => "list of names".to_owned(),
+        ArgumentKind::Columns => "list of names, each once".to_owned(),
+        ArgumentKind::Weights => {
+            "`\"balanced\"`, `\"none\"`, or a list of numbers above 0".to_owned()
+        }
+    }
+}
+
+fn command_line() -> String {
+    let mut page = format!(
+        "{GENERATED}\n\n# Reference: the command line\n\nThe help of every verb, as `hpsearch VERB --help` prints it. [Command line](../command-line.md) is the introduction.\n"
+    );
+    let line = CommandLine::command();
+    for verb in
+        line.get_subcommands().filter(|verb| !verb.is_hide_set()).map(clap::Command::get_name)
+    {
+        let directory = tempfile::tempdir().unwrap();
+        let ran = Ran::of(
+            command(directory.path(), &[verb, "--help"]).env("COLUMNS", "80").output().unwrap(),
+        );
+        let (own, rest) = ran.out.split_once("Global options:").unwrap();
+        let examples = rest.find("Examples:").map_or("", |at| &rest[at..]);
+        write!(page, "\n## hpsearch {verb}\n\n```text\n{}\n", own.trim_end()).unwrap();
+        if !examples.is_empty() {
+            write!(page, "\n{}\n", examples.trim_end()).unwrap();
+        }
+        page.push_str("```\n");
+    }
+    page
+}

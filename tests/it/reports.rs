@@ -1,0 +1,412 @@
+//! What trials print for hpsearch: what is taken of it, what is not, and where that is said.
+
+use std::collections::BTreeMap;
+
+use hpsearch::engine::simulator::Simulation;
+use hpsearch::engine::verify::{Entry, verify};
+use hpsearch::study::decision::{Reason, Verdict};
+use hpsearch::study::event::{Event, Seq};
+use hpsearch::study::spec::{PolicySpec, Program, StepClock, StudySpec};
+use hpsearch::study::state::StudyView;
+use hpsearch::study::trial::TrialState;
+use hpsearch::{Study, TrialEnd};
+use rusqlite::Connection;
+use serde_json::{Value as Json, json};
+
+use crate::commands::{Ended, ONE_SLOT, Site, assert_done, study};
+use crate::engine::{asha, loss};
+
+fn says(lines: &[&str]) -> String {
+    lines.iter().map(|line| format!("echo '@hpsearch {line}'\n")).collect()
+}
+
+/// A study of `trials` trials whose clock is `clock`.
+fn with_clock(clock: &str, trials: u64, script: &str) -> Site {
+    let text = study(&format!("trials = {trials}\ncount = \"all\""), ONE_SLOT)
+        .replace("step = \"step\"", &format!("step = \"{clock}\""));
+    Site::new(&text, script)
+}
+
+/// The reports of a trial: metric, step and value, in that order.
+fn reports(site: &Site, trial: i64) -> Vec<(String, i64, f64)> {
+    let store = Connection::open(site.path("runs/hpsearch.db")).unwrap();
+    let sql = "SELECT name, step, value FROM report JOIN metric ON metric.id = metric_id WHERE trial_id % 1000000000 = ?1 ORDER BY name, step";
+    let mut statement = store.prepare(sql).unwrap();
+    statement
+        .query_map([trial], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap()
+}
+
+fn steps(site: &Site, trial: i64, metric: &str) -> Vec<(i64, f64)> {
+    reports(site, trial)
+        .into_iter()
+        .filter(|(name, ..)| name == metric)
+        .map(|(_, step, value)| (step, value))
+        .collect()
+}
+
+fn remarks(site: &Site, trial: u64) -> Json {
+    let shown = site.run(&["show", "s", &trial.to_string(), "--json"]);
+    assert_eq!(shown.code, 0, "{}", shown.err);
+    serde_json::from_str::<Json>(&shown.out).unwrap()["remarks"].clone()
+}
+
+/// The lines of a run that hold `text`.
+fn lines_with<'a>(ended: &'a Ended, text: &str) -> Vec<&'a str> {
+    ended.out.lines().chain(ended.err.lines()).filter(|line| line.contains(text)).collect()
+}
+
+#[test]
+fn what_is_not_taken_is_said_at_its_first_occurrence_and_counted() {
+    let script = says(&[
+        "{\"step\":0.5,\"loss\":9}",
+        "{\"step\":1,\"loss\":0.5,\"lr\":\"low\"}",
+        "{\"step\":1.5,\"loss\":9}",
+        "nonsense",
+    ]);
+    let site = with_clock("step", 3, &script);
+    let ended = site.run_study();
+    assert_done(&ended);
+    assert_eq!(reports(&site, 0), [("loss".to_owned(), 1, 0.5)]);
+    // Once each in a run of three trials, and the number at each trial's end.
+    for said in [
+        "`step` must be a whole number",
+        "`lr` must be a number, not `\"low\"`: this value is not taken",
+        "`nonsense` is not JSON",
+    ] {
+        let lines = lines_with(&ended, said);
+        assert!(lines.len() == 1 && lines[0].starts_with("trial 0: "), "{said}: {lines:#?}");
+    }
+    for trial in 0..3 {
+        let end = format!("; 4 lines not taken as printed: `hpsearch show s {trial}`");
+        assert_eq!(lines_with(&ended, &end).len(), 1, "{}{}", ended.out, ended.err);
+        let kinds: BTreeMap<String, u64> = remarks(&site, trial)
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|remark| {
+                (remark["kind"].as_str().unwrap().to_owned(), remark["count"].as_u64().unwrap())
+            })
+            .collect();
+        assert_eq!(
+            kinds,
+            BTreeMap::from([
+                ("not_json".to_owned(), 1),
+                ("step".to_owned(), 2),
+                ("value".to_owned(), 1)
+            ])
+        );
+    }
+    let shown = site.run(&["show", "s", "1"]);
+    assert!(
+        shown.out.contains("attempt 0: 2 times in this attempt: `step` must be a whole number"),
+        "{}",
+        shown.out
+    );
+    let journal = site.run(&["events", "s"]);
+    assert!(journal.out.contains("trial 1: `nonsense` is not JSON"), "{}", journal.out);
+}
+
+#[test]
+fn a_line_may_name_the_studys_clock_or_leave_it_out() {
+    let script = says(&[
+        "{\"epoch\":1,\"loss\":4}",
+        "{\"epoch\":2,\"loss\":3}",
+        "{\"loss\":2}",
+        "{\"step\":7,\"epoch\":6.5,\"loss\":1}",
+        "{\"loss\":0.5}",
+    ]);
+    let site = with_clock("epoch", 1, &script);
+    let ended = site.run_study();
+    assert_done(&ended);
+    assert_eq!(steps(&site, 0, "loss"), [(1, 4.0), (2, 3.0), (3, 2.0), (7, 1.0), (8, 0.5)]);
+    assert_eq!(steps(&site, 0, "epoch"), [(7, 6.5)]);
+    assert_eq!(remarks(&site, 0), json!([]));
+    assert_eq!(
+        lines_with(&ended, "complete with 0.5 at epoch 8").len(),
+        1,
+        "{}{}",
+        ended.out,
+        ended.err
+    );
+    assert_eq!(lines_with(&ended, " step "), Vec::<&str>::new());
+    // In a study that counts steps an epoch is a metric.
+    let site =
+        with_clock("step", 1, &says(&["{\"epoch\":0.5,\"loss\":4}", "{\"epoch\":1,\"loss\":3}"]));
+    assert_done(&site.run_study());
+    assert_eq!(
+        (steps(&site, 0, "loss"), steps(&site, 0, "epoch")),
+        (vec![(1, 4.0), (2, 3.0)], vec![(1, 0.5), (2, 1.0)])
+    );
+    assert_eq!(remarks(&site, 0), json!([]));
+}
+
+#[test]
+fn after_a_resume_lines_are_counted_from_the_checkpoint() {
+    let script = "first=1; [ -z \"$HPSEARCH_RESUME\" ] || first=3\n\
+        for n in $(seq $first 6); do\n  echo \"@hpsearch {\\\"loss\\\":0.$n}\"; read -r verdict\n\
+          echo \"$n\" > \"$HPSEARCH_CHECKPOINT_DIR/$n\"\n\
+          [ $n = 2 ] && [ -z \"$HPSEARCH_RESUME\" ] && echo \"@hpsearch {\\\"checkpoint\\\":\\\"2\\\",\\\"step\\\":2}\" && echo '@hpsearch {\"loss\":0.9}' && kill -9 $$\ndone\nexit 0\n";
+    let text = study(
+        "trials = 1\ncount = \"all\"",
+        &format!("{ONE_SLOT}[retry]\nmax = 1\non = [\"worker_lost\"]\n"),
+    );
+    let site = Site::new(&text, script);
+    let ended = site.run_study();
+    assert_done(&ended);
+    let expected: Vec<(i64, f64)> =
+        (1..=6).map(|step| (step, format!("0.{step}").parse().unwrap())).collect();
+    assert_eq!(
+        steps(&site, 0, "loss"),
+        expected,
+        "the third report of the first attempt is replaced"
+    );
+    assert_eq!(site.trials()[0]["attempts"], json!(2));
+    // The failure is told once: with the retry.
+    assert_eq!(lines_with(&ended, "signal 9").len(), 1, "{}{}", ended.out, ended.err);
+    assert_eq!(lines_with(&ended, "retry 1 of 1").len(), 1, "{}{}", ended.out, ended.err);
+}
+
+#[test]
+fn a_message_behind_a_bar_of_progress_is_found() {
+    let script = "printf ' 10%%|#   |\\r 50%%|##  |\\r@hpsearch {\"step\":1,\"loss\":3}\\n'\n\
+        printf '@hpsearch {\"step\":2,\"loss\":2}\\r\\n'\nprintf '100%%|####|\\r\\n'\n\
+        printf '@hpsearch {\"step\":3,\"loss\":1}\\r'\nread -r a; read -r b; read -r c; echo \"$c\"\n";
+    let site = with_clock("step", 1, script);
+    assert_done(&site.run_study());
+    assert_eq!(steps(&site, 0, "loss"), [(1, 3.0), (2, 2.0), (3, 1.0)]);
+    // A line that ends with a return alone is answered without waiting for more.
+    let log = std::fs::read_to_string(site.path("runs/files/s/trial-0/attempt-0.log")).unwrap();
+    assert_eq!(
+        log,
+        " 10%|#   |\r 50%|##  |\r100%|####|\r\n{\"reason\":\"\",\"verdict\":\"continue\"}\n"
+    );
+}
+
+#[test]
+fn a_message_in_the_wrong_place_is_not_taken_and_said() {
+    let script = "printf 'epoch 1: @hpsearch {\"step\":9,\"loss\":-9}\\n'\necho '@hpsearch {\"step\":8,\"loss\":-8}' >&2\n\
+        echo \"+ echo '@hpsearch {\\\"step\\\":7,\\\"loss\\\":-7}'\"\necho 'print it as @hpsearch and JSON'\necho '@hpsearch {\"step\":1,\"loss\":1}'\n";
+    let site = with_clock("step", 1, script);
+    let ended = site.run_study();
+    assert_done(&ended);
+    assert_eq!(reports(&site, 0), [("loss".to_owned(), 1, 1.0)]);
+    let told = remarks(&site, 0);
+    let mut kinds: Vec<&str> =
+        told.as_array().unwrap().iter().map(|remark| remark["kind"].as_str().unwrap()).collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, ["misplaced", "standard_error"]);
+    assert_eq!(
+        lines_with(&ended, "stands behind other text on its line").len(),
+        1,
+        "{}{}",
+        ended.out,
+        ended.err
+    );
+    assert_eq!(lines_with(&ended, "came on standard error").len(), 1, "{}{}", ended.out, ended.err);
+}
+
+#[test]
+fn metrics_of_one_step_are_merged_and_the_last_value_stands() {
+    let lines = [
+        "{\"step\":1,\"train/loss\":0.9}",
+        "{\"step\":1,\"loss\":0.7}",
+        "{\"step\":1,\"f1\":0.5}",
+        "{\"step\":2,\"loss\":0.6}",
+        "{\"step\":2,\"loss\":0.4,\"f1\":0.6}",
+    ];
+    let site = with_clock("step", 1, &says(&lines));
+    let ended = site.run_study();
+    assert_done(&ended);
+    let named = |name: &str, step, value| (name.to_owned(), step, value);
+    assert_eq!(
+        reports(&site, 0),
+        [
+            named("f1", 1, 0.5),
+            named("f1", 2, 0.6),
+            named("loss", 1, 0.7),
+            named("loss", 2, 0.4),
+            named("train/loss", 1, 0.9)
+        ]
+    );
+    let best: Json = serde_json::from_str(&site.run(&["best", "s", "--json"]).out).unwrap();
+    assert_eq!(best["trial"]["metrics"], json!({ "loss": 0.4, "f1": 0.6 }));
+    let told = remarks(&site, 0);
+    assert_eq!(
+        (told.as_array().unwrap().len(), &told[0]["kind"]),
+        (1, &json!("repeated")),
+        "{told}"
+    );
+    assert_eq!(
+        lines_with(&ended, "step 2 was reported twice: the later values count, the verdict stays")
+            .len(),
+        1
+    );
+    let verified = site.run(&["verify", "s"]);
+    assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
+}
+
+#[test]
+fn a_line_with_metrics_and_a_checkpoint_says_both() {
+    let script = "echo state > \"$HPSEARCH_CHECKPOINT_DIR/a\"\necho '@hpsearch {\"step\":3,\"checkpoint\":\"a\",\"loss\":2}'\n";
+    let site = with_clock("step", 1, script);
+    assert_done(&site.run_study());
+    assert_eq!(reports(&site, 0), [("loss".to_owned(), 3, 2.0)]);
+    let best: Json = serde_json::from_str(&site.run(&["best", "s", "--json"]).out).unwrap();
+    assert!(
+        best["trial"]["checkpoint"].as_str().is_some_and(|path| path.ends_with("checkpoints/a")),
+        "{best}"
+    );
+}
+
+#[test]
+fn a_checkpoint_that_is_not_there_is_said_at_its_first_occurrence() {
+    let script = says(&[
+        "{\"step\":1,\"loss\":1}",
+        "{\"checkpoint\":\"gone\",\"step\":1}",
+        "{\"checkpoint\":\"gone\",\"step\":1}",
+    ]);
+    let site = with_clock("step", 1, &script);
+    let ended = site.run_study();
+    assert_done(&ended);
+    let lines = lines_with(&ended, "this checkpoint is not taken: there is no `");
+    assert!(lines.len() == 1 && lines[0].contains("the trial cannot go on from it"), "{lines:#?}");
+    let told = remarks(&site, 0);
+    assert_eq!((&told[0]["kind"], &told[0]["count"]), (&json!("checkpoint"), &json!(2)), "{told}");
+}
+
+#[test]
+fn a_closure_that_reports_a_step_twice_follows_the_same_rules() {
+    let finished = Study::minimize("twice", "loss")
+        .float("x", 0.0, 1.0)
+        .trials(1)
+        .run(|trial| {
+            trial.report_metrics(1, BTreeMap::from([("train".to_owned(), 3.0)]));
+            trial.report(1, 2.0);
+            trial.report(1, 1.0);
+            trial.report_metrics(1, BTreeMap::from([("f1".to_owned(), 0.5)]));
+            Ok(TrialEnd::Finished)
+        })
+        .unwrap();
+    let trial = &finished.view.trials[0];
+    assert_eq!((trial.state, trial.value), (TrialState::Complete, Some(1.0)));
+    let last: Vec<(&str, f64)> = trial.last_metrics.iter().collect();
+    assert_eq!(last, [("f1", 0.5), ("loss", 1.0), ("train", 3.0)]);
+}
+
+/// A study of a command that counts epochs.
+fn epochs(pruner: PolicySpec) -> StudySpec {
+    let program = Program::Command {
+        run: Vec::new(),
+        cwd: std::path::PathBuf::new(),
+        env: BTreeMap::new(),
+        args: Default::default(),
+    };
+    StudySpec { program, step: StepClock::Epoch, ..crate::engine::spec(24, "random", pruner) }
+}
+
+#[test]
+fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
+    for (pruner, names_the_clock) in [
+        (asha("stop"), true),
+        (asha("promote"), true),
+        (crate::engine::pruner_named("median").with("n_startup_trials", 2), true),
+    ] {
+        let simulation = Simulation::new(epochs(pruner.clone()), 2, 9, loss);
+        let run = simulation.run(&[]).unwrap();
+        let events = run
+            .turns
+            .iter()
+            .flat_map(|turn| turn.events.iter().map(|event| (turn.at, event.clone())));
+        let journal: Vec<Entry> =
+            (1..).zip(events).map(|(seq, (at, event))| (Seq(seq), at, event)).collect();
+        let reasons: Vec<&str> = journal
+            .iter()
+            .filter_map(|(_, _, event)| match event {
+                Event::Decided { verdict, .. } => verdict.reason().map(|reason| reason.0.as_str()),
+                Event::TrialQueued { reason, .. } => Some(reason.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(
+            reasons.iter().any(|reason| reason.contains("epoch ")),
+            names_the_clock,
+            "{reasons:#?}"
+        );
+        assert!(!reasons.iter().any(|reason| reason.contains("step ")), "{reasons:#?}");
+        let long = |reason: &&&str| {
+            reason.split(|char: char| !char.is_ascii_digit()).any(|digits| digits.len() > 9)
+        };
+        assert_eq!(reasons.iter().find(long), None);
+        let verdicts = |journal: &[Entry]| {
+            let mut view = StudyView::new(&simulation.spec);
+            journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
+            let verified = verify(&[(Seq(0), simulation.spec.clone())], journal, &view).unwrap();
+            assert_eq!(verified.difference, None);
+            verified.verdicts
+        };
+        assert!(verdicts(&journal) > 0);
+        if pruner.name == "median" {
+            // Its older reasons have more digits than can be got back from these.
+            continue;
+        }
+        let older = |reason: &str| reason.replace("epoch ", "step ");
+        let aged: Vec<Entry> = journal
+            .iter()
+            .cloned()
+            .map(|(seq, at, event)| {
+                let event = match event {
+                    Event::Decided { trial, step, verdict } => {
+                        let verdict = match verdict {
+                            Verdict::Continue(reason) => {
+                                Verdict::Continue(reason.map(|reason| Reason(older(&reason.0))))
+                            }
+                            Verdict::Pause(reason) => Verdict::Pause(Reason(older(&reason.0))),
+                            Verdict::Stop(reason) => Verdict::Stop(Reason(older(&reason.0))),
+                        };
+                        Event::Decided { trial, step, verdict }
+                    }
+                    Event::TrialQueued { trial, until, reason } => {
+                        Event::TrialQueued { trial, until, reason: older(&reason) }
+                    }
+                    Event::TrialPaused { trial, reason, hold } => {
+                        Event::TrialPaused { trial, reason: older(&reason), hold }
+                    }
+                    Event::TrialFinished { trial, state, value, reason } => Event::TrialFinished {
+                        trial,
+                        state,
+                        value,
+                        reason: reason.map(|reason| older(&reason)),
+                    },
+                    other => other,
+                };
+                (seq, at, event)
+            })
+            .collect();
+        assert_ne!(format!("{aged:?}"), format!("{journal:?}"));
+        assert_eq!(verdicts(&aged), verdicts(&journal));
+    }
+}
+
+#[test]
+fn a_trial_that_continues_names_the_studys_clock_and_older_tables_still_verify() {
+    let script = "for n in $(seq ${HPSEARCH_UNTIL:-3}); do\n  echo state > \"$HPSEARCH_CHECKPOINT_DIR/$n\"\n  echo \"@hpsearch {\\\"epoch\\\":$n,\\\"loss\\\":$((10 - n)),\\\"checkpoint\\\":\\\"$n\\\"}\"\ndone\n";
+    let site = with_clock("epoch", 1, script);
+    assert_done(&site.run_study());
+    let asked = site.run(&["continue", "s", "0", "--until", "9"]);
+    assert!(
+        asked.code == 0 && asked.err.contains("trial 0 goes on from epoch 3 to epoch 9"),
+        "{}",
+        asked.err
+    );
+    assert_eq!(site.trials()[0]["reason"], json!("continues to epoch 9"));
+    let store = Connection::open(site.path("runs/hpsearch.db")).unwrap();
+    let verifies = |reason: &str| {
+        store.execute("UPDATE trial SET reason = ?1", [reason]).unwrap();
+        site.run(&["verify", "s"]).code
+    };
+    assert_eq!((verifies("continues to epoch 9"), verifies("continues to step 9")), (0, 0));
+    assert_ne!(verifies("continues to step 8"), 0);
+}

@@ -1,0 +1,335 @@
+//! What somebody meets on the first day: leaving a run, going on from its last screen, choosing a study, and JSON of every reading verb.
+
+use std::path::Path;
+use std::time::Instant;
+
+use hpsearch::runner::processes;
+use hpsearch::storage::StorageReader;
+use hpsearch::study::event::{AttemptEnd, Event, Seq};
+use rustix::process::Signal;
+use rustix::termios::{LocalModes, tcgetattr};
+use serde_json::json;
+
+use crate::tui::OnTerminal;
+use crate::verbs::{PATIENCE, Scene};
+
+/// A scene with a study file whose trials report `steps` times and rest between reports.
+fn commanded(trials: u32, steps: u32, rest: &str) -> Scene {
+    let scene = Scene::new();
+    let study = format!(
+        "[study]\nname = \"s\"\nmetric = \"loss\"\nstep = \"step\"\ndirection = \"minimize\"\n[budget]\ntrials = {trials}\n[space]\nx = {{ float = [0.0, 1.0] }}\n\
+         [devices]\nuse = [\"sim:0\"]\n[command]\nrun = [\"sh\", \"trial.sh\"]\n"
+    );
+    let script = format!(
+        "for s in $(seq {steps}); do echo \"@hpsearch {{\\\"step\\\":$s,\\\"loss\\\":0.5}}\"; sleep {rest}; done\n"
+    );
+    std::fs::write(scene.directory.path().join("study.toml"), study).unwrap();
+    std::fs::write(scene.directory.path().join("trial.sh"), script).unwrap();
+    scene
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let patience = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < patience, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+fn events(scene: &Scene) -> Vec<Event> {
+    let study = scene.store.study("s").unwrap().unwrap().id;
+    scene
+        .store
+        .events_after(study, Seq(0), 10_000)
+        .unwrap()
+        .into_iter()
+        .map(|(_, _, event)| event)
+        .collect()
+}
+
+fn holder(scene: &Scene) -> u32 {
+    let study = scene.store.study("s").unwrap().unwrap().id;
+    scene.store.summary(study).unwrap().held.unwrap().holder.pid
+}
+
+fn is_finished(scene: &Scene) -> bool {
+    let study = scene.store.study("s").unwrap().unwrap().id;
+    scene.store.summary(study).unwrap().finished.is_some()
+}
+
+fn last_run_ended_in_order(scene: &Scene) -> bool {
+    matches!(events(scene).last(), Some(Event::RunnerStopped { .. }))
+}
+
+#[test]
+fn a_detached_run_goes_on_when_its_terminal_is_gone_and_loses_nothing() {
+    let scene = commanded(3, 10, "0.1");
+    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    terminal.wait_for_text("1 running");
+    let runner = holder(&scene);
+    assert_ne!(runner, terminal.pid());
+    terminal.press("q");
+    terminal.wait_for_text("d detach");
+    terminal.press("d");
+    terminal.wait_for_text("`hpsearch watch s` shows it");
+    assert_eq!(terminal.leave(), 0);
+    // The terminal is closed with the end of `leave`, and the run is the same process as before.
+    assert_eq!((holder(&scene), is_finished(&scene)), (runner, false));
+    until("the study is not finished", || is_finished(&scene) && last_run_ended_in_order(&scene));
+    let ends: Vec<AttemptEnd> = events(&scene)
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::AttemptEnded { end, .. } => Some(end),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ends, [AttemptEnd::Completed, AttemptEnd::Completed, AttemptEnd::Completed]);
+    // What it has to say at its end is in its log.
+    let log = scene.directory.path().join("runs/files/s/run.log");
+    until("nothing is said at the end", || {
+        std::fs::read_to_string(&log).is_ok_and(|log| log.contains("`hpsearch best s` shows it"))
+    });
+}
+
+#[test]
+fn a_detached_run_is_watched_and_stopped_from_another_terminal() {
+    let scene = commanded(50, 10, "0.1");
+    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    terminal.wait_for_text("1 running");
+    terminal.press("qd");
+    assert_eq!(terminal.leave(), 0);
+    let mut watching = OnTerminal::start(&scene, &["watch"]);
+    watching.wait_for_text("1 running");
+    watching.press("S");
+    watching.wait_for_text("stop the study?");
+    watching.press("y");
+    until("it does not stop", || last_run_ended_in_order(&scene));
+    watching.press("q");
+    assert_eq!(watching.leave(), 0);
+}
+
+#[test]
+fn a_run_whose_shell_kills_the_waiting_process_ends_in_order() {
+    let scene = commanded(50, 10, "0.1");
+    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    terminal.wait_for_text("1 running");
+    processes::signal(terminal.pid(), Signal::KILL);
+    until("it goes on without anybody to stop it", || last_run_ended_in_order(&scene));
+}
+
+#[test]
+fn a_killed_run_leaves_its_terminal_as_it_was() {
+    let scene = commanded(50, 10, "0.1");
+    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    terminal.wait_for_text("1 running");
+    terminal.wait_for(|screen| screen.alternate_screen() && screen.bracketed_paste());
+    let device = terminal.device();
+    let edits_lines =
+        || tcgetattr(&device).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO);
+    assert!(!edits_lines());
+    processes::signal(holder(&scene), Signal::KILL);
+    terminal.wait_for_text("the run was killed (signal 9); `hpsearch run STUDY.toml` goes on");
+    terminal.wait_for(|screen| !screen.alternate_screen() && !screen.bracketed_paste());
+    assert!(edits_lines(), "keys are raw still");
+    assert_ne!(terminal.leave(), 0);
+}
+
+#[test]
+fn a_run_on_the_screens_is_known_by_the_command_that_was_typed() {
+    let scene = commanded(1, 1, "0");
+    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    terminal.wait_for_text("study finished");
+    terminal.press("q");
+    assert_eq!(terminal.leave(), 0);
+    let commands: Vec<Vec<String>> = events(&scene)
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::RunnerDescribed { lineage } => Some(lineage.command),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(commands, [["hpsearch", "run", "study.toml"]]);
+}
+
+#[test]
+fn a_signal_to_the_waiting_process_is_one_to_the_run() {
+    let scene = commanded(50, 10, "0.1");
+    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    terminal.wait_for_text("1 running");
+    processes::signal(terminal.pid(), Signal::TERM);
+    assert_eq!(terminal.leave(), 143);
+    assert!(last_run_ended_in_order(&scene));
+}
+
+#[test]
+fn a_suspended_run_gives_the_terminal_back_before_its_shell_takes_it() {
+    let scene = commanded(50, 10, "0.1");
+    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    terminal.wait_for_text("1 running");
+    // Nothing is being started any more: a process between its fork and a group of its own would be stopped, too.
+    until("nothing is reported", || {
+        events(&scene).iter().any(|event| matches!(event, Event::Reported { .. }))
+    });
+    let runner = holder(&scene);
+    terminal.press("\u{1a}");
+    until("the waiting process does not stop", || processes::is_stopped(terminal.pid()));
+    assert!(processes::is_stopped(runner), "the shell has the terminal, and the run still uses it");
+    terminal.wait_for(|screen| !screen.alternate_screen());
+    // As `fg` does: to the whole group, in which a process may be that was just being started.
+    let group = rustix::process::Pid::from_raw(i32::try_from(terminal.pid()).unwrap()).unwrap();
+    rustix::process::kill_process_group(group, Signal::CONT).unwrap();
+    terminal
+        .wait_for(|screen| screen.alternate_screen() && screen.contents().contains("1 running"));
+    terminal.press("qy");
+    assert_eq!(terminal.leave(), 130);
+    assert!(last_run_ended_in_order(&scene));
+}
+
+#[test]
+fn the_last_screen_of_a_run_goes_on_with_more_trials() {
+    let scene = commanded(1, 2, "0");
+    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    terminal.wait_for_text("E +20 runs 20 more");
+    terminal.press("E+2\r");
+    terminal.wait_for(|screen| {
+        screen.contents().contains("3/3 trials") && screen.contents().contains("study finished")
+    });
+    terminal.press("q");
+    assert_eq!(terminal.leave(), 0);
+    let finished =
+        events(&scene).iter().filter(|event| matches!(event, Event::StudyFinished { .. })).count();
+    assert_eq!(finished, 2);
+}
+
+#[test]
+fn watching_a_study_that_is_over_says_how_to_go_on() {
+    let mut scene = Scene::digits();
+    scene.append(&[Event::StudyFinished { reason: "the budget is used up".into() }]);
+    scene.leave();
+    let mut terminal = OnTerminal::watch(&scene);
+    terminal.wait_for_text("E raises the budget");
+    terminal.press("E+2\r");
+    terminal.wait_for_text("`hpsearch run STUDY.toml` goes on: ");
+    terminal.press("q");
+    assert_eq!(terminal.leave(), 0);
+}
+
+#[test]
+fn watch_offers_the_studies_of_a_store_that_holds_several() {
+    let mut scene = Scene::digits();
+    scene.leave();
+    scene.begin("letters");
+    let mut terminal = OnTerminal::start(&scene, &["watch"]);
+    terminal.wait_for_text("2 studies: which one?");
+    terminal.wait_for(|screen| {
+        screen.contents().contains("digits") && screen.contents().contains("letters")
+    });
+    // The one that was made last is selected.
+    terminal.press("\u{1b}[A\r");
+    terminal.wait_for_text("best 0.18421");
+    terminal.press("q");
+    assert_eq!(terminal.leave(), 0);
+    let mut again = OnTerminal::start(&scene, &["watch"]);
+    again.wait_for_text("which one?");
+    again.press("q");
+    assert_eq!(again.leave(), 0);
+}
+
+#[test]
+fn notes_and_tags_are_read_and_written_as_json() {
+    let scene = Scene::digits();
+    assert_eq!(
+        scene.json(&["note", "digits", "--json"]),
+        json!({ "version": 1, "study": "digits", "notes": [] })
+    );
+    let written = scene.json(&["note", "digits", "0,1", "-m", "a \"quoted\" note", "--json"]);
+    assert_eq!(
+        (&written["notes"][0]["trial"], &written["notes"][1]["text"]),
+        (&json!(0), &json!("a \"quoted\" note")),
+        "{written}"
+    );
+    assert!(written["notes"][0]["at"].as_str().is_some_and(|at| at.ends_with('Z')), "{written}");
+    assert_eq!(
+        scene.json(&["tag", "digits", "3", "+keep", "--json"]),
+        json!({ "version": 1, "study": "digits", "tags": [{ "trial": 3, "tag": "keep" }] })
+    );
+    scene.run(&["tag", "digits", "+second"]);
+    assert_eq!(scene.json(&["tag", "--json"])["tags"], json!([{ "trial": null, "tag": "second" }]));
+}
+
+fn write_log(scene: &Scene, text: &[u8]) {
+    let directory = scene.directory.path().join("runs/files/digits/trial-0");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("attempt-0.log"), text).unwrap();
+}
+
+#[test]
+fn a_log_is_read_as_json_lines_with_the_numbers_of_its_lines() {
+    let scene = Scene::digits();
+    write_log(&scene, b"one\r\ntwo \x1b[31mred\n\nthe end");
+    let lines = |arguments: &[&str]| -> Vec<serde_json::Value> {
+        scene.run(arguments).out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let all = lines(&["logs", "digits", "0", "--json"]);
+    assert_eq!(all[0], json!({ "trial": 0, "attempt": 0, "line": 1, "text": "one" }));
+    assert_eq!(
+        all.iter().map(|line| line["text"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["one", "two \u{1b}[31mred", "", "the end"]
+    );
+    let found = lines(&["logs", "digits", "0", "--json", "--grep", "end"]);
+    assert_eq!(found, [json!({ "trial": 0, "attempt": 0, "line": 4, "text": "the end" })]);
+}
+
+#[test]
+fn check_says_as_json_what_is_searched_or_everything_that_is_wrong() {
+    let scene = commanded(3, 1, "0");
+    let good = scene.json(&["check", "--json"]);
+    assert_eq!((&good["valid"], &good["problems"]), (&json!(true), &json!([])), "{good}");
+    assert_eq!(
+        good["study"],
+        json!({ "name": "s", "metric": "loss", "direction": "minimize", "parameters": ["x"], "sampler": good["study"]["sampler"],
+                "pruner": good["study"]["pruner"], "slots": { "sim:0": 1 }, "data": [], "forecast": null })
+    );
+    let wrong = "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimise\"\n[space]\nx = { float = [1.0] }\n[command]\nrun = [\"true\"]\n";
+    std::fs::write(scene.directory.path().join("study.toml"), wrong).unwrap();
+    let ran = scene.command(&["check", "--json"]).output().unwrap();
+    assert_eq!((ran.status.code(), String::from_utf8(ran.stderr).unwrap().as_str()), (Some(2), ""));
+    let bad: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!((&bad["valid"], bad.get("study")), (&json!(false), None), "{bad}");
+    let places: Vec<_> = bad["problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|problem| (problem["severity"].as_str().unwrap(), problem["line"].as_u64()))
+        .collect();
+    assert!(places.contains(&("error", Some(4))) && places.contains(&("error", Some(6))), "{bad}");
+    assert_eq!(bad["problems"][0]["file"], json!("study.toml"), "{bad}");
+    let missing = scene.command(&["check", "nowhere.toml", "--json"]).output().unwrap();
+    let missing: serde_json::Value = serde_json::from_slice(&missing.stdout).unwrap();
+    assert_eq!(
+        missing["problems"][0]["help"],
+        json!(["`hpsearch run` without a file offers to write an example"]),
+        "{missing}"
+    );
+}
+
+#[test]
+fn the_mark_of_a_studys_directory_is_no_file_of_an_unknown_trial() {
+    let scene = commanded(1, 1, "0");
+    assert_eq!(scene.run(&["run", "--plain"]).code, 0);
+    assert!(Path::new(&scene.directory.path().join("runs/files/s/.hpsearch-store")).exists());
+    let usage = scene.json(&["du", "--json"]);
+    let study = &usage["studies"][0];
+    assert_eq!(study["unknown"], json!(0), "{usage}");
+    assert!(study["own"].as_u64().is_some_and(|own| own > 0), "{usage}");
+    let trials: u64 = study["states"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|state| {
+            ["checkpoints", "logs", "other"].map(|part| state[part].as_u64().unwrap())
+        })
+        .sum();
+    assert_eq!(study["total"].as_u64().unwrap(), trials + study["own"].as_u64().unwrap());
+    assert!(!scene.run(&["du"]).out.contains("unknown trials"));
+}
