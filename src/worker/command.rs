@@ -44,8 +44,7 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
     let child = match spawn(job) {
         Ok(child) => child,
         Err(error) => {
-            let why =
-                format!("cannot start `{}` in `{}`: {error}", job.run.join(" "), job.cwd.display());
+            let why = format!("cannot start `{}` in `{}`: {error}", job.run[0], job.cwd.display());
             return if is_refused(&error) { refuse(why) } else { fail(why) };
         }
     };
