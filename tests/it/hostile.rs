@@ -37,6 +37,27 @@ fn only_files_and_directories_are_checkpoints() {
 }
 
 #[test]
+fn what_a_command_puts_in_the_place_of_logs_and_parameters_holds_up_nobody_and_is_not_written_to() {
+    let site = Site::new(
+        &study("trials = 3", ONE_SLOT),
+        &format!(
+            "next=\"$HPSEARCH_CHECKPOINT_DIR/../../trial-$((HPSEARCH_TRIAL + 1))\"; mkdir -p \"$next\"\n\
+             if [ $HPSEARCH_TRIAL = 0 ]; then mkfifo \"$next/attempt-0.log\" \"$next/params.json\"\n\
+             else ln -s \"$PWD/mine\" \"$next/attempt-0.log\"; ln -s \"$PWD/mine\" \"$next/params.json\"; fi\n\
+             {REPORT_X}"
+        ),
+    );
+    site.write("mine", "mine");
+    assert_done(&site.run_study());
+    assert_eq!((site.states(), site.read("mine")), (vec!["complete".to_owned(); 3], "mine".into()));
+    let log = site.path("runs/files/s/trial-0/attempt-0.log");
+    fs::remove_file(&log).unwrap();
+    assert!(site.run_program(Path::new("mkfifo"), &[log.to_str().unwrap()]).is_some());
+    let ended = site.run(&["logs", "s", "0"]);
+    assert!(ended.code == 2 && ended.err.contains("it is a named pipe"), "{}", ended.err);
+}
+
+#[test]
 fn a_path_that_no_store_can_have_is_told_before_the_first_trial() {
     let site = site(&format!("echo > started\n{REPORT_X}"));
     let long = "x".repeat(250);
