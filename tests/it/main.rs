@@ -35,6 +35,7 @@ mod fuzz;
 mod gc;
 mod help;
 mod honest;
+mod hostile;
 mod importance;
 mod insight;
 mod layering;
