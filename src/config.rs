@@ -2,6 +2,7 @@
 
 mod command;
 pub mod command_line;
+mod command_metrics;
 mod constraint;
 mod diagnostic;
 mod difference;

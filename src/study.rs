@@ -11,6 +11,7 @@ pub mod finalists;
 pub mod history;
 pub mod metric;
 pub mod params;
+pub mod printed_metrics;
 pub mod provenance;
 pub mod query;
 pub mod registry;

@@ -2,6 +2,7 @@
 
 mod answer;
 mod program;
+mod tried;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -53,6 +54,9 @@ pub struct CheckArguments {
     /// Override a key of the study file, as often as needed
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub set: Vec<String>,
+    /// Show what the patterns of `[command.metrics]` find in a line, as often as needed
+    #[arg(long = "try", value_name = "LINE", conflicts_with = "json")]
+    pub tried: Vec<String>,
     /// Print JSON: all problems with their lines, or what the study searches
     #[arg(long)]
     pub json: bool,
@@ -79,6 +83,9 @@ enum Ahead {
 
 /// Checks it.
 pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, Failure> {
+    if !arguments.tried.is_empty() {
+        return tried::try_lines(arguments, console);
+    }
     let found = find(arguments, console);
     match OutputForm::from(arguments.json) {
         OutputForm::Text => print(&found?, arguments, console),

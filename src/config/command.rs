@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use super::command_line;
+use super::command_metrics;
 use super::diagnostic::{Diagnostic, Place, Severity};
 use super::keys;
 use super::placeholder::{Piece, pieces};
@@ -80,7 +81,8 @@ pub(super) fn read(
     let inactive =
         if searched.is_some_and(is_inactive) { Inactive::Dropped } else { Inactive::Empty };
     let args = ArgsRules { style: section.text("args_style").and_then(ArgsStyle::parse), inactive };
-    Some(Program::Command { run, cwd, env, args })
+    let metrics = command_metrics::read(&section, problems);
+    Some(Program::Command { run, cwd, env, args, metrics })
 }
 
 /// Words that would be left out with an inactive parameter, and whose place the next ones would take.

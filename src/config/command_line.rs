@@ -291,6 +291,7 @@ mod tests {
             cwd: "/".into(),
             env: Default::default(),
             args: ArgsRules::default(),
+            metrics: Default::default(),
         };
         let known = StudySpec::new("s", "loss", Direction::Minimize, space(), program);
         // As it was stored before there were rules.

@@ -10,7 +10,7 @@ use super::duration;
 use super::size;
 use super::space::describe;
 use crate::study::space::{Dimension, Distribution, Scale};
-use crate::study::spec::{EnvironmentValue, PolicySpec, Program, StudySpec};
+use crate::study::spec::{EnvironmentValue, MetricSources, PolicySpec, Program, StudySpec};
 
 /// What a change asks for when a study is run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +69,8 @@ pub fn difference_to_stored(old: &StudySpec, new: &StudySpec, complete: u64) -> 
 }
 
 /// What a command is.
-const COMMAND: [&str; 3] = ["command.run", "command.cwd", "command.args_style"];
+const COMMAND: [&str; 4] =
+    ["command.run", "command.cwd", "command.args_style", "command.metrics.pattern"];
 
 /// All differences, in the order of the study file's tables. The study's name is no difference: it says which study is meant.
 pub fn difference(old: &StudySpec, new: &StudySpec) -> Vec<Change> {
@@ -351,10 +352,16 @@ fn program(changes: &mut Changes, old: &Program, new: &Program) {
             changes.tables("data", ChangeClass::NeedsFork, data, new_data);
         }
         (
-            Program::Command { run, cwd, env, args },
-            Program::Command { run: new_run, cwd: new_cwd, env: new_env, args: new_args },
+            Program::Command { run, cwd, env, args, metrics },
+            Program::Command {
+                run: new_run,
+                cwd: new_cwd,
+                env: new_env,
+                args: new_args,
+                metrics: new_metrics,
+            },
         ) => {
-            let [of_run, of_cwd, of_style] = COMMAND;
+            let [of_run, of_cwd, of_style, of_metrics] = COMMAND;
             changes.compare(
                 of_run,
                 ChangeClass::NeedsFork,
@@ -372,6 +379,12 @@ fn program(changes: &mut Changes, old: &Program, new: &Program) {
                 ChangeClass::NeedsFork,
                 written(&json(&args.style)),
                 written(&json(&new_args.style)),
+            );
+            changes.compare(
+                of_metrics,
+                ChangeClass::NeedsFork,
+                patterns(metrics),
+                patterns(new_metrics),
             );
             // Their values are not stored; a changed one is taken.
             for name in env.keys().chain(new_env.keys()).collect::<BTreeSet<_>>() {
@@ -429,6 +442,10 @@ fn json<T: Serialize + ?Sized>(value: &T) -> Json {
 }
 
 /// As it stands in messages: words without quotes, null as not set.
+fn patterns(metrics: &MetricSources) -> Option<String> {
+    (!metrics.pattern.is_empty()).then(|| json(&metrics.pattern).to_string())
+}
+
 fn written(value: &Json) -> Option<String> {
     match value {
         Json::Null => None,
@@ -456,6 +473,7 @@ mod tests {
             cwd: "/tmp".into(),
             env: BTreeMap::new(),
             args: Default::default(),
+            metrics: Default::default(),
         };
         StudySpec::new("s", "loss", Direction::Minimize, space, program)
     }

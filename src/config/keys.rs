@@ -54,6 +54,10 @@ pub enum KeyKind {
     Environment,
     /// Tables, one for each objective.
     Objectives,
+    /// The table of [`COMMAND_METRICS`].
+    CommandMetrics,
+    /// A string or a list of strings.
+    TextOrTexts,
 }
 
 /// One key of a table.
@@ -282,7 +286,21 @@ const COMMAND: &[Key] = &[
         "",
         "how the program takes booleans: dashes and equals, as a flag or nothing; else as true and false",
     ),
+    key(
+        "metrics",
+        KeyKind::CommandMetrics,
+        "",
+        "where its metrics are found if it prints no `@hpsearch` lines: `pattern`",
+    ),
 ];
+
+/// The keys of `[command.metrics]`.
+pub(super) const COMMAND_METRICS: &[Key] = &[key(
+    "pattern",
+    KeyKind::TextOrTexts,
+    "",
+    "regular expressions over its lines; each named group is a metric, or the step",
+)];
 
 const SAMPLER: &[Key] = &[
     key("type", KeyKind::Text, "\"tpe\"", "the sampler's name: see `hpsearch list samplers`"),

@@ -91,6 +91,7 @@ mod tests {
             cwd: format!("{directory}/code").into(),
             env: Default::default(),
             args: Default::default(),
+            metrics: Default::default(),
         };
         let mut spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), program);
         spec.checkpoints.dir = Some(format!("{directory}/big").into());

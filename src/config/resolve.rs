@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::command;
+use super::command_metrics;
 use super::constraint;
 use super::diagnostic::{Diagnostic, Place};
 use super::enqueue;
@@ -117,6 +118,7 @@ pub(super) fn resolve(
         arguments.as_ref().and_then(|arguments| arguments.place_of_length(spec.step)),
         problems,
     );
+    command_metrics::check(&spec, file.tree, problems);
     honest::check(&spec, &budget, &devices_table, problems);
     Some(spec)
 }

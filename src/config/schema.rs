@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::keys::{self, Contents, Key, KeyKind, OBJECTIVE, TABLES, TableKeys};
+use super::keys::{self, COMMAND_METRICS, Contents, Key, KeyKind, OBJECTIVE, TABLES, TableKeys};
 use crate::arguments::{ARGUMENTS, DATA_ARGUMENTS, table_schema};
 use crate::pruners::PRUNERS;
 use crate::samplers::SAMPLERS;
@@ -111,6 +111,10 @@ fn kind(kind: KeyKind) -> Json {
         KeyKind::Environment => {
             json!({ "type": "object", "additionalProperties": { "type": "string" } })
         }
+        KeyKind::CommandMetrics => object(keys_of(COMMAND_METRICS)),
+        KeyKind::TextOrTexts => json!({
+            "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }]
+        }),
         KeyKind::Objectives => {
             json!({ "type": "array", "items": object(keys_of(OBJECTIVE)), "minItems": 1, "maxItems": 1 })
         }

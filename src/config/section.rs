@@ -244,7 +244,11 @@ fn check_kind(name: &str, key: &Key, node: &Node) -> Result<(), Box<Diagnostic>>
             )),
         },
         // Their readers know more about them than a kind can say.
-        KeyKind::Devices | KeyKind::Keep | KeyKind::Objectives => Ok(()),
+        KeyKind::Devices | KeyKind::Keep | KeyKind::Objectives | KeyKind::TextOrTexts => Ok(()),
+        KeyKind::CommandMetrics if node.table().is_some() => Ok(()),
+        KeyKind::CommandMetrics => Err(Box::new(
+            wrong(node, "a table").help("write `[command.metrics]` on a line of its own"),
+        )),
     }
 }
 

@@ -161,6 +161,7 @@ mod tests {
             cwd: Default::default(),
             env: Default::default(),
             args: Default::default(),
+            metrics: Default::default(),
         };
         let of = |reason: &str| {
             Failure::of(&program, &AttemptEnd::Failed(FailureCause::Program), Some(reason))

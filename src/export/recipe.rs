@@ -336,7 +336,7 @@ mod tests {
         fn a_recipe_is_read_back_whatever_texts_it_holds(text in "[\\x00-\\x1f\\x7f-\\u{9f}\\u{2028}\\u{202e}'\"\\\\#\\[a-cé🙂\n]{0,12}", metric in "[\\x00-\\x1fa-c]{1,6}") {
             let mut spec = spec(StepClock::Step, "max_steps");
             spec.objectives[0].metric = metric;
-            spec.program = Program::Command { run: vec![text.clone(), "{x}".to_owned()], cwd: "/".into(), env: BTreeMap::new(), args: Default::default() };
+            spec.program = Program::Command { run: vec![text.clone(), "{x}".to_owned()], cwd: "/".into(), env: BTreeMap::new(), args: Default::default(), metrics: Default::default() };
             let mut trial = trial(&spec, None);
             trial.params.insert(text.clone(), text.as_str());
             trial.params.insert("plain", 1i64);

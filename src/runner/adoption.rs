@@ -466,6 +466,7 @@ mod tests {
             cwd: PathBuf::new(),
             env: BTreeMap::new(),
             args: Default::default(),
+            metrics: Default::default(),
         };
         let files = study.files(&directory.path().join("hpsearch.db"));
         let draft = files.copies(TrialNumber(1)).join(".step-4.77-0.tmp");

@@ -22,6 +22,8 @@ use crate::runner::processes;
 use crate::runner::protocol::{Clock, EndWord, PREFIX, Spoken, Up};
 use crate::storage::sqlite;
 use crate::study::event::AttemptEnd;
+use crate::study::metric::Metrics;
+use crate::study::printed_metrics::PrintedMetrics;
 use crate::study::remark::{Remark, RemarkKind, Reports};
 use crate::study::spec::FailureCause;
 use crate::study::trial::{AttemptNumber, TrialNumber};
@@ -65,6 +67,13 @@ struct Shared {
     failed: bool,
 }
 
+/// Where a line was printed.
+#[derive(Clone, Copy)]
+enum Stream {
+    Output,
+    Errors,
+}
+
 struct Current {
     expected: Expected,
     log: AttemptLog,
@@ -88,6 +97,9 @@ pub(super) struct Expected {
     pub cwd: PathBuf,
     /// The study's clock, at the checkpoint that the attempt goes on from.
     pub clock: Clock,
+    /// Reads the metrics in its log: on standard output, and on standard error. Each has steps of its own, since nobody knows
+    /// which line of the two came first.
+    pub printed: Option<[PrintedMetrics; 2]>,
 }
 
 impl Current {
@@ -101,6 +113,7 @@ impl Current {
             | RemarkKind::Superseded => {
                 format!("[hpsearch] {why}\n")
             }
+            RemarkKind::Pattern => format!("[hpsearch] {}\n", remark.text()),
             RemarkKind::Misplaced | RemarkKind::StandardError | RemarkKind::TooLong => {
                 format!("[hpsearch] the line above was not taken: {why}\n")
             }
@@ -119,6 +132,56 @@ impl Current {
         remarks.iter().for_each(|remark| self.note(remark));
         self.remarks.misread += 1;
         last.why.clone_into(&mut self.remarks.why);
+    }
+
+    /// The reports that the patterns of the study find in a line of the log, and what they make of them.
+    fn print(&mut self, stream: Stream, line: &[u8]) -> Vec<Input> {
+        let Some(printed) = &mut self.expected.printed else { return Vec::new() };
+        let (reports, not_numbers) = printed[stream as usize].read(line);
+        let mut inputs: Vec<_> =
+            reports.into_iter().map(|(step, metrics)| self.report(step, metrics)).collect();
+        if let Some((name, text)) = not_numbers.first() {
+            let why = format!("a pattern finds `{text}` for `{name}`, which is not a number");
+            inputs.extend(self.remark_once(Remark::new(RemarkKind::Pattern, why)));
+        }
+        inputs
+    }
+
+    /// The same at its end, and which patterns never found anything.
+    fn print_end(&mut self) -> Vec<Input> {
+        let Some(printed) = &mut self.expected.printed else { return Vec::new() };
+        let ended_itself = matches!(self.end, Some((EndWord::Finished | EndWord::Failed, _)));
+        let [output, errors] = printed;
+        let unmatched = output.unmatched().find(|index| errors.unmatched().any(|of| of == *index));
+        let unmatched = unmatched.filter(|_| ended_itself);
+        let last: Vec<_> = [output.end(), errors.end()].into_iter().flatten().collect();
+        let mut inputs: Vec<_> =
+            last.into_iter().map(|(step, metrics)| self.report(step, metrics)).collect();
+        if let Some(index) = unmatched {
+            let why = format!("pattern {} matches no line of this trial", index + 1);
+            inputs.extend(self.remark_once(Remark::new(RemarkKind::Pattern, why)));
+        }
+        inputs
+    }
+
+    /// A report; what is odd about it stands in the log, and the engine makes the same remark.
+    fn report(&mut self, step: u64, metrics: Metrics) -> Input {
+        let Expected { trial, attempt, clock, .. } = &mut self.expected;
+        let (trial, attempt, unit) = (*trial, *attempt, clock.unit);
+        clock.last = step;
+        if let (_, Some(remark)) = self.remarks.reports.take(unit, step, metrics.clone())
+            && self.remarks.noted.insert(remark.kind)
+        {
+            self.note(&remark);
+        }
+        Input::Report { trial, attempt, step, metrics }
+    }
+
+    fn remark_once(&mut self, remark: Remark) -> Option<Input> {
+        self.remarks.noted.insert(remark.kind).then(|| {
+            self.note(&remark);
+            self.remark(remark)
+        })
     }
 
     fn remark(&self, remark: Remark) -> Input {
@@ -255,6 +318,10 @@ impl Listener {
                 Spoken::Log => {
                     if let Some(current) = lock(shared).current.as_mut() {
                         current.log.write(line);
+                        current
+                            .print(Stream::Output, line)
+                            .into_iter()
+                            .for_each(|input| self.send(input));
                     }
                 }
                 Spoken::Missed(remark) => {
@@ -306,7 +373,7 @@ impl Listener {
         };
         let mut shared = lock(shared);
         let Some(current) = shared.current.as_mut() else { return };
-        let Expected { trial, attempt, clock, .. } = current.expected;
+        let Expected { trial, attempt, .. } = current.expected;
         match up {
             // Said in the command's place, before it could start; it counts if its supervisor says that, too.
             Up::End { end: end @ (EndWord::Failed | EndWord::Refused), message } if self.single => {
@@ -336,14 +403,7 @@ impl Listener {
                 }
             }
             Up::Report { step, metrics } => {
-                // The engine takes them together and makes the same remark; the log has it at its place.
-                if let (_, Some(remark)) =
-                    current.remarks.reports.take(clock.unit, step, metrics.clone())
-                    && current.remarks.noted.insert(remark.kind)
-                {
-                    current.note(&remark);
-                }
-                self.send(Input::Report { trial, attempt, step, metrics });
+                self.send(current.report(step, metrics));
             }
             Up::Checkpoint { step, .. } => match registered {
                 Some(Ok(Some(Registered { path, bytes, uncopied }))) => {
@@ -406,6 +466,7 @@ impl Listener {
     fn gone(&self, shared: &Mutex<Shared>, status: Option<ExitStatus>) {
         let mut shared = lock(shared);
         let Some(mut current) = shared.current.take() else { return };
+        current.print_end().into_iter().for_each(|input| self.send(input));
         let end = match (current.end.take(), current.not_started.take()) {
             (Some((EndWord::NotStarted, _)), Some(why)) => Some(why),
             (Some((EndWord::NotStarted, message)), None) => Some((EndWord::Failed, message)),
@@ -519,6 +580,9 @@ fn read_errors(stderr: Option<ChildStderr>, shared: &Mutex<Shared>, inputs: &Sen
     for_each_line(stderr, LineEnd::Newline, |line, piece| {
         if let Some(current) = lock(shared).current.as_mut() {
             current.log.write(line);
+            for input in current.print(Stream::Errors, line) {
+                let _runner_gone = inputs.send(input);
+            }
             current
                 .last_words
                 .hear(&String::from_utf8_lossy(&line[..line.len().min(LONGEST_WORDS)]));

@@ -373,6 +373,7 @@ mod tests {
             cwd: "/".into(),
             env: Default::default(),
             args: Default::default(),
+            metrics: Default::default(),
         };
         let spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), program);
         if store.study("s").unwrap().is_none() {

@@ -26,6 +26,7 @@ use crate::storage::paths::{self, StudyFiles};
 use crate::study::decision::Verdict;
 use crate::study::device::{Device, Slot};
 use crate::study::params::Params;
+use crate::study::printed_metrics::{Patterns, PrintedMetrics};
 use crate::study::spec::{Program, StepClock, StudySpec};
 
 /// A worker of the built-in trainer is replaced after so many trials.
@@ -45,6 +46,7 @@ pub struct ProcessLauncher {
     store: PathBuf,
     files: StudyFiles,
     registrar: Arc<Registrar>,
+    patterns: Option<Arc<Patterns>>,
     cache: PathBuf,
     workers: HashMap<usize, Worker>,
     /// The name of this run, by which its watchdog knows what it started.
@@ -118,6 +120,13 @@ impl ProcessLauncher {
         let cache = paths::data_cache(&spec, &store);
         let copies = matches!(spec.program, Program::Command { .. })
             .then(|| Copies::new(spec.checkpoints.max_disk));
+        let patterns = match &spec.program {
+            // Those of a study that is run were found to be sound when it was read.
+            Program::Command { metrics, .. } if !metrics.pattern.is_empty() => {
+                Patterns::new(&metrics.pattern, spec.step.as_str()).ok().map(Arc::new)
+            }
+            _ => None,
+        };
         let registrar = Arc::new(Registrar::new(files.clone(), protected, copies));
         let pid = std::process::id();
         let run = format!("{pid}.{}", processes::start_time(pid).unwrap_or(0));
@@ -127,6 +136,7 @@ impl ProcessLauncher {
             store,
             files,
             registrar,
+            patterns,
             cache,
             workers: HashMap::new(),
             run,
@@ -219,7 +229,7 @@ impl ProcessLauncher {
                     reported: assignment.reported,
                 })
             }
-            Program::Command { run, cwd, env, args } => {
+            Program::Command { run, cwd, env, args, .. } => {
                 let run = command_line::words(run, *args, &self.spec.space, &assignment.params);
                 let (cwd, device) = (cwd.clone(), assignment.slot.device.clone());
                 let env = env.iter().map(|(name, value)| {
@@ -297,7 +307,17 @@ impl Launcher for ProcessLauncher {
         worker
             .listening
             .expect_trial(
-                Expected { trial: assignment.trial, attempt: assignment.attempt, cwd, clock },
+                Expected {
+                    trial: assignment.trial,
+                    attempt: assignment.attempt,
+                    cwd,
+                    clock,
+                    printed: self
+                        .patterns
+                        .clone()
+                        .map(|patterns| PrintedMetrics::new(patterns, clock.last))
+                        .map(|printed| [printed.clone(), printed]),
+                },
                 &log,
             )
             .map_err(|error| {

@@ -31,6 +31,8 @@ pub enum RemarkKind {
     Uncopied,
     /// A checkpoint that was written again before it was copied; said in the trial's log alone.
     Superseded,
+    /// A pattern of `[command.metrics]` that found nothing, or what is no number.
+    Pattern,
     /// A value of a step came twice.
     Repeated,
     /// A step came after a later one.
@@ -52,6 +54,7 @@ impl RemarkKind {
             RemarkKind::Checkpoint => "checkpoint",
             RemarkKind::Uncopied => "uncopied",
             RemarkKind::Superseded => "superseded",
+            RemarkKind::Pattern => "pattern",
             RemarkKind::Repeated => "repeated",
             RemarkKind::WentBack => "went_back",
         }
@@ -59,7 +62,13 @@ impl RemarkKind {
 
     /// Whether something that was printed is lost.
     pub fn is_loss(self) -> bool {
-        !matches!(self, RemarkKind::WentBack | RemarkKind::Uncopied | RemarkKind::Superseded)
+        !matches!(
+            self,
+            RemarkKind::WentBack
+                | RemarkKind::Uncopied
+                | RemarkKind::Superseded
+                | RemarkKind::Pattern
+        )
     }
 
     /// What became of it, and what to print instead.
@@ -89,6 +98,9 @@ impl RemarkKind {
             }
             RemarkKind::Superseded => {
                 "the later one is taken; to keep each, read the answer to the report of its step before writing again, or put the step into its name"
+            }
+            RemarkKind::Pattern => {
+                "mend `pattern` in [command.metrics]; `hpsearch check --try 'a line'` shows what it finds"
             }
             RemarkKind::Repeated | RemarkKind::WentBack => "",
         }

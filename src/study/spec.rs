@@ -396,6 +396,21 @@ impl ArgsRules {
     }
 }
 
+/// Where the metrics of a program are found that knows nothing of hpsearch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricSources {
+    /// Regular expressions over its lines; see [`super::printed_metrics`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pattern: Vec<String>,
+}
+
+impl MetricSources {
+    fn is_empty(&self) -> bool {
+        *self == MetricSources::default()
+    }
+}
+
 /// What a trial runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -418,6 +433,9 @@ pub enum Program {
         /// How parameters become words.
         #[serde(default, skip_serializing_if = "ArgsRules::is_default")]
         args: ArgsRules,
+        /// Where its metrics are found besides its reports.
+        #[serde(default, skip_serializing_if = "MetricSources::is_empty")]
+        metrics: MetricSources,
     },
     /// A Rust closure of the program that links the library.
     Inline,
@@ -693,6 +711,7 @@ mod tests {
             cwd: "/".into(),
             env: BTreeMap::from([("KEY".to_owned(), EnvironmentValue::new(value))]),
             args: ArgsRules::default(),
+            metrics: Default::default(),
         };
         let stored = serde_json::to_string(&of("secret")).unwrap();
         assert_eq!(stored, r#"{"command":{"run":["train"],"cwd":"/","env":{"KEY":null}}}"#);

@@ -344,6 +344,8 @@ fn kind_of_key(kind: KeyKind) -> String {
         KeyKind::Devices => "`\"auto\"`, a device (`\"cpu\"`, `\"cuda:0\"`, `\"cuda:*\"`, `\"wgpu:0\"`), or a list of devices".to_owned(),
         KeyKind::Keep => "`\"best-3\"`, `\"all\"`, `\"none\"`".to_owned(),
         KeyKind::Environment => "table of strings".to_owned(),
+        KeyKind::CommandMetrics => "table".to_owned(),
+        KeyKind::TextOrTexts => "string or list of strings".to_owned(),
         KeyKind::Objectives => "one table of `metric` and `direction`".to_owned(),
     }
 }

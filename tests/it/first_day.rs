@@ -186,6 +186,7 @@ fn simulated(
         cwd: "/".into(),
         env: Default::default(),
         args: Default::default(),
+        metrics: Default::default(),
     };
     let mut simulation = Simulation::new(simulated, slots, 4, loss);
     simulation.faults = Box::new(move |trial, _, step| faults(trial.0, step));

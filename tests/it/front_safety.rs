@@ -634,6 +634,7 @@ fn time_for_checkpoints(
         cwd: "/".into(),
         env: BTreeMap::new(),
         args: Default::default(),
+        metrics: Default::default(),
     };
     let mut spec = StudySpec::new(
         "s",

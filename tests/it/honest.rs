@@ -27,6 +27,7 @@ fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
         cwd: PathBuf::new(),
         env: BTreeMap::new(),
         args: Default::default(),
+        metrics: Default::default(),
     };
     StudySpec { program, ..crate::engine::spec(trials, sampler, pruner) }
 }

@@ -49,6 +49,7 @@ mod out_of_memory;
 mod packed_trials;
 mod packing;
 mod pictures;
+mod printed_metrics;
 mod readers;
 mod replay;
 mod reports;

@@ -181,6 +181,7 @@ fn rows_are_not_halved_where_the_study_says_so_nor_those_of_a_command() {
         cwd: "/".into(),
         env: BTreeMap::new(),
         args: Default::default(),
+        metrics: Default::default(),
     };
     let failed = simulation.run(&[]).unwrap();
     assert_eq!(

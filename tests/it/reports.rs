@@ -303,6 +303,7 @@ fn epochs(pruner: PolicySpec) -> StudySpec {
         cwd: std::path::PathBuf::new(),
         env: BTreeMap::new(),
         args: Default::default(),
+        metrics: Default::default(),
     };
     StudySpec { program, step: StepClock::Epoch, ..crate::engine::spec(24, "random", pruner) }
 }

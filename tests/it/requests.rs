@@ -44,6 +44,7 @@ fn command() -> Program {
         cwd: "/".into(),
         env: Default::default(),
         args: Default::default(),
+        metrics: Default::default(),
     }
 }
 

@@ -30,6 +30,7 @@ fn command() -> StudySpec {
         cwd: "/".into(),
         env: BTreeMap::new(),
         args: Default::default(),
+        metrics: Default::default(),
     };
     StudySpec::new("c", "loss", Direction::Minimize, space, program)
 }

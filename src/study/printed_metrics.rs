@@ -1,0 +1,331 @@
+//! Metrics in the lines that a program prints for people, found by regular expressions.
+
+use std::sync::Arc;
+
+use regex_lite::{Captures, Regex, RegexBuilder};
+use thiserror::Error;
+
+use super::metric::Metrics;
+use super::trial::LARGEST_STEP;
+
+/// A compiled pattern takes at most this much memory.
+const LARGEST_PATTERN: usize = 1 << 20;
+
+/// Of a longer line only so much is looked at.
+const LONGEST_LINE: usize = 16 << 10;
+
+/// Regular expressions with named groups: each group is a metric, or the step of the line.
+#[derive(Clone, Debug)]
+pub struct Patterns {
+    patterns: Vec<Regex>,
+    /// Names of the group that holds the step: `step` and the study's unit.
+    clock: [&'static str; 2],
+}
+
+/// Why a pattern cannot be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PatternError {
+    /// It is no regular expression.
+    #[error("{0}")]
+    Syntax(String),
+    /// It names nothing.
+    #[error("it has no named group")]
+    NoGroup,
+}
+
+impl Patterns {
+    /// Compiles patterns for a study that counts in `unit` (`epoch`, `step` or `samples`).
+    ///
+    /// # Errors
+    /// The index of the first that cannot be used, and why.
+    pub fn new(texts: &[String], unit: &'static str) -> Result<Self, (usize, PatternError)> {
+        let patterns = texts.iter().enumerate().map(|(index, text)| {
+            let regex = RegexBuilder::new(text).size_limit(LARGEST_PATTERN).build();
+            let regex = regex.map_err(|error| (index, PatternError::Syntax(error.to_string())))?;
+            match regex.capture_names().flatten().next() {
+                Some(_) => Ok(regex),
+                None => Err((index, PatternError::NoGroup)),
+            }
+        });
+        Ok(Patterns { patterns: patterns.collect::<Result<_, _>>()?, clock: ["step", unit] })
+    }
+
+    /// The metrics that can be found.
+    pub fn metrics(&self) -> impl Iterator<Item = &str> {
+        let names = self.patterns.iter().flat_map(|regex| regex.capture_names().flatten());
+        names.filter(|name| !self.clock.contains(name))
+    }
+}
+
+/// What a line holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// The step that it names.
+    pub step: Option<u64>,
+    /// Its metrics.
+    pub metrics: Metrics,
+    /// Groups that matched, and whose text is no number: their names and texts.
+    pub not_numbers: Vec<(String, String)>,
+}
+
+/// Reads the lines of one attempt, from both of its streams.
+#[derive(Clone, Debug)]
+pub struct PrintedMetrics {
+    patterns: Arc<Patterns>,
+    /// How often each pattern matched.
+    matches: Vec<u64>,
+    /// The step that was named last.
+    named: Option<u64>,
+    /// The step that is counted where none is named, and the metrics that it has.
+    counted: (u64, Metrics),
+    /// What a line that ended with a carriage return had: a progress bar writes it again.
+    pending: Option<(u64, Metrics)>,
+}
+
+impl PrintedMetrics {
+    /// For an attempt that goes on after step `last`; 0: from the start.
+    pub fn new(patterns: Arc<Patterns>, last: u64) -> Self {
+        let matches = vec![0; patterns.patterns.len()];
+        let counted = (last.saturating_add(1), Metrics::default());
+        PrintedMetrics { patterns, matches, named: None, counted, pending: None }
+    }
+
+    /// What the patterns find in a line, whatever came before it.
+    pub fn find(patterns: &Patterns, line: &[u8]) -> Found {
+        find(patterns, line, |_| {})
+    }
+
+    /// Takes in a line, its end included; gives the reports that are complete by now, and groups whose text is
+    /// no number.
+    ///
+    /// A line without a step belongs to the last step that was named; where none ever was, steps are counted: a metric that
+    /// comes again begins the next one. What ends with a carriage return waits for the line that replaces it.
+    pub fn read(&mut self, line: &[u8]) -> (Vec<(u64, Metrics)>, Vec<(String, String)>) {
+        let matches = &mut self.matches;
+        let found = find(&self.patterns, line, |pattern| matches[pattern] += 1);
+        let is_replaced = line.ends_with(b"\r");
+        self.named = found.step.or(self.named);
+        let mut reports = Vec::new();
+        if !found.metrics.0.is_empty() {
+            let step = self.named.unwrap_or_else(|| self.count(&found.metrics));
+            match &mut self.pending {
+                Some((pending, metrics)) if *pending == step => metrics.0.extend(found.metrics.0),
+                _ => reports.extend(self.pending.replace((step, found.metrics))),
+            }
+        }
+        if !is_replaced {
+            reports.extend(self.end());
+        }
+        (reports, found.not_numbers)
+    }
+
+    /// What is still waiting when the attempt ends.
+    pub fn end(&mut self) -> Option<(u64, Metrics)> {
+        let (step, metrics) = self.pending.take()?;
+        if self.named.is_none() {
+            self.counted.1.0.extend(metrics.0.clone());
+        }
+        Some((step, metrics))
+    }
+
+    /// The patterns that matched no line so far, by index.
+    pub fn unmatched(&self) -> impl Iterator<Item = usize> {
+        self.matches.iter().enumerate().filter(|(_, count)| **count == 0).map(|(index, _)| index)
+    }
+
+    fn count(&mut self, metrics: &Metrics) -> u64 {
+        let (step, seen) = &mut self.counted;
+        if metrics.iter().any(|(name, _)| seen.get(name).is_some()) {
+            *step = step.saturating_add(1).min(LARGEST_STEP);
+            seen.0.clear();
+        }
+        *step
+    }
+}
+
+fn find(patterns: &Patterns, line: &[u8], mut matched: impl FnMut(usize)) -> Found {
+    let mut found = Found::default();
+    let line = without_colors(&String::from_utf8_lossy(&line[..line.len().min(LONGEST_LINE)]));
+    let line = line.trim_end_matches(['\r', '\n']);
+    for (index, regex) in patterns.patterns.iter().enumerate() {
+        for captures in regex.captures_iter(line) {
+            take(&captures, regex, patterns.clock, &mut found);
+            matched(index);
+        }
+    }
+    found
+}
+
+fn take(captures: &Captures<'_>, regex: &Regex, clock: [&str; 2], found: &mut Found) {
+    for name in regex.capture_names().flatten() {
+        let Some(text) = captures.name(name).map(|group| group.as_str()) else { continue };
+        let number = number(text);
+        if clock.contains(&name) {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "integral, not negative and below 2^53"
+            )]
+            let step = number
+                .filter(|step| step.fract() == 0.0 && (0.0..9e15).contains(step))
+                .map(|step| step as u64);
+            found.step = step.or(found.step);
+            if step.is_none() {
+                found.not_numbers.push((name.to_owned(), text.to_owned()));
+            }
+        } else if let Some(number) = number {
+            found.metrics.0.insert(name.to_owned(), number);
+        } else {
+            found.not_numbers.push((name.to_owned(), text.to_owned()));
+        }
+    }
+}
+
+/// A number as people read it: `0.25`, `1e-3`, `1,024.5`, `97.2%`, `nan`, `-inf`, and with a comma or bracket behind it.
+fn number(text: &str) -> Option<f64> {
+    let text = text.trim().trim_end_matches([',', ';', ':', ')', ']', '}', '%', 's']).trim_end();
+    let text = text.trim_start_matches(['(', '[', '{']);
+    let unsigned = text.trim_start_matches(['-', '+']);
+    let is_finite = unsigned.starts_with(|char: char| char.is_ascii_digit() || char == '.');
+    let is_word = ["nan", "inf", "infinity"].iter().any(|word| unsigned.eq_ignore_ascii_case(word));
+    match (is_finite, is_word) {
+        (true, _) if text.contains(',') => grouped(text)?.parse().ok(),
+        (true, _) | (_, true) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+/// Without the commas of thousands, where they stand right.
+fn grouped(text: &str) -> Option<String> {
+    let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
+    let mut groups = whole.split(',');
+    let first = groups.next()?.trim_start_matches(['-', '+']).len();
+    ((1..=3).contains(&first) && groups.all(|group| group.len() == 3) && !rest.contains(','))
+        .then(|| text.replace(',', ""))
+}
+
+/// A line without the escape sequences that color it.
+fn without_colors(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        let end = after.find(|char: char| ('@'..='~').contains(&char));
+        rest = end.map_or("", |end| &after[end + 1..]);
+    }
+    plain + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns(texts: &[&str]) -> Arc<Patterns> {
+        let texts: Vec<_> = texts.iter().map(|text| (*text).to_owned()).collect();
+        Arc::new(Patterns::new(&texts, "epoch").unwrap())
+    }
+
+    /// The reports of lines, as `step name=value ..`.
+    fn reports(texts: &[&str], lines: &[&str]) -> Vec<String> {
+        let mut reader = PrintedMetrics::new(patterns(texts), 0);
+        let mut reports: Vec<_> =
+            lines.iter().flat_map(|line| reader.read(line.as_bytes()).0).collect();
+        reports.extend(reader.end());
+        let words = |metrics: Metrics| {
+            metrics.iter().map(|(name, value)| format!(" {name}={value}")).collect::<String>()
+        };
+        reports.into_iter().map(|(step, metrics)| format!("{step}{}", words(metrics))).collect()
+    }
+
+    #[test]
+    fn a_line_with_its_step_is_a_report() {
+        let pattern = r"Epoch (?<epoch>\d+)/\d+.*val_loss: (?<val_loss>\S+)";
+        let lines =
+            ["Epoch 1/3 loss: 0.9 - val_loss: 0.5, \n", "other\n", "Epoch 3/3 val_loss: nan\n"];
+        assert_eq!(reports(&[pattern], &lines), ["1 val_loss=0.5", "3 val_loss=NaN"]);
+        assert_eq!(reports(&[r"(?<step>\d+) (?<a>\S+)"], &["7 1e-3\n"]), ["7 a=0.001"]);
+    }
+
+    #[test]
+    fn a_step_of_its_own_line_holds_until_the_next() {
+        let texts = [r"^Epoch (?<epoch>\d+)", r"train (?<train>\S+)", r"test (?<test>\S+)"];
+        let lines = ["Epoch 1\n", "train 0.9\n", "test 0.8\n", "Epoch 2\n", "train 0.7 test 0.6\n"];
+        let expected = ["1 train=0.9", "1 test=0.8", "2 test=0.6 train=0.7"];
+        assert_eq!(reports(&texts, &lines), expected);
+    }
+
+    #[test]
+    fn without_steps_a_metric_that_comes_again_begins_the_next_one() {
+        let texts = [r"train (?<train>\S+)", r"test (?<test>\S+)"];
+        let lines = ["train 1\n", "test 2\n", "train 3\n", "test 4\n", "test 5\n"];
+        assert_eq!(
+            reports(&texts, &lines),
+            ["1 train=1", "1 test=2", "2 train=3", "2 test=4", "3 test=5"]
+        );
+        let mut resumed = PrintedMetrics::new(patterns(&texts), 4);
+        assert_eq!(resumed.read(b"test 1\n").0[0].0, 5);
+    }
+
+    #[test]
+    fn a_progress_bar_is_one_report_with_its_last_values() {
+        let texts = [r"(?<epoch>\d+): (?<loss>\S+)"];
+        let lines = ["1: 0.9\r", "1: 0.8\r", "1: 0.7\n", "2: 0.6\r", "3: 0.5\r"];
+        assert_eq!(reports(&texts, &lines), ["1 loss=0.7", "2 loss=0.6", "3 loss=0.5"]);
+        let counted = [r"loss (?<loss>\S+)"];
+        assert_eq!(
+            reports(&counted, &["loss 3\r", "loss 2\r", "loss 1\n", "loss 0\n"]),
+            ["1 loss=1", "2 loss=0"]
+        );
+    }
+
+    #[test]
+    fn numbers_are_read_as_people_write_them() {
+        for (text, expected) in [
+            ("0.25,", Some(0.25)),
+            ("97.2%", Some(97.2)),
+            ("1,024.5", Some(1024.5)),
+            ("(3)", Some(3.0)),
+            ("-inf", Some(f64::NEG_INFINITY)),
+            (".5", Some(0.5)),
+            ("1e999", Some(f64::INFINITY)),
+            ("1,02", None),
+            ("", None),
+            ("infinite", None),
+            ("--3", None),
+            ("abc", None),
+        ] {
+            assert_eq!(number(text), expected, "{text}");
+        }
+        assert!(number("NaN").unwrap().is_nan());
+    }
+
+    #[test]
+    fn colors_are_left_out_and_what_is_no_number_is_said() {
+        let patterns = patterns(&[r"loss (?<loss>\S+) (?<acc>\S+)"]);
+        let found = PrintedMetrics::find(&patterns, b"\x1b[1;32mloss\x1b[0m 0.5 high\n");
+        assert_eq!(found.metrics.get("loss"), Some(0.5));
+        assert_eq!(found.not_numbers, [("acc".to_owned(), "high".to_owned())]);
+    }
+
+    #[test]
+    fn patterns_that_match_nothing_are_known_and_wrong_ones_refused() {
+        let mut reader = PrintedMetrics::new(patterns(&[r"a (?<a>\d)", r"b (?<b>\d)"]), 0);
+        reader.read(b"a 1\n");
+        assert_eq!(reader.unmatched().collect::<Vec<_>>(), [1]);
+        let wrong = |text: &str| {
+            Patterns::new(&["(?<a>x)".to_owned(), text.to_owned()], "step").unwrap_err()
+        };
+        assert_eq!(wrong("loss (.*)"), (1, PatternError::NoGroup));
+        assert!(matches!(wrong("("), (1, PatternError::Syntax(_))));
+        assert!(matches!(wrong("(?<a>.{1000}){1000}"), (1, PatternError::Syntax(_))));
+    }
+
+    #[test]
+    fn hostile_lines_take_linear_time() {
+        let patterns = patterns(&[r"(?<a>(x+x+)+y)"]);
+        let line = vec![b'x'; 1 << 20];
+        let begin = std::time::Instant::now();
+        assert_eq!(PrintedMetrics::find(&patterns, &line), Found::default());
+        assert!(begin.elapsed().as_secs() < 20);
+    }
+}
