@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use burn::tensor::Device;
 
 use super::TrainerError;
+use super::floats::real;
 use super::parameters::{ModelPart, Parameter, ParameterId, Parameters, Role, Values};
 use crate::arguments::TrainerArguments;
 
@@ -31,7 +32,6 @@ impl LoraAdapters {
         parameters: &mut Parameters,
         arguments: &TrainerArguments,
     ) -> Result<Self, TrainerError> {
-        let wrong = |message: String| TrainerError::Arguments { message };
         let base_parameters = parameters.iter().len();
         let targets = &arguments.lora_target_modules;
         for target in targets.iter().filter(|target| *target != "all-linear") {
@@ -40,7 +40,7 @@ impl LoraAdapters {
                     parameters.iter().filter_map(linear_name).filter_map(last_component).collect();
                 names.sort_unstable();
                 names.dedup();
-                return Err(wrong(format!(
+                return Err(TrainerError::arguments(format!(
                     "`lora_target_modules` names `{target}`, but no linear layer has that name; there are {}, or all-linear",
                     names.join(", ")
                 )));
@@ -55,15 +55,12 @@ impl LoraAdapters {
         let is_adapted = |parameter: &Parameter| {
             parameter.rate.is_some() && linear_name(parameter).is_some_and(wanted)
         };
-        let adapted: Vec<(usize, Parameter)> = parameters
-            .iter()
-            .cloned()
-            .enumerate()
-            .filter(|(_, parameter)| is_adapted(parameter))
-            .collect();
+        let all = parameters.iter().cloned().enumerate();
+        let adapted: Vec<(usize, Parameter)> =
+            all.filter(|(_, parameter)| is_adapted(parameter)).collect();
         if adapted.is_empty() {
-            return Err(wrong(
-                "`lora_r` asks for adapters, but no trainable linear layer is left for them: see `freeze` and `lora_target_modules`".to_owned(),
+            return Err(TrainerError::arguments(
+                "`lora_r` asks for adapters, but no trainable linear layer is left for them: see `freeze` and `lora_target_modules`",
             ));
         }
         for parameter in parameters.iter_mut().filter(|parameter| {
@@ -86,8 +83,7 @@ impl LoraAdapters {
             let b = add("B", [arguments.lora_r, output], Role::LoraB);
             by_linear.insert(index, [a, b]);
         }
-        #[expect(clippy::cast_precision_loss, reason = "a rank")]
-        let rank = arguments.lora_r as f64;
+        let rank = real(arguments.lora_r);
         let scale = arguments.lora_alpha / if arguments.use_rslora { rank.sqrt() } else { rank };
         Ok(Self { by_linear, base_parameters, scale, dropout: arguments.lora_dropout })
     }
@@ -104,27 +100,16 @@ impl LoraAdapters {
 
     /// The values of [`adapter_parameters`](Self::adapter_parameters).
     pub(super) fn adapter_values(&self, values: &Values) -> Values {
-        Values(
-            values
-                .0
-                .iter()
-                .enumerate()
-                .filter(|(index, _)| self.is_adapter_parameter(*index))
-                .map(|(_, value)| value.clone())
-                .collect(),
-        )
+        let own = values.0.iter().enumerate().filter(|(at, _)| self.is_adapter_parameter(*at));
+        Values(own.map(|(_, value)| value.clone()).collect())
     }
 
     /// All values, from those of the merged model and of [`adapter_parameters`](Self::adapter_parameters).
     pub(super) fn joined(&self, merged: Values, apart: Values) -> Values {
         let mut apart = apart.0.into_iter();
         let mut all: Vec<_> = merged.0.into_iter().take(self.base_parameters).collect();
-        for (index, value) in
-            all.iter_mut().enumerate().filter(|(index, _)| self.by_linear.contains_key(index))
-        {
-            *value = apart.next().unwrap_or_else(|| {
-                unreachable!("no value for the weight {index}: as many are read as are written")
-            });
+        for index in self.by_linear.keys() {
+            all[*index] = apart.next().expect("as many values are read as are written");
         }
         all.extend(apart);
         Values(all)

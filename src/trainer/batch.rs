@@ -164,7 +164,7 @@ impl SequenceLayout {
 }
 
 /// `ids` truncated to `max_length`, the last one (`[SEP]`) kept.
-pub(super) fn truncate(mut ids: Vec<u32>, max_length: usize) -> Vec<u32> {
+fn truncate(mut ids: Vec<u32>, max_length: usize) -> Vec<u32> {
     if ids.len() > max_length && max_length > 0 {
         let last = ids[ids.len() - 1];
         ids.truncate(max_length);

@@ -1,5 +1,6 @@
 //! Checkpoint directories: model, optimiser, trainer state, and the digests of all files.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
@@ -9,10 +10,11 @@ use burn::tensor::Device;
 use safetensors::tensor::Dtype;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokenizers::Tokenizer;
 
-use super::TrainerError;
 use super::adapters::LoraAdapters;
 use super::atomic_directory::{AtomicDirectory, IfExists};
+use super::model_directory::check_tokens;
 use super::optimiser::Optimiser;
 use super::parameters::{Parameters, Values};
 use super::pretrained_weights::load_trained;
@@ -20,6 +22,7 @@ use super::task::Model;
 use super::tasks::read_model;
 use super::tensor_file::{self, TensorFile, f32_from_le_bytes};
 use super::trainer_state::{RunArguments, TrainerState, VERSION};
+use super::{TrainerError, tokenizer_file};
 use crate::arguments::TrainerArguments;
 
 const MODEL: &str = "model.safetensors";
@@ -54,21 +57,13 @@ pub(super) fn write(directory: &Path, contents: &CheckpointContents) -> Result<(
     };
     let merged = contents.adapters.map(|adapters| adapters.merged(contents.values));
     // The parameter list ends with the adapters, which merged values do not have.
-    record(
-        MODEL,
-        tensor_file::write(
-            &staged,
-            MODEL,
-            parameters.to_entries("", merged.as_ref().unwrap_or(contents.values)),
-        )?,
-    );
+    let weights = parameters.to_entries("", merged.as_ref().unwrap_or(contents.values));
+    record(MODEL, tensor_file::write(&staged, MODEL, weights)?);
     drop(merged);
-    let learnt = parameters.trainable();
-    let optimiser = contents
-        .optimiser
-        .state
-        .iter()
-        .flat_map(|(name, values)| learnt.to_entries(&format!("{name}."), values))
+    let trainable = parameters.trainable();
+    let state = contents.optimiser.state.iter();
+    let optimiser = state
+        .flat_map(|(name, values)| trainable.to_entries(&format!("{name}."), values))
         .collect();
     record(OPTIMISER, tensor_file::write(&staged, OPTIMISER, optimiser)?);
     if let Some(adapters) = contents.adapters {
@@ -121,6 +116,34 @@ impl SavedModel {
         };
         Ok(Self { values, tokenizer: files.read(TOKENIZER)?, model })
     }
+
+    /// The same with the model as the task's type `M`, or `otherwise` as the problem, and a tokenizer without padding.
+    pub(super) fn load_as<M: Model>(
+        directory: &Path,
+        device: &Device,
+        otherwise: &str,
+    ) -> Result<(Box<M>, Values, Tokenizer), TrainerError> {
+        let Self { model, values, tokenizer } = Self::load(directory, device)?;
+        let model: Box<dyn Any> = model;
+        let model =
+            model.downcast::<M>().map_err(|_| TrainerError::checkpoint(directory, otherwise))?;
+        let mut tokenizer =
+            tokenizer_file::read(&tokenizer).map_err(unusable_tokenizer(directory))?;
+        let (vocabulary, _) = model.limits();
+        check_tokens(directory, &tokenizer, vocabulary)?;
+        // The tokenizer of a pretrained model may pad.
+        tokenizer.with_padding(None);
+        Ok((model, values, tokenizer))
+    }
+}
+
+/// The error of a directory whose tokenizer cannot be used.
+pub(super) fn unusable_tokenizer(
+    directory: &Path,
+) -> impl Fn(tokenizers::Error) -> TrainerError + Copy {
+    move |error| {
+        TrainerError::checkpoint(directory, format!("`{TOKENIZER}` cannot be used: {error}"))
+    }
 }
 
 /// The parts of a checkpoint besides its model.
@@ -144,37 +167,29 @@ impl SavedRun {
     ) -> Result<Self, TrainerError> {
         let files = VerifiedDirectory::open(directory)?;
         if files.digests.is_none() {
-            return Err(TrainerError::checkpoint(
-                directory,
-                format!("`{DIGESTS}` is missing: the checkpoint is incomplete"),
-            ));
+            return Err(files.problem(DIGESTS, "is missing: the checkpoint is incomplete"));
         }
         let (state, run_arguments): (TrainerState, RunArguments) =
             (files.json(STATE)?, files.json(ARGUMENTS)?);
         if state.version != VERSION || run_arguments.version != VERSION {
-            return Err(TrainerError::checkpoint(
-                directory,
-                format!("version {} where this binary reads {VERSION}", state.version),
-            ));
+            let message = format!("version {} where this binary reads {VERSION}", state.version);
+            return Err(TrainerError::checkpoint(directory, message));
         }
         if run_arguments.arguments.optim == arguments.optim
             && run_arguments.arguments.same_trainable_parameters(arguments)
         {
-            let (tensors, learnt) = (files.tensors(OPTIMISER)?, parameters.trainable());
+            let (tensors, trainable) = (files.tensors(OPTIMISER)?, parameters.trainable());
             for (name, values) in &mut optimiser.state {
                 // Frees the initial zeros before their replacement is allocated.
                 values.0.clear();
-                *values = tensors.values(&learnt, &format!("{name}."), device)?;
+                *values = tensors.values(&trainable, &format!("{name}."), device)?;
             }
         }
         // A clone with other adapters starts with fresh ones on the merged weights.
         let adapters = match adapters {
             Some(adapters) if run_arguments.arguments.same_trainable_parameters(arguments) => {
-                Some(files.tensors(ADAPTERS)?.values(
-                    &adapters.adapter_parameters(parameters),
-                    "",
-                    device,
-                )?)
+                let own = adapters.adapter_parameters(parameters);
+                Some(files.tensors(ADAPTERS)?.values(&own, "", device)?)
             }
             _ => None,
         };
@@ -203,12 +218,24 @@ impl VerifiedDirectory {
     fn read(&self, name: &str) -> Result<Vec<u8>, TrainerError> {
         let bytes =
             fs::read(self.directory.join(name)).map_err(|error| self.unreadable(name, error))?;
-        match self.digests.as_ref().and_then(|digests| digests.get(name)) {
-            Some(digest) if *digest != blake3::hash(&bytes).to_hex().as_str() => {
-                Err(self.problem(name, DAMAGED))
-            }
-            _ => Ok(bytes),
+        self.verify(name, || Ok(blake3::hash(&bytes)))?;
+        Ok(bytes)
+    }
+
+    /// Compares the digest of a file with what was written, where that is known.
+    fn verify(
+        &self,
+        name: &str,
+        digest: impl FnOnce() -> io::Result<blake3::Hash>,
+    ) -> Result<(), TrainerError> {
+        let Some(written) = self.digests.as_ref().and_then(|digests| digests.get(name)) else {
+            return Ok(());
+        };
+        let digest = digest().map_err(|error| self.unreadable(name, error))?;
+        if written == digest.to_hex().as_str() {
+            return Ok(());
         }
+        Err(self.problem(name, "is damaged: its digest differs from what was written"))
     }
 
     fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, TrainerError> {
@@ -219,19 +246,11 @@ impl VerifiedDirectory {
     /// Opens a file of tensors, whose digest is verified without reading the file into memory.
     fn tensors<'a>(&'a self, name: &'a str) -> Result<VerifiedTensors<'a>, TrainerError> {
         let path = self.directory.join(name);
-        if let Some(digest) = self.digests.as_ref().and_then(|digests| digests.get(name)) {
-            let mut hasher = blake3::Hasher::new();
-            let read = File::open(&path).and_then(|file| hasher.update_reader(file).map(|_| ()));
-            read.map_err(|error| self.unreadable(name, error))?;
-            if *digest != hasher.finalize().to_hex().as_str() {
-                return Err(self.problem(name, DAMAGED));
-            }
-        }
-        Ok(VerifiedTensors {
-            file: TensorFile::open(&path).map_err(|problem| self.problem(name, &problem))?,
-            name,
-            directory: self,
-        })
+        self.verify(name, || {
+            Ok(blake3::Hasher::new().update_reader(File::open(&path)?)?.finalize())
+        })?;
+        let file = TensorFile::open(&path).map_err(|problem| self.problem(name, &problem))?;
+        Ok(VerifiedTensors { file, name, directory: self })
     }
 
     /// Keeps a transient failure of the machine apart from a damaged checkpoint: after the latter, training starts over.
@@ -245,8 +264,6 @@ impl VerifiedDirectory {
         TrainerError::checkpoint(&self.directory, format!("`{name}` {what}"))
     }
 }
-
-const DAMAGED: &str = "is damaged: its digest differs from what was written";
 
 /// A verified file of tensors, as [`write`] writes them.
 struct VerifiedTensors<'a> {

@@ -4,18 +4,20 @@ use tokenizers::Tokenizer;
 
 use super::atomic_directory::AtomicDirectory;
 use super::families::ConfigReader;
+use super::findings::in_splits;
 use super::lm_tokenizer::{
     END_OF_TEXT_ID, encode, encode_with_progress, tokenizer_config, train_tokenizer,
     unknown_token_id,
 };
-use super::prepared::{Description, Split, Stream, TokenRows};
-use super::progress::{PARSE, TOKENISE};
-use super::progress::{bytes as bytes_of, portions};
+use super::prepared::{Description, Split, Stream};
+use super::progress::{PARSE, TOKENISE, bytes as bytes_of};
 use super::sources::{Sources, check_pieces, clean, normalized};
-use super::splits::hold_out;
-use super::tokenizer_file::catch_panics;
-use super::{DataProblem, Finding, TrainerError, model_directory};
+use super::splits::{hold_out_splits, share_of};
+use super::tokenizer_file::{self, SpecialTokens, encode_portions};
+use super::{Finding, TrainerError, model_directory};
 use crate::arguments::TokenizerSource;
+
+const TOO_FEW_TOKENS: &str = "there must be at least one to see and one to predict; give more text";
 
 /// The texts of each split.
 struct Corpus {
@@ -32,17 +34,16 @@ enum Form {
     Running,
 }
 
-/// Texts, tokenised and written to `draft`.
+/// Texts, tokenised and written to `staged`.
 pub(super) fn prepare(
     sources: &Sources,
-    draft: &AtomicDirectory,
+    staged: &AtomicDirectory,
 ) -> Result<Description, TrainerError> {
-    let data = sources.data;
     let mut findings = Vec::new();
     sources.progress.begin_stage("reading the texts", sources.bytes * PARSE);
     let Corpus { splits, form } = read(sources, &mut findings)?;
     let texts = splits.each_ref().map(|split| split.iter().map(String::as_str).collect::<Vec<_>>());
-    let source = source(sources, &texts[0], draft)?;
+    let source = source(sources, &texts[0], staged)?;
     let tokenizer = &source.tokenizer;
     sources.progress.begin_stage("tokenising the texts", sources.bytes * TOKENISE);
     let (mut done, all) = (0, texts.iter().map(|texts| bytes_of(texts)).sum());
@@ -60,41 +61,25 @@ pub(super) fn prepare(
         tokens[index] = rows.iter().map(Vec::len).sum();
         bytes[index] =
             texts.iter().map(|text| text.len() as u64 + u64::from(form == Form::Rows)).sum();
-        if u32::try_from(tokens[index]).is_err() {
-            return Err(DataProblem::new(
-                &data.train,
-                None,
-                format!("{} tokens are more than 2^32", tokens[index]),
-            )
-            .with_help(
-                "give less text, or a tokenizer with longer tokens: `model.tokenizer = \"bpe\"`",
-            )
-            .into());
-        }
+        let remedy =
+            "give less text, or a tokenizer with longer tokens: `model.tokenizer = \"bpe\"`";
         let rows: Vec<_> = rows.into_iter().map(|ids| (ids, 0)).collect();
-        draft.write(&format!("{}.rows", split.name()), &TokenRows::encode(&rows))?;
+        sources.write_rows(staged, split, &rows, remedy)?;
     }
     for (split, index) in [(Split::Train, 0), (Split::Validation, 1)] {
         if tokens[index] < 2 {
-            return Err(DataProblem::new(
-                &data.train,
-                None,
-                format!("{} {} tokens are too few", tokens[index], split.name()),
-            )
-            .with_help("there must be at least one to see and one to tell; give more text")
-            .into());
+            let message = format!("{} {} tokens are too few", tokens[index], split.name());
+            return Err(sources.problem(None, message).with_help(TOO_FEW_TOKENS).into());
         }
     }
-    draft.write(
-        "tokenizer.json",
-        tokenizer.to_string(false).map_err(TrainerError::tokenizer)?.as_bytes(),
-    )?;
+    tokenizer_file::write(staged, tokenizer)?;
     let vocab_size = tokenizer.get_vocab_size(true);
     findings.push(Finding::note(
         "tokens",
         format!(
-            "{} training, {} validation and {} test tokens ({}) out of a vocabulary of {vocab_size}",
-            tokens[0], tokens[1], tokens[2], source.word
+            "{} tokens ({}) out of a vocabulary of {vocab_size}",
+            in_splits(tokens),
+            source.word
         ),
     ));
     let start = source.start(form)?;
@@ -108,13 +93,13 @@ pub(super) fn prepare(
 /// A tokenizer with the tokens around texts.
 struct Source {
     tokenizer: Tokenizer,
-    /// What it is called where tokens are counted.
+    /// Its name in findings.
     word: &'static str,
-    /// What it puts for what it does not know.
+    /// The unknown token.
     unknown: Option<u32>,
-    /// What ends a text.
+    /// The token that ends a text.
     end: u32,
-    /// What stands before a text's first token, where the tokenizer comes from elsewhere.
+    /// The token before a text's first, where the tokenizer is pretrained.
     start: Option<u32>,
 }
 
@@ -122,12 +107,12 @@ struct Source {
 fn source(
     sources: &Sources,
     texts: &[&str],
-    draft: &AtomicDirectory,
+    staged: &AtomicDirectory,
 ) -> Result<Source, TrainerError> {
     match sources.tokenizer {
         TokenizerSource::Trained(arguments) => {
             let tokenizer = train_tokenizer(texts, arguments, &sources.progress)?;
-            draft.write("tokenizer_config.json", &tokenizer_config(&tokenizer))?;
+            staged.write("tokenizer_config.json", &tokenizer_config(&tokenizer))?;
             Ok(Source {
                 word: arguments.kind.word(),
                 unknown: unknown_token_id(&tokenizer),
@@ -139,15 +124,16 @@ fn source(
         TokenizerSource::Pretrained(directory) => {
             let tokenizer = model_directory::tokenizer(directory, None)?;
             let config = model_directory::config(directory)?;
-            let wrong = |message: String| {
-                TrainerError::model(directory, format!("`config.json` {message}"))
+            let token = |key| {
+                ConfigReader(&config)
+                    .token_id(key)
+                    .map_err(|problem| TrainerError::config(directory, &problem))
             };
-            let end = ConfigReader(&config).token_id("eos_token_id").map_err(wrong)?;
-            let end = end.ok_or_else(|| {
-                wrong("has no `eos_token_id`, the token that ends a text".to_owned())
+            let end = token("eos_token_id")?.ok_or_else(|| {
+                let problem = "has no `eos_token_id`, the token that ends a text";
+                TrainerError::config(directory, problem)
             })?;
-            let start =
-                ConfigReader(&config).token_id("bos_token_id").map_err(wrong)?.unwrap_or(end);
+            let start = token("bos_token_id")?.unwrap_or(end);
             Ok(Source {
                 word: "the pretrained model's",
                 unknown: model_directory::unknown_token(&tokenizer),
@@ -160,27 +146,19 @@ fn source(
 }
 
 impl Source {
-    /// The token ids of each text, with what a pretrained tokenizer puts before and after it.
+    /// The token ids of each text, with the special tokens of a pretrained tokenizer.
     fn encode(
         &self,
         texts: &[&str],
-        told: &mut dyn FnMut(usize),
+        on_bytes: &mut dyn FnMut(usize),
     ) -> Result<Vec<Vec<u32>>, TrainerError> {
-        if self.start.is_none() {
-            return encode_with_progress(&self.tokenizer, texts, told);
+        match self.start {
+            None => encode_with_progress(&self.tokenizer, texts, on_bytes),
+            Some(_) => encode_portions(&self.tokenizer, texts, SpecialTokens::Add, on_bytes),
         }
-        let mut ids = Vec::with_capacity(texts.len());
-        for portion in portions(texts) {
-            let encodings =
-                catch_panics(|| self.tokenizer.encode_batch_fast(portion.to_vec(), true))
-                    .map_err(TrainerError::tokenizer)?;
-            ids.extend(encodings.iter().map(|encoding| encoding.get_ids().to_vec()));
-            told(bytes_of(portion));
-        }
-        Ok(ids)
     }
 
-    /// What stands before a text's first token. A running text has no beginning that training showed: a line's is the next best.
+    /// The start token. Training on running text never shows the start of a text: the start of a line is the next best.
     fn start(&self, form: Form) -> Result<u32, TrainerError> {
         if let Some(start) = self.start {
             return Ok(start);
@@ -193,21 +171,19 @@ impl Source {
     }
 }
 
-/// Reads and tidies every file and cuts the splits.
+/// Reads and cleans every file and cuts the splits.
 fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<Corpus, TrainerError> {
-    let data = sources.data;
     let is_text =
         |path: &std::path::Path| path.extension().is_some_and(|extension| extension == "txt");
     let forms: Vec<bool> = sources.files.iter().flatten().map(|(path, _)| is_text(path)).collect();
     if forms.iter().any(|form| *form != forms[0]) {
-        return Err(DataProblem::new(&data.train, None, "some files are .txt and some are not")
-            .with_help("a model that learns running text is measured on running text: give all files in one format")
-            .into());
+        let problem = sources.problem(None, "some files are .txt and some are not");
+        return Err(problem.with_help("a model that learns running text is measured on running text: give all files in one format").into());
     }
     if forms[0] { running(sources, findings) } else { rows(sources, findings) }
 }
 
-/// Text files: what is held out is their end, so that nothing held out stands between what is learnt.
+/// Text files: their end is held out, so that training text is contiguous.
 fn running(sources: &Sources, findings: &mut Vec<Finding>) -> Result<Corpus, TrainerError> {
     let data = sources.data;
     let mut splits: [Vec<String>; 3] = Default::default();
@@ -222,29 +198,18 @@ fn running(sources: &Sources, findings: &mut Vec<Finding>) -> Result<Corpus, Tra
         });
     }
     let all = splits[0][0].chars().count();
-    // From the end: what is tested last.
+    // From the end: the test split comes last.
     for (index, share) in [(2, data.test_split), (1, data.validation_split)] {
         let Some(share) = share else { continue };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "a share of a text's length"
-        )]
-        let count = (all as f64 * share).round() as usize;
+        let count = share_of(all, share);
         let text = &mut splits[0][0];
         let cut = text.char_indices().rev().nth(count.saturating_sub(1)).map_or(0, |(at, _)| at);
         splits[index] = vec![splits[0][0].split_off(cut)];
     }
     let counts =
         splits.each_ref().map(|split| split.iter().map(|text| text.chars().count()).sum::<usize>());
-    findings.push(Finding::note(
-        "characters",
-        format!(
-            "{} training, {} validation and {} test characters of running text",
-            counts[0], counts[1], counts[2]
-        ),
-    ));
+    let counted = format!("{} characters of running text", in_splits(counts));
+    findings.push(Finding::note("characters", counted));
     Ok(Corpus { splits, form: Form::Running })
 }
 
@@ -258,28 +223,13 @@ fn rows(sources: &Sources, findings: &mut Vec<Finding>) -> Result<Corpus, Traine
         }
     }
     let all = splits[0].len();
-    if let Some(share) = data.test_split {
-        splits[2] = hold_out(&mut splits[0], share, false, data.seed, "test");
-    }
-    if let Some(share) = data.validation_split {
-        #[expect(clippy::cast_precision_loss, reason = "row counts")]
-        let share = (share * all as f64 / splits[0].len() as f64).min(1.0);
-        splits[1] = hold_out(&mut splits[0], share, false, data.seed, "validation");
-    }
+    hold_out_splits(&mut splits, data, false);
     if splits[..2].iter().any(Vec::is_empty) {
-        return Err(DataProblem::new(&data.train, None, format!("too few rows to split: {all}"))
-            .with_help("give more rows")
-            .into());
+        let problem = sources.problem(None, format!("too few rows to split: {all}"));
+        return Err(problem.with_help("give more rows").into());
     }
-    findings.push(Finding::note(
-        "rows",
-        format!(
-            "{} training, {} validation and {} test texts",
-            splits[0].len(),
-            splits[1].len(),
-            splits[2].len()
-        ),
-    ));
+    let counts = splits.each_ref().map(Vec::len);
+    findings.push(Finding::note("rows", format!("{} texts", in_splits(counts))));
     Ok(Corpus {
         splits: splits.map(|rows| rows.into_iter().map(|row| row.text).collect()),
         form: Form::Rows,

@@ -91,12 +91,21 @@ impl TrainerError {
             || source.raw_os_error().is_some_and(|code| NO_MORE_FILES.contains(&code))
     }
 
+    pub(super) fn arguments(message: impl Into<String>) -> Self {
+        Self::Arguments { message: message.into() }
+    }
+
     pub(super) fn checkpoint(directory: &Path, message: impl Into<String>) -> Self {
         Self::Checkpoint { directory: directory.to_owned(), message: message.into() }
     }
 
     pub(super) fn model(directory: &Path, message: impl Into<String>) -> Self {
         Self::Model { directory: directory.to_owned(), message: message.into() }
+    }
+
+    /// A model whose `config.json` has a problem, the end of a sentence about it.
+    pub(super) fn config(directory: &Path, problem: &str) -> Self {
+        Self::model(directory, format!("`config.json` {problem}"))
     }
 
     pub(super) fn tokenizer(error: impl fmt::Display) -> Self {

@@ -30,9 +30,7 @@ pub fn evaluate(
         ));
     }
     if data.rows(split) == 0 {
-        return Err(TrainerError::Arguments {
-            message: format!("the data has no {} rows", split.name()),
-        });
+        return Err(TrainerError::arguments(format!("the data has no {} rows", split.name())));
     }
     let rows = files.model.examples(data, split) as u64;
     let progress = Progress::new(on_progress, rows);

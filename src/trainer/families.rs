@@ -96,15 +96,43 @@ pub(super) fn declare_f32(config: &mut Map<String, Value>) {
     }
 }
 
-/// The end of a sentence about a `config.json` with an unknown `model_type`.
-pub(super) fn unknown(name: &str, kind: &str, known: impl Iterator<Item = &'static str>) -> String {
-    let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
-    let has = if name.is_empty() {
-        "has no `model_type`".to_owned()
-    } else {
-        format!("has `model_type` = \"{name}\"")
-    };
-    format!("{has}; supported {kind} are {}", known.join(", "))
+/// Families of another kind: which `model_type`s they have, what they are, and the task that trains them.
+pub(super) struct OtherFamilies {
+    pub(super) model_types: &'static [&'static str],
+    pub(super) kind: &'static str,
+    pub(super) task: &'static str,
+}
+
+/// The family with the `model_type` of a `config.json`; an error is the end of a sentence about it. `kind` is that of `families`.
+pub(super) fn find<S, K>(
+    families: &'static [Family<S, K>],
+    kind: &str,
+    others: &OtherFamilies,
+    name: &str,
+) -> Result<&'static Family<S, K>, String> {
+    let found = families.iter().find(|family| family.model_type == name);
+    found.ok_or_else(|| {
+        let OtherFamilies { model_types, kind: other, task } = others;
+        let has = format!("has `model_type` = \"{name}\"");
+        if model_types.contains(&name) {
+            return format!("{has}, {other}: `task = \"{task}\"` trains it, and this task {kind}");
+        }
+        let has = if name.is_empty() { "has no `model_type`".to_owned() } else { has };
+        let known: Vec<String> =
+            families.iter().map(|family| format!("`{}`", family.model_type)).collect();
+        let kinds = kind.split(' ').next_back().unwrap_or_default();
+        format!("{has}; supported {kinds}s are {}", known.join(", "))
+    })
+}
+
+/// Refuses heads whose elements rotary positions cannot pair.
+pub(super) fn check_rotary(head_dim: usize) -> Result<(), String> {
+    if head_dim.is_multiple_of(2) {
+        return Ok(());
+    }
+    Err(format!(
+        "has heads of {head_dim} elements, an odd number, which rotary positions cannot pair"
+    ))
 }
 
 /// Reads the keys of a `config.json`; an error is the end of a sentence about it.
@@ -115,6 +143,11 @@ impl ConfigReader<'_> {
     /// The value of a key; null counts as absent.
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
         self.0.get(key).filter(|value| !value.is_null())
+    }
+
+    /// `model_type`, empty where it is absent.
+    pub(super) fn model_type(&self) -> &str {
+        self.get("model_type").and_then(Value::as_str).unwrap_or_default()
     }
 
     /// A required positive integer.
@@ -158,24 +191,23 @@ impl ConfigReader<'_> {
         }
     }
 
-    /// The epsilon of a norm, or a default.
-    pub(super) fn epsilon_or(&self, key: &str, default: f64) -> Result<f64, String> {
-        let epsilon = self.number_or(key, default)?;
-        if (0.0..1.0).contains(&epsilon) {
-            Ok(epsilon)
+    /// A number in [0, 1), such as a probability or the epsilon of a norm, or a default.
+    pub(super) fn fraction_or(&self, key: &str, default: f64) -> Result<f64, String> {
+        let fraction = self.number_or(key, default)?;
+        if (0.0..1.0).contains(&fraction) {
+            Ok(fraction)
         } else {
-            Err(format!("has `{key}` = {epsilon}, which is not in [0, 1)"))
+            Err(format!("has `{key}` = {fraction}, which is not in [0, 1)"))
         }
     }
 
-    /// A probability below 1, or a default.
-    pub(super) fn probability_or(&self, key: &str, default: f64) -> Result<f64, String> {
-        let probability = self.number_or(key, default)?;
-        if (0.0..1.0).contains(&probability) {
-            Ok(probability)
-        } else {
-            Err(format!("has `{key}` = {probability}, which is not in [0, 1)"))
+    /// The width of a head, where heads share the width evenly.
+    pub(super) fn head_dim(&self, width_key: &str, heads_key: &str) -> Result<usize, String> {
+        let (width, heads) = (self.size(width_key)?, self.size(heads_key)?);
+        if width.is_multiple_of(heads) {
+            return Ok(width / heads);
         }
+        Err(format!("has `{width_key}` = {width}, which `{heads_key}` = {heads} does not divide"))
     }
 
     /// A Boolean, or a default.

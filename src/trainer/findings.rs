@@ -23,6 +23,11 @@ pub struct Finding {
     pub message: String,
 }
 
+/// The counts of all splits: "96 training, 24 validation and 0 test".
+pub(super) fn in_splits([train, validation, test]: [usize; 3]) -> String {
+    format!("{train} training, {validation} validation and {test} test")
+}
+
 impl Finding {
     pub(super) fn note(code: &str, message: String) -> Self {
         Self { severity: Severity::Note, code: code.to_owned(), message }

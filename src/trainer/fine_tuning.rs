@@ -27,10 +27,9 @@ impl FineTuning {
         arguments: &TrainerArguments,
         data: &PreparedData,
     ) -> Result<Self, TrainerError> {
-        let wrong = |message: String| TrainerError::Arguments { message };
         let layers = layers(parameters);
         if arguments.freeze_layers > layers {
-            return Err(wrong(format!(
+            return Err(TrainerError::arguments(format!(
                 "`freeze_layers` = {}, and the model has {layers} layers",
                 arguments.freeze_layers
             )));
@@ -46,7 +45,7 @@ impl FineTuning {
                     layers.max(1) - 1,
                     first.unwrap_or_default()
                 );
-                return Err(wrong(format!(
+                return Err(TrainerError::arguments(format!(
                     "`freeze` names `{pattern}`, which the model does not have; it has {known}"
                 )));
             }
@@ -55,9 +54,9 @@ impl FineTuning {
         for parameter in parameters.iter_mut() {
             let frozen = arguments.freeze_layers > 0 && parameter.depth < first;
             let named = arguments.freeze.iter().any(|pattern| matches(pattern, parameter));
-            parameter.rate = (!frozen && !named).then(|| {
-                learning_rate_factor(arguments.layerwise_lr_decay, parameter.depth, layers)
-            });
+            let decay = arguments.layerwise_lr_decay;
+            parameter.rate =
+                (!frozen && !named).then(|| learning_rate_factor(decay, parameter.depth, layers));
         }
         let adapters = if arguments.lora_r > 0 {
             Some(LoraAdapters::attach(parameters, arguments)?)
@@ -65,13 +64,11 @@ impl FineTuning {
             None
         };
         if parameters.iter().all(|parameter| parameter.rate.is_none()) {
-            return Err(wrong("`freeze` leaves nothing to train".to_owned()));
+            return Err(TrainerError::arguments("`freeze` leaves nothing to train"));
         }
         let frozen = |depth: Depth| {
-            parameters
-                .iter()
-                .filter(|parameter| parameter.depth == depth)
-                .all(|parameter| parameter.rate.is_none())
+            let mut here = parameters.iter().filter(|parameter| parameter.depth == depth);
+            here.all(|parameter| parameter.rate.is_none())
         };
         let frozen_layers = if frozen(Depth::Embeddings) {
             (0..layers).take_while(|layer| frozen(Depth::Layer(*layer))).count()
@@ -81,7 +78,7 @@ impl FineTuning {
         Ok(Self {
             frozen_layers,
             adapters,
-            class_weights: class_weights(arguments, data).map_err(wrong)?,
+            class_weights: class_weights(arguments, data).map_err(TrainerError::arguments)?,
         })
     }
 

@@ -96,42 +96,28 @@ impl FeatureExtractor<'_> {
                 found = rest;
             }
         }
-        host.log(&format!(
-            "the outputs of {} frozen layers are cached: {size:.1} MiB",
-            self.layers
-        ));
+        let layers = self.layers;
+        host.log(&format!("the outputs of {layers} frozen layers are cached: {size:.1} MiB"));
         if !self.shared {
             return Ok(Some(FrozenFeatures { width, offsets, storage: Storage::Memory(numbers) }));
         }
-        let kept = self.store(&directory, &numbers);
-        if let Err(error) = &kept {
+        let stored = self.store(&directory, &numbers);
+        if let Err(error) = &stored {
             host.log(&format!(
                 "they stay in memory and cannot be shared with other trials: {error}"
             ));
         }
-        let kept = kept.ok().and_then(|()| mapped(&directory.join(FILE), bytes));
-        Ok(Some(FrozenFeatures {
-            width,
-            offsets,
-            storage: kept.unwrap_or(Storage::Memory(numbers)),
-        }))
+        let mapped = stored.ok().and_then(|()| mapped(&directory.join(FILE), bytes));
+        let storage = mapped.unwrap_or(Storage::Memory(numbers));
+        Ok(Some(FrozenFeatures { width, offsets, storage }))
     }
 
     /// The outputs of the frozen layers for some rows.
     fn compute(&self, chosen: &[usize]) -> Result<HiddenStates, TrainerError> {
-        let micro_batch = MicroBatch {
-            data: self.data,
-            chosen,
-            step_examples: chosen.len(),
-            weights: None,
-            seed: 0,
-            epoch: 0,
-            smoothing: 0.0,
-        };
-        let (input, pass) =
-            (self.model.input(&micro_batch), ForwardContext::evaluation(self.values, self.device));
-        let x = self.model.embed(&pass, &input);
-        Ok((0..self.layers).fold(x, |x, number| self.model.layer(&pass, number, x, &input)))
+        let input = self.model.input(&MicroBatch::whole_step(self.data, chosen));
+        let context = ForwardContext::evaluation(self.values, self.device);
+        let x = self.model.embed(&context, &input);
+        Ok((0..self.layers).fold(x, |x, number| self.model.layer(&context, number, x, &input)))
     }
 
     /// Their directory, named after everything that they depend on besides the data.
@@ -139,13 +125,8 @@ impl FeatureExtractor<'_> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.model.config().to_string().as_bytes());
         hasher.update(&(self.layers as u64).to_le_bytes());
-        for (parameter, value) in self
-            .model
-            .parameters()
-            .iter()
-            .zip(&self.values.0)
-            .filter(|(one, _)| one.depth < Depth::Layer(self.layers))
-        {
+        let all = self.model.parameters().iter().zip(&self.values.0);
+        for (parameter, value) in all.filter(|(one, _)| one.depth < Depth::Layer(self.layers)) {
             hasher.update(parameter.name.as_bytes());
             numbers_of(value.clone())?.iter().for_each(|number| {
                 hasher.update(&number.to_le_bytes());
@@ -155,16 +136,12 @@ impl FeatureExtractor<'_> {
     }
 
     fn store(&self, directory: &Path, numbers: &[f32]) -> Result<(), TrainerError> {
-        let others = fs::read_dir(self.data.directory())
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path().join(FILE));
+        let entries = fs::read_dir(self.data.directory()).into_iter().flatten().flatten();
+        let others = entries.map(|entry| entry.path().join(FILE));
         let taken: u64 = others.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
         if taken + 4 * numbers.len() as u64 > MAX_BYTES_ON_DISK {
-            return Err(TrainerError::Arguments {
-                message: format!("{taken} bytes of other features are on the disk already"),
-            });
+            let message = format!("{taken} bytes of other features are on the disk already");
+            return Err(TrainerError::arguments(message));
         }
         let staged = AtomicDirectory::new(directory)?;
         staged.write_chunks(

@@ -67,13 +67,17 @@ pub(super) trait Operation<const N: usize>: Clone + Send + Debug + 'static {
     fn forward(&self, inputs: [&[f32]; N], grad_mode: GradMode) -> (Vec<f32>, Self::Saved);
 
     /// The gradients of the inputs, at least of those that need one, from the output's.
-    fn backward(
-        &self,
-        inputs: [&[f32]; N],
-        saved: Self::Saved,
-        gradient: &[f32],
-        needs_grad: [bool; N],
-    ) -> [InputGradient; N];
+    fn backward(&self, pass: BackwardInput<N, Self::Saved>) -> [InputGradient; N];
+}
+
+/// The start of an operation's backward pass.
+pub(super) struct BackwardInput<'a, const N: usize, S> {
+    /// Empty where [`SAVES_INPUT`](Operation::SAVES_INPUT) is false.
+    pub(super) inputs: [&'a [f32]; N],
+    pub(super) saved: S,
+    /// The output's gradient.
+    pub(super) gradient: &'a [f32],
+    pub(super) needs_grad: [bool; N],
 }
 
 /// The gradient of an input.
@@ -221,9 +225,12 @@ impl<const N: usize, O: Operation<N>> Backward<Flex, N> for BackwardNode<O> {
         let gradient = contiguous(gradients.consume::<Flex>(&ops.node))
             .expect("the gradient of an f32 tensor is f32");
         let needs_grad = ops.parents.each_ref().map(Option::is_some);
-        let slices =
-            inputs.each_ref().map(|input| input.values.as_ref().map_or(&[][..], f32_slice));
-        let computed = operation.backward(slices, saved, f32_slice(&gradient), needs_grad);
+        let computed = operation.backward(BackwardInput {
+            inputs: inputs.each_ref().map(|input| input.values.as_ref().map_or(&[][..], f32_slice)),
+            saved,
+            gradient: f32_slice(&gradient),
+            needs_grad,
+        });
         for ((parent, computed), input) in ops.parents.into_iter().zip(computed).zip(inputs) {
             match (parent, computed) {
                 (Some(parent), InputGradient::Values(computed)) => {

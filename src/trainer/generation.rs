@@ -1,17 +1,15 @@
 //! Text generation: continues a prompt token by token.
 
-use std::any::Any;
 use std::path::Path;
 
-use super::checkpoint::SavedModel;
+use super::checkpoint::{SavedModel, unusable_tokenizer};
 use super::language_modeling::LanguageModel;
 use super::layers::{ForwardContext, KvCache};
 use super::lm_tokenizer;
-use super::model_directory::check_tokens;
 use super::parameters::{Values, host};
 use super::rng::{Rng, key};
 use super::tokenizer_file::catch_panics;
-use super::{TrainerError, device, tokenizer_file};
+use super::{TrainerError, device};
 use burn::tensor::Device;
 
 /// How tokens are sampled.
@@ -51,21 +49,10 @@ pub fn generate(
     on_text: &mut dyn FnMut(&str),
 ) -> Result<GenerationSummary, TrainerError> {
     let device = device::open(device)?;
-    let files = SavedModel::load(directory, &device)?;
-    let model: Box<dyn Any> = files.model;
-    let Ok(model) = model.downcast::<LanguageModel>() else {
-        return Err(TrainerError::checkpoint(
-            directory,
-            "it is a classifier and generates no text: use `hpsearch predict`",
-        ));
-    };
-    let unusable = |error: tokenizers::Error| {
-        TrainerError::checkpoint(directory, format!("`tokenizer.json` cannot be used: {error}"))
-    };
-    let mut tokenizer = tokenizer_file::read(&files.tokenizer).map_err(unusable)?;
-    check_tokens(directory, &tokenizer, model.architecture.shape.vocabulary)?;
-    // The tokenizer of a pretrained model may pad and truncate.
-    tokenizer.with_padding(None);
+    let otherwise = "it is a classifier and generates no text: use `hpsearch predict`";
+    let (model, values, mut tokenizer) =
+        SavedModel::load_as::<LanguageModel>(directory, &device, otherwise)?;
+    let unusable = unusable_tokenizer(directory);
     tokenizer.with_truncation(None).map_err(unusable)?;
     let prompt = catch_panics(|| Ok(tokenizer.encode_fast(prompt, true)?.get_ids().to_vec()))
         .map_err(unusable)?;
@@ -74,7 +61,7 @@ pub fn generate(
         tokens: 0,
         unknown: prompt.iter().filter(|token| Some(**token) == unknown).count(),
     };
-    let mut generator = TokenGenerator::new(&model, &files.values, &device, prompt);
+    let mut generator = TokenGenerator::new(&model, &values, &device, prompt);
     let mut pieces = tokenizer.decode_stream(true);
     for number in 0..config.max_new_tokens {
         let mut logits = generator.logits()?;
@@ -115,20 +102,19 @@ impl<'a> TokenGenerator<'a> {
         device: &'a Device,
         tokens: Vec<u32>,
     ) -> Self {
-        let mut tokens = tokens;
+        let (shape, mut tokens) = (&model.architecture.shape, tokens);
         if tokens.is_empty() {
-            tokens.push(model.architecture.shape.bos_token);
+            tokens.push(shape.bos_token);
         }
-        let window =
-            tokens.split_off(tokens.len().saturating_sub(model.architecture.shape.positions));
+        let window = tokens.split_off(tokens.len().saturating_sub(shape.positions));
         Self { model, values, device, window, cache: KvCache::default() }
     }
 
     /// The logits of the next token.
     pub(super) fn logits(&mut self) -> Result<Vec<f32>, TrainerError> {
-        let pass = ForwardContext::evaluation(self.values, self.device);
+        let context = ForwardContext::evaluation(self.values, self.device);
         let new = &self.window[self.cache.tokens()..];
-        host(self.model.decoder.extend(&pass, new, &mut self.cache))
+        host(self.model.decoder.extend(&context, new, &mut self.cache))
     }
 
     /// Appends a token. A full window slides by an eighth: position embeddings are learnt, so the cache has to be recomputed, and sliding
@@ -228,21 +214,13 @@ mod tests {
             |config| counts_of(config).into_iter().map(|count| count > 0).collect::<Vec<_>>();
         assert_eq!(kept(GenerationConfig { top_k: 2, ..PLAIN }), [false, true, true, false, false]);
         // Probabilities: .644 .237 .087 .032.
-        assert_eq!(
-            kept(GenerationConfig { top_p: 0.6, ..PLAIN }),
-            [false, true, false, false, false]
-        );
-        assert_eq!(
-            kept(GenerationConfig { top_p: 0.7, ..PLAIN }),
-            [false, true, true, false, false]
-        );
-        assert_eq!(
-            kept(GenerationConfig { top_p: 0.95, ..PLAIN }),
-            [true, true, true, false, false]
-        );
-        assert_eq!(
-            kept(GenerationConfig { top_k: 1, top_p: 0.95, ..PLAIN }),
-            [false, true, false, false, false]
-        );
+        for (top_k, top_p, expected) in [
+            (0, 0.6, [false, true, false, false, false]),
+            (0, 0.7, [false, true, true, false, false]),
+            (0, 0.95, [true, true, true, false, false]),
+            (1, 0.95, [false, true, false, false, false]),
+        ] {
+            assert_eq!(kept(GenerationConfig { top_k, top_p, ..PLAIN }), expected);
+        }
     }
 }

@@ -128,7 +128,7 @@ impl Gradients {
         Tensor::cat(vec![loss, squares], 0)
     }
 
-    /// The name of the first parameter with a gradient that is not finite.
+    /// The name of the first parameter, from input to output, with a gradient that is not finite.
     pub(super) fn first_non_finite(
         &self,
         parameters: &Parameters,

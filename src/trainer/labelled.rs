@@ -3,22 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::atomic_directory::AtomicDirectory;
-use super::prepared::{Description, Split, TokenRows};
-use super::progress::{PARSE, TOKENISE};
-use super::progress::{bytes, portions};
+use super::prepared::{Description, Split};
+use super::progress::{PARSE, TOKENISE, bytes};
 use super::sources::{Sources, clean, note_header};
-use super::splits::hold_out;
+use super::splits::hold_out_splits;
 use super::targets::Targets;
-use super::vocabulary::{UNKNOWN, about, encode, train_tokenizer};
-use super::{DataProblem, Finding, TrainerError, model_directory};
+use super::tokenizer_file::{self, SpecialTokens, encode_portions};
+use super::vocabulary::{UNKNOWN, about, train_tokenizer};
+use super::{Finding, TrainerError, model_directory};
 use crate::arguments::data_file::Row;
 use crate::arguments::{TaskKind, TokenizerSource};
 
-/// Labelled rows, tokenised and written to `draft`.
+/// Labelled rows, tokenised and written to `staged`.
 pub(super) fn prepare(
     sources: &Sources,
     kind: TaskKind,
-    draft: &AtomicDirectory,
+    staged: &AtomicDirectory,
 ) -> Result<Description, TrainerError> {
     let data = sources.data;
     let mut findings = Vec::new();
@@ -33,7 +33,7 @@ pub(super) fn prepare(
             let trained =
                 train_tokenizer(&texts(&splits[0]), arguments, data.max_length, &sources.progress)?;
             for (name, bytes) in about(data.max_length) {
-                draft.write(name, &bytes)?;
+                staged.write(name, &bytes)?;
             }
             (trained, Some(UNKNOWN))
         }
@@ -46,42 +46,25 @@ pub(super) fn prepare(
     sources.progress.begin_stage("tokenising the texts", sources.bytes * TOKENISE);
     let (mut done, all) = (0, splits.iter().map(|rows| bytes(&texts(rows))).sum());
     for (split, rows) in Split::ALL.into_iter().zip(&splits) {
-        let mut ids = Vec::with_capacity(rows.len());
-        for portion in portions(&texts(rows)) {
-            ids.extend(encode(&trained, portion)?);
-            done += bytes(portion);
+        let ids = encode_portions(&trained, &texts(rows), SpecialTokens::Add, &mut |bytes| {
+            done += bytes;
             sources.progress.update(done, all);
-        }
+        })?;
         note_tokens(split, &ids, data.max_length, unknown, &mut findings);
         if let Some((_, row)) = ids.iter().zip(rows).find(|(ids, _)| ids.is_empty()) {
             let message =
                 format!("the tokenizer makes nothing of the {} text `{}`", split.name(), row.text);
-            return Err(DataProblem::new(&data.train, Some(row.line), message)
-                .with_help("take the row out")
-                .into());
+            let problem = sources.problem(Some(row.line), message);
+            return Err(problem.with_help("take the row out").into());
         }
-        let tokens: usize = ids.iter().map(Vec::len).sum();
-        if u32::try_from(tokens).is_err() {
-            return Err(DataProblem::new(
-                &data.train,
-                None,
-                format!("{tokens} tokens are more than 2^32"),
-            )
-            .with_help("give fewer rows, or a smaller `max_length`")
-            .into());
-        }
-        let encoded: Vec<_> = ids
-            .into_iter()
-            .zip(rows)
-            .filter_map(|(ids, row)| Some((ids, targets.encode(row)?)))
-            .collect();
-        draft.write(&format!("{}.rows", split.name()), &TokenRows::encode(&encoded))?;
+        let pairs = ids.into_iter().zip(rows);
+        let encoded: Vec<_> =
+            pairs.filter_map(|(ids, row)| Some((ids, targets.encode(row)?))).collect();
+        let remedy = "give fewer rows, or a smaller `max_length`";
+        sources.write_rows(staged, split, &encoded, remedy)?;
     }
-    draft.write(
-        "tokenizer.json",
-        trained.to_string(false).map_err(TrainerError::tokenizer)?.as_bytes(),
-    )?;
-    let rows = [splits[0].len(), splits[1].len(), splits[2].len()];
+    tokenizer_file::write(staged, &trained)?;
+    let rows = splits.each_ref().map(Vec::len);
     Ok(Description {
         labels: targets.labels,
         label_sets: targets.sets,
@@ -109,39 +92,19 @@ fn split(
     let distinct = splits[0].iter().map(|row| &row.label).collect::<BTreeSet<_>>().len();
     if distinct < 2 && kind == TaskKind::TextClassification {
         let only = &splits[0][0].label;
-        return Err(DataProblem::new(
-            &data.train,
-            None,
-            format!("all {} rows have the label `{only}`", splits[0].len()),
-        )
-        .with_help(format!(
-            "a classifier needs at least two; is `{}` the right column?",
-            data.label
-        ))
-        .into());
+        let message = format!("all {} rows have the label `{only}`", splits[0].len());
+        let remedy =
+            format!("a classifier needs at least two; is `{}` the right column?", data.label);
+        return Err(sources.problem(None, message).with_help(remedy).into());
     }
     let all = splits[0].len();
-    // Both shares are of the whole file, so the second is taken from what the first left.
-    if let Some(share) = data.test_split {
-        splits[2] = hold_out(&mut splits[0], share, stratify, data.seed, "test");
-    }
-    if let Some(share) = data.validation_split {
-        #[expect(clippy::cast_precision_loss, reason = "row counts")]
-        let share = (share * all as f64 / splits[0].len() as f64).min(1.0);
-        splits[1] = hold_out(&mut splits[0], share, stratify, data.seed, "validation");
-    }
+    hold_out_splits(&mut splits, data, stratify);
     let wanted = [true, true, data.test.is_some() || data.test_split.is_some()];
     if splits.iter().zip(wanted).any(|(rows, wanted)| wanted && rows.is_empty()) {
-        return Err(DataProblem::new(
-            &data.train,
-            None,
-            format!("{all} rows with {distinct} labels are too few to split"),
-        )
-        .with_help(format!(
-            "each label needs at least two rows; is `{}` the right column?",
-            data.label
-        ))
-        .into());
+        let message = format!("{all} rows with {distinct} labels are too few to split");
+        let remedy =
+            format!("each label needs at least two rows; is `{}` the right column?", data.label);
+        return Err(sources.problem(None, message).with_help(remedy).into());
     }
     Ok(splits)
 }

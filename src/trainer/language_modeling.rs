@@ -172,8 +172,8 @@ impl Model for LanguageModel {
         }
     }
 
-    fn embed(&self, pass: &ForwardContext, input: &ModelInput) -> HiddenStates {
-        self.decoder.begin(pass, &input.batch.ids(), input.layout.length)
+    fn embed(&self, context: &ForwardContext, input: &ModelInput) -> HiddenStates {
+        self.decoder.begin(context, &input.batch.ids(), input.layout.length)
     }
 
     fn layers(&self) -> usize {
@@ -182,24 +182,24 @@ impl Model for LanguageModel {
 
     fn layer(
         &self,
-        pass: &ForwardContext,
+        context: &ForwardContext,
         number: usize,
         x: HiddenStates,
         input: &ModelInput,
     ) -> HiddenStates {
-        self.decoder.layer(pass, number, x, &input.layout, input.angles.as_ref())
+        self.decoder.layer(context, number, x, &input.layout, input.angles.as_ref())
     }
 
     fn loss(
         &self,
-        pass: &ForwardContext,
+        context: &ForwardContext,
         x: HiddenStates,
         _: &ModelInput,
         micro_batch: &MicroBatch<'_>,
     ) -> Tensor<1> {
         let (_, targets, length) = self.inputs_and_targets(micro_batch);
         let share = 1.0 / real(micro_batch.step_examples * length);
-        self.decoder.finish(pass, x, targets, micro_batch.smoothing, share)
+        self.decoder.finish(context, x, targets, micro_batch.smoothing, share)
     }
 
     /// The mean over every token of the split but the first, each predicted from those before it in its window; windows are consecutive.
@@ -214,7 +214,7 @@ impl Model for LanguageModel {
         let rows = data.split(set.split);
         let (targets, length) = (rows.tokens().saturating_sub(1), self.architecture.shape.window);
         let window = |number: usize| number * length..((number + 1) * length).min(targets) + 1;
-        let pass = ForwardContext::evaluation(values, device);
+        let context = ForwardContext::evaluation(values, device);
         let (mut sum, mut count, mut done) = (0.0, 0, 0);
         let chosen = set.chosen(targets.div_ceil(length));
         let all = chosen.len();
@@ -223,7 +223,8 @@ impl Model for LanguageModel {
             chosen.into_iter().partition(|number| window(*number).len() == length + 1);
         for chosen in whole.chunks(set.batch).chain(rest.chunks(set.batch)) {
             let (inputs, targets) = batch(rows, chosen.iter().map(|number| window(*number)));
-            let logits = host(self.decoder.forward(&pass, &inputs, inputs.len() / chosen.len()))?;
+            let logits =
+                host(self.decoder.forward(&context, &inputs, inputs.len() / chosen.len()))?;
             sum += cross_entropy_sum(&logits, &targets);
             count += targets.len();
             done += chosen.len();

@@ -193,260 +193,73 @@ fn steps_of(number: f64, total: u64) -> u64 {
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::tests::{merged, resolve};
     use super::*;
 
     /// Factors of the first `steps` steps of a run of 10 with 2 steps of warm-up.
-    fn factors(more: Value, steps: u64) -> Vec<f64> {
-        let mut values =
-            json!({"learning_rate": 1e-3, "warmup_steps": 2, "eval_strategy": "epoch"});
-        values.as_object_mut().unwrap().append(&mut more.as_object().unwrap().clone());
-        let arguments =
-            TrainerArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap();
-        let schedule = LearningRateSchedule::new(&arguments, 10);
-        (0..steps)
-            .map(|step| schedule.learning_rate(step, &PlateauState::default()) / 1e-3)
-            .collect()
+    fn factors(values: Value, steps: u64) -> Vec<f64> {
+        let base = json!({"learning_rate": 1e-3, "warmup_steps": 2, "eval_strategy": "epoch"});
+        let schedule = LearningRateSchedule::new(&resolve(merged(base, values)), 10);
+        let plateau = PlateauState::default();
+        (0..steps).map(|step| schedule.learning_rate(step, &plateau) / 1e-3).collect()
     }
+
+    /// Scheduler, its settings, and the factors of the first 12 steps of a run of 10, 2 of them warm-up: made by
+    /// `tests/peers/schedules_golden.py`.
+    const GOLDEN: &str = r#"
+linear {}: 0 0.5 1 0.875 0.75 0.625 0.5 0.375 0.25 0.125 0 0
+cosine {}: 0 0.5 1 0.961939766 0.853553391 0.691341716 0.5 0.308658284 0.146446609 0.038060234 0 0.038060234
+cosine {"num_cycles": 1.5}: 0 0.5 1 0.691341716 0.146446609 0.038060234 0.5 0.961939766 0.853553391 0.308658284 0 0.308658284
+cosine_with_restarts {"num_cycles": 3}: 0 0.5 1 0.691341716 0.146446609 0.961939766 0.5 0.038060234 0.853553391 0.308658284 0 0
+cosine_with_min_lr {"min_lr": 0.0001}: 0 0.5 1 0.96574579 0.868198052 0.722207545 0.55 0.377792455 0.231801948 0.13425421 0.1 0.13425421
+cosine_with_min_lr {"min_lr_rate": 0.1}: 0 0.5 1 0.96574579 0.868198052 0.722207545 0.55 0.377792455 0.231801948 0.13425421 0.1 0.13425421
+polynomial {}: 0 0.5 1 0.8750125 0.750025 0.6250375 0.50005 0.3750625 0.250075 0.1250875 0.0001 0.0001
+polynomial {"lr_end": 0.0001, "power": 2.0}: 0 0.5 1 0.7890625 0.60625 0.4515625 0.325 0.2265625 0.15625 0.1140625 0.1 0.1
+constant {}: 1 1 1 1 1 1 1 1 1 1 1 1
+constant_with_warmup {}: 0 0.5 1 1 1 1 1 1 1 1 1 1
+inverse_sqrt {}: 0 0.5 1 0.816496581 0.707106781 0.632455532 0.577350269 0.534522484 0.5 0.471404521 0.447213595 0.426401433
+inverse_sqrt {"timescale": 5}: 0 0.5 1 0.912870929 0.845154255 0.790569415 0.745355992 0.707106781 0.674199862 0.645497224 0.620173673 0.597614305
+warmup_stable_decay {"num_decay_steps": 4}: 0 0.5 1 1 1 1 1 0.853553391 0.5 0.146446609 0 0
+warmup_stable_decay {"num_decay_steps": 3, "num_stable_steps": 2, "min_lr_ratio": 0.1, "warmup_type": "cosine", "decay_type": "1-sqrt"}: 0.1 0.55 1 1 1 0.480384758 0.265153077 0.1 0.1 0.1 0.1 0.1
+warmup_stable_decay {"num_decay_steps": 3, "warmup_type": "1-sqrt", "decay_type": "linear"}: 0 0.292893219 1 1 1 1 1 1 0.666666667 0.333333333 0 0
+"#;
 
     #[test]
     fn every_schedule_is_transformers() {
-        const ROOT: f64 = std::f64::consts::FRAC_1_SQRT_2;
-        // Made by tests/peers/schedules_golden.py: the first 12 steps of a run of 10, 2 of them warm-up.
-        let golden = [
-            (
-                "linear",
-                r#"{}"#,
-                [0.0, 0.5, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0, 0.0],
-            ),
-            (
-                "cosine",
-                r#"{}"#,
-                [
-                    0.0,
-                    0.5,
-                    1.0,
-                    0.961_939_766,
-                    0.853_553_391,
-                    0.691_341_716,
-                    0.5,
-                    0.308_658_284,
-                    0.146_446_609,
-                    0.038_060_234,
-                    0.0,
-                    0.038_060_234,
-                ],
-            ),
-            (
-                "cosine",
-                r#"{"num_cycles": 1.5}"#,
-                [
-                    0.0,
-                    0.5,
-                    1.0,
-                    0.691_341_716,
-                    0.146_446_609,
-                    0.038_060_234,
-                    0.5,
-                    0.961_939_766,
-                    0.853_553_391,
-                    0.308_658_284,
-                    0.0,
-                    0.308_658_284,
-                ],
-            ),
-            (
-                "cosine_with_restarts",
-                r#"{"num_cycles": 3}"#,
-                [
-                    0.0,
-                    0.5,
-                    1.0,
-                    0.691_341_716,
-                    0.146_446_609,
-                    0.961_939_766,
-                    0.5,
-                    0.038_060_234,
-                    0.853_553_391,
-                    0.308_658_284,
-                    0.0,
-                    0.0,
-                ],
-            ),
-            (
-                "cosine_with_min_lr",
-                r#"{"min_lr": 0.0001}"#,
-                [
-                    0.0,
-                    0.5,
-                    1.0,
-                    0.965_745_79,
-                    0.868_198_052,
-                    0.722_207_545,
-                    0.55,
-                    0.377_792_455,
-                    0.231_801_948,
-                    0.134_254_21,
-                    0.1,
-                    0.134_254_21,
-                ],
-            ),
-            (
-                "cosine_with_min_lr",
-                r#"{"min_lr_rate": 0.1}"#,
-                [
-                    0.0,
-                    0.5,
-                    1.0,
-                    0.965_745_79,
-                    0.868_198_052,
-                    0.722_207_545,
-                    0.55,
-                    0.377_792_455,
-                    0.231_801_948,
-                    0.134_254_21,
-                    0.1,
-                    0.134_254_21,
-                ],
-            ),
-            (
-                "polynomial",
-                r#"{}"#,
-                [
-                    0.0,
-                    0.5,
-                    1.0,
-                    0.875_012_5,
-                    0.750_025,
-                    0.625_037_5,
-                    0.500_05,
-                    0.375_062_5,
-                    0.250_075,
-                    0.125_087_5,
-                    0.000_1,
-                    0.000_1,
-                ],
-            ),
-            (
-                "polynomial",
-                r#"{"lr_end": 0.0001, "power": 2.0}"#,
-                [
-                    0.0,
-                    0.5,
-                    1.0,
-                    0.789_062_5,
-                    0.606_25,
-                    0.451_562_5,
-                    0.325,
-                    0.226_562_5,
-                    0.156_25,
-                    0.114_062_5,
-                    0.1,
-                    0.1,
-                ],
-            ),
-            ("constant", r#"{}"#, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]),
-            (
-                "constant_with_warmup",
-                r#"{}"#,
-                [0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
-            ),
-            (
-                "inverse_sqrt",
-                r#"{}"#,
-                [
-                    0.0,
-                    0.5,
-                    1.0,
-                    0.816_496_581,
-                    ROOT,
-                    0.632_455_532,
-                    0.577_350_269,
-                    0.534_522_484,
-                    0.5,
-                    0.471_404_521,
-                    0.447_213_595,
-                    0.426_401_433,
-                ],
-            ),
-            (
-                "inverse_sqrt",
-                r#"{"timescale": 5}"#,
-                [
-                    0.0,
-                    0.5,
-                    1.0,
-                    0.912_870_929,
-                    0.845_154_255,
-                    0.790_569_415,
-                    0.745_355_992,
-                    ROOT,
-                    0.674_199_862,
-                    0.645_497_224,
-                    0.620_173_673,
-                    0.597_614_305,
-                ],
-            ),
-            (
-                "warmup_stable_decay",
-                r#"{"num_decay_steps": 4}"#,
-                [0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 0.853_553_391, 0.5, 0.146_446_609, 0.0, 0.0],
-            ),
-            (
-                "warmup_stable_decay",
-                r#"{"num_decay_steps": 3, "num_stable_steps": 2, "min_lr_ratio": 0.1, "warmup_type": "cosine", "decay_type": "1-sqrt"}"#,
-                [0.1, 0.55, 1.0, 1.0, 1.0, 0.480_384_758, 0.265_153_077, 0.1, 0.1, 0.1, 0.1, 0.1],
-            ),
-            (
-                "warmup_stable_decay",
-                r#"{"num_decay_steps": 3, "warmup_type": "1-sqrt", "decay_type": "linear"}"#,
-                [
-                    0.0,
-                    0.292_893_219,
-                    1.0,
-                    1.0,
-                    1.0,
-                    1.0,
-                    1.0,
-                    1.0,
-                    0.666_666_667,
-                    0.333_333_333,
-                    0.0,
-                    0.0,
-                ],
-            ),
-        ];
-        for (name, settings, expected) in golden {
+        for line in GOLDEN.trim().lines() {
+            let (name, rest) = line.split_once(' ').unwrap();
+            let (settings, expected) = rest.rsplit_once(": ").unwrap();
             let settings: Value = serde_json::from_str(settings).unwrap();
             let actual =
                 factors(json!({"lr_scheduler_type": name, "lr_scheduler_kwargs": settings}), 12);
-            assert!(
-                actual.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-8),
-                "{name} {settings}: {actual:?}, not {expected:?}"
-            );
+            let expected: Vec<f64> =
+                expected.split(' ').map(|factor| factor.parse().unwrap()).collect();
+            assert_eq!(expected.len(), 12);
+            let is_close = actual.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-8);
+            assert!(is_close, "{name} {settings}: {actual:?}, not {expected:?}");
         }
     }
 
     #[test]
     fn a_run_shorter_than_its_warm_up_only_rises() {
-        let arguments = TrainerArguments::resolve(
-            &serde_json::from_value(json!({"warmup_steps": 100})).unwrap(),
-        )
-        .unwrap();
+        let arguments = resolve(json!({"warmup_steps": 100}));
         assert_eq!(LearningRateSchedule::new(&arguments, 10).factor(4), 0.04);
         assert_eq!(factors(json!({"lr_scheduler_type": "linear"}), 13)[12], 0.0);
     }
 
     #[test]
-    fn warm_up_and_decay_may_be_shares_of_all_steps() {
-        let resolve = |key: &str, value: Value| {
-            TrainerArguments::resolve(&[(key.to_owned(), value)].into()).unwrap()
-        };
-        assert_eq!(warmup_steps(&resolve("warmup_steps", 0.1.into()), 25), 3);
-        assert_eq!(warmup_steps(&resolve("warmup_steps", 7.into()), 25), 7);
-        assert_eq!(warmup_steps(&resolve("warmup_ratio", 0.1.into()), 25), 3);
+    fn warm_up_and_decay_may_be_fractions_of_all_steps() {
+        for (values, steps) in [
+            (json!({"warmup_steps": 0.1}), 3),
+            (json!({"warmup_steps": 7}), 7),
+            (json!({"warmup_ratio": 0.1}), 3),
+        ] {
+            assert_eq!(warmup_steps(&resolve(values), 25), steps);
+        }
         let decay = |steps: f64| {
+            let settings = json!({"num_decay_steps": steps});
             factors(
-                json!({"lr_scheduler_type": "warmup_stable_decay", "lr_scheduler_kwargs": {"num_decay_steps": steps}}),
+                json!({"lr_scheduler_type": "warmup_stable_decay", "lr_scheduler_kwargs": settings}),
                 10,
             )
         };
@@ -457,34 +270,17 @@ mod tests {
     fn reduce_lr_on_plateau_is_pytorchs() {
         let settings =
             json!({"factor": 0.5, "patience": 1, "cooldown": 1, "min_lr": 1e-4, "threshold": 0.01});
-        let values = json!({"learning_rate": 1e-3, "eval_strategy": "epoch", "lr_scheduler_type": "reduce_lr_on_plateau", "lr_scheduler_kwargs": settings});
-        let arguments =
-            TrainerArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap();
+        let arguments = resolve(
+            json!({"learning_rate": 1e-3, "eval_strategy": "epoch", "lr_scheduler_type": "reduce_lr_on_plateau", "lr_scheduler_kwargs": settings}),
+        );
         let (schedule, mut plateau) =
             (LearningRateSchedule::new(&arguments, 100), PlateauState::default());
-        let losses = [
-            1.0,
-            0.9,
-            0.895,
-            f64::NAN,
-            0.95,
-            0.94,
-            0.93,
-            0.93,
-            0.5,
-            0.6,
-            0.6,
-            0.6,
-            0.6,
-            0.6,
-            0.6,
-            0.6,
-            0.6,
-        ];
+        let losses = [1.0, 0.9, 0.895, f64::NAN, 0.95, 0.94, 0.93, 0.93, 0.5];
         let rates: Vec<f64> = losses
-            .iter()
+            .into_iter()
+            .chain([0.6; 8])
             .map(|loss| {
-                schedule.observe(*loss, &mut plateau);
+                schedule.observe(loss, &mut plateau);
                 schedule.learning_rate(0, &plateau)
             })
             .collect();

@@ -13,9 +13,8 @@ use tokenizers::{
 };
 
 use super::TrainerError;
-use super::progress::{MERGES, WORDS};
-use super::progress::{Progress, bytes, portions};
-use super::tokenizer_file::catch_panics;
+use super::progress::{MERGES, Progress, WORDS, bytes};
+use super::tokenizer_file::{SpecialTokens, encode_portions};
 use crate::arguments::{TokenizerArguments, TokenizerKind};
 
 /// The end of a text, id 0 of every tokenizer trained here, with GPT-2's name.
@@ -55,11 +54,8 @@ pub(super) fn train_tokenizer(
             tokenizer
         }
         _ => {
-            let mut tokenizer = without_merges(
-                characters(&texts, arguments.vocab_size),
-                Some(UNKNOWN),
-                by_bytes(false),
-            )?;
+            let alphabet = characters(&texts, arguments.vocab_size);
+            let mut tokenizer = without_merges(alphabet, Some(UNKNOWN), by_bytes(false))?;
             tokenizer.with_pre_tokenizer(None::<ByteLevel>);
             tokenizer.with_decoder(Some(Fuse::new()));
             tokenizer
@@ -95,15 +91,15 @@ pub(super) fn unknown_token_id(tokenizer: &Tokenizer) -> Option<u32> {
 /// A tokenizer of single characters: special tokens, then `alphabet`.
 fn without_merges(
     alphabet: Vec<char>,
-    unknown_token_id: Option<&str>,
+    unknown: Option<&str>,
     pre_tokenizer: ByteLevel,
 ) -> Result<Tokenizer, TrainerError> {
-    let special = std::iter::once(END_OF_TEXT).chain(unknown_token_id).map(str::to_owned);
+    let special = std::iter::once(END_OF_TEXT).chain(unknown).map(str::to_owned);
     let vocabulary: Vocab =
         special.chain(alphabet.into_iter().map(String::from)).zip(0..).collect();
     let mut model = BPE::builder().vocab_and_merges(vocabulary, Vec::new());
-    if let Some(unknown_token_id) = unknown_token_id {
-        model = model.unk_token(unknown_token_id.to_owned());
+    if let Some(unknown) = unknown {
+        model = model.unk_token(unknown.to_owned());
     }
     let mut tokenizer =
         Tokenizer::new(ModelWrapper::from(model.build().map_err(TrainerError::tokenizer)?));
@@ -142,11 +138,7 @@ fn train_bpe(
     let words = |text: &str| -> tokenizers::Result<Vec<String>> {
         let mut split = PreTokenizedString::from(text);
         pre_tokenizer.pre_tokenize(&mut split)?;
-        Ok(split
-            .get_splits(OffsetReferential::Original, OffsetType::Byte)
-            .into_iter()
-            .flat_map(|(word, ..)| split_long_word(word))
-            .collect())
+        Ok(words_of(&split))
     };
     let mut trainer = BpeTrainer::builder()
         .vocab_size(vocab_size)
@@ -177,7 +169,7 @@ fn lowercase(text: &str) -> String {
 
 /// A word in parts that are short enough for BPE training, whose time is quadratic in the longest word; words of natural languages are not
 /// split.
-pub(super) fn split_long_word(word: &str) -> Vec<String> {
+fn split_long_word(word: &str) -> Vec<String> {
     if word.len() <= MAX_WORD_CHARS {
         return vec![word.to_owned()];
     }
@@ -185,30 +177,27 @@ pub(super) fn split_long_word(word: &str) -> Vec<String> {
     alphabet.chunks(MAX_WORD_CHARS).map(|part| part.iter().collect()).collect()
 }
 
+/// The words of a text that was pre-tokenised.
+pub(super) fn words_of(split: &PreTokenizedString) -> Vec<String> {
+    let words = split.get_splits(OffsetReferential::Original, OffsetType::Byte).into_iter();
+    words.flat_map(|(word, ..)| split_long_word(word)).collect()
+}
+
 /// The token ids of each text.
 pub(super) fn encode(tokenizer: &Tokenizer, texts: &[&str]) -> Result<Vec<Vec<u32>>, TrainerError> {
     encode_with_progress(tokenizer, texts, &mut |_| {})
 }
 
-/// The same; `progress` is called with the number of bytes done.
+/// The same; `on_bytes` is called with the bytes of each portion when it is done.
 pub(super) fn encode_with_progress(
     tokenizer: &Tokenizer,
     texts: &[&str],
-    progress: &mut dyn FnMut(usize),
+    on_bytes: &mut dyn FnMut(usize),
 ) -> Result<Vec<Vec<u32>>, TrainerError> {
-    let pre_tokenizer: Vec<Vec<&str>> = texts.iter().map(|text| chunks(text)).collect();
-    let mut ids = Vec::with_capacity(pre_tokenizer.iter().map(Vec::len).sum());
-    for portion in portions(&pre_tokenizer.concat()) {
-        let encodings = catch_panics(|| tokenizer.encode_batch_fast(portion.to_vec(), false))
-            .map_err(TrainerError::tokenizer)?;
-        ids.extend(encodings.iter().map(|encoding| encoding.get_ids().to_vec()));
-        progress(bytes(portion));
-    }
+    let chunks: Vec<Vec<&str>> = texts.iter().map(|text| chunks(text)).collect();
+    let ids = encode_portions(tokenizer, &chunks.concat(), SpecialTokens::None, on_bytes)?;
     let mut ids = ids.into_iter();
-    Ok(pre_tokenizer
-        .iter()
-        .map(|chunks| ids.by_ref().take(chunks.len()).flatten().collect())
-        .collect())
+    Ok(chunks.iter().map(|chunks| ids.by_ref().take(chunks.len()).flatten().collect()).collect())
 }
 
 /// `text` in chunks that end between two words, after the single line break or before the single space between them: no tokenizer trained
@@ -221,8 +210,8 @@ fn chunks_of(text: &str, size: usize) -> Vec<&str> {
     let mut chunks = Vec::new();
     let mut rest = text;
     while rest.len() > size {
-        let Some(safe_boundary) = safe_boundary(rest, size) else { break };
-        let (piece, others) = rest.split_at(safe_boundary);
+        let Some(boundary) = safe_boundary(rest, size) else { break };
+        let (piece, others) = rest.split_at(boundary);
         chunks.push(piece);
         rest = others;
     }
@@ -254,13 +243,12 @@ mod tests {
 
     use super::*;
 
+    fn train_with(arguments: &TokenizerArguments, texts: &[&str]) -> Tokenizer {
+        train_tokenizer(texts, arguments, &Progress::new(&|_, _, _| {}, 0)).unwrap()
+    }
+
     fn train(kind: TokenizerKind, texts: &[&str]) -> Tokenizer {
-        train_tokenizer(
-            texts,
-            &TokenizerArguments { kind, vocab_size: 300, lowercase: false },
-            &Progress::new(&|_, _, _| {}, 0),
-        )
-        .unwrap()
+        train_with(&TokenizerArguments { kind, vocab_size: 300, lowercase: false }, texts)
     }
 
     fn there_and_back(tokenizer: &Tokenizer, text: &str) -> String {
@@ -322,12 +310,8 @@ mod tests {
     #[test]
     fn lowercasing_is_part_of_the_tokenizer() {
         for kind in [TokenizerKind::Chars, TokenizerKind::Bpe] {
-            let tokenizer = train_tokenizer(
-                &["The Cat"],
-                &TokenizerArguments { kind, vocab_size: 300, lowercase: true },
-                &Progress::new(&|_, _, _| {}, 0),
-            )
-            .unwrap();
+            let arguments = TokenizerArguments { kind, vocab_size: 300, lowercase: true };
+            let tokenizer = train_with(&arguments, &["The Cat"]);
             assert_eq!(there_and_back(&tokenizer, "CAT"), "cat");
         }
     }
@@ -347,10 +331,10 @@ mod tests {
             prop_assert_eq!(chunks_of(&text, 1).concat(), text.clone());
             for kind in [TokenizerKind::Chars, TokenizerKind::Bytes, TokenizerKind::Bpe] {
                 let arguments = TokenizerArguments { kind, vocab_size: 290, lowercase: kind == TokenizerKind::Bpe };
-                let tokenizer = train_tokenizer(&[SAMPLE, "a b c ab ca's, ab 's é学 学é 1 2\nab\nc!"], &arguments, &Progress::new(&|_, _, _| {}, 0)).unwrap();
-                let whole = tokenizer.encode_fast(text.as_str(), false).unwrap().get_ids().to_vec();
-                let pre_tokenizer: Vec<u32> = chunks_of(&text, 1).iter().flat_map(|piece| tokenizer.encode_fast(*piece, false).unwrap().get_ids().to_vec()).collect();
-                prop_assert_eq!(pre_tokenizer, whole, "{:?}", kind);
+                let tokenizer = train_with(&arguments, &[SAMPLE, "a b c ab ca's, ab 's é学 学é 1 2\nab\nc!"]);
+                let ids = |text: &str| tokenizer.encode_fast(text, false).unwrap().get_ids().to_vec();
+                let chunks: Vec<u32> = chunks_of(&text, 1).into_iter().flat_map(ids).collect();
+                prop_assert_eq!(chunks, ids(&text), "{:?}", kind);
             }
         }
     }
@@ -362,11 +346,8 @@ mod tests {
             "第一行\n".repeat(50_000),
             "слово ".repeat(50_000),
         ] {
-            assert!(
-                chunks(&text).iter().all(|piece| piece.len() < CHUNK_BYTES + 100),
-                "{}",
-                &text[..20]
-            );
+            let is_short = |piece: &&str| piece.len() < CHUNK_BYTES + 100;
+            assert!(chunks(&text).iter().all(is_short), "{}", &text[..20]);
         }
     }
 

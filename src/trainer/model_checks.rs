@@ -15,7 +15,7 @@ pub(super) fn check_directory(directory: &Path, kind: TaskKind) -> Result<(), Tr
     let described = model_directory::config(directory)?;
     task(kind)
         .read_model(described)
-        .map_err(|problem| TrainerError::model(directory, format!("`config.json` {problem}")))?;
+        .map_err(|problem| TrainerError::config(directory, &problem))?;
     Weights::open(directory).map(|_| ())
 }
 

@@ -56,9 +56,8 @@ pub(super) fn config(directory: &Path) -> Result<Map<String, Value>, TrainerErro
         ));
     }
     let bytes = file(directory, "config.json")?;
-    serde_json::from_slice(&bytes).map_err(|error| {
-        TrainerError::model(directory, format!("`config.json` cannot be understood: {error}"))
-    })
+    serde_json::from_slice(&bytes)
+        .map_err(|error| TrainerError::config(directory, &format!("cannot be understood: {error}")))
 }
 
 /// The bytes of a file that must be there.

@@ -113,7 +113,7 @@ impl Optimiser {
             .map(|(_, values)| std::mem::take(&mut values.0).into_iter())
             .collect();
         let old = std::mem::take(&mut values.0);
-        // Values and moments are rows_with_moments, not cloned, so that they are updated in placement.
+        // Values and moments are moved, not cloned, so that they are updated in place.
         for (((parameter, value), gradient), touched) in
             parameters.iter().zip(old).zip(gradients.0).zip(&mut self.touched)
         {
@@ -204,7 +204,7 @@ impl UpdateRule {
         let take = |tensor| {
             if in_place {
                 Ok(fused::into_f32_vec(tensor)
-                    .expect("tensors of such a placement lend their numbers"))
+                    .expect("tensors with this placement are f32 on the CPU"))
             } else {
                 host(tensor)
             }

@@ -4,6 +4,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use safetensors::tensor::Dtype;
 
 use super::TrainerError;
+use super::floats::real;
 use super::rng::{Rng, key};
 use super::tensor_file::TensorEntry;
 
@@ -97,7 +98,7 @@ pub(super) struct Parameters {
 const CHUNK_ELEMENTS: usize = 1 << 18;
 
 /// The initial variance of a `Conv1D` times its inputs: GPT-2's deviation of 0.02 at its width of 768. This keeps the size of activations
-/// at other widths: nanoGPT's CPU recipe (128 wide) ends at a validation loss of 1.780, with a plain 0.02 at 1.894.
+/// at other widths: nanoGPT's CPU recipe (width 128) ends at a validation loss of 1.780, with a plain 0.02 at 1.894.
 const CONV1D_GAIN: f64 = 0.02 * 0.02 * 768.0;
 
 /// Standard deviation of initial embeddings, as in BERT and GPT-2.
@@ -110,15 +111,8 @@ impl Parameters {
     }
 
     pub(super) fn add(&mut self, name: String, shape: [usize; 2], role: Role) -> ParameterId {
-        self.list.push(Parameter {
-            name,
-            shape,
-            role,
-            part: self.part,
-            depth: self.depth,
-            rate: Some(1.0),
-        });
-        ParameterId(self.list.len() - 1)
+        let (part, depth, rate) = (self.part, self.depth, Some(1.0));
+        self.append(Parameter { name, shape, role, part, depth, rate })
     }
 
     /// The part of the parameters added next.
@@ -138,14 +132,9 @@ impl Parameters {
 
     /// Those that `wanted` accepts by index and value.
     pub(super) fn filtered(&self, wanted: impl Fn(usize, &Parameter) -> bool) -> Self {
-        let list = self
-            .list
-            .iter()
-            .enumerate()
-            .filter(|(place, parameter)| wanted(*place, parameter))
-            .map(|(_, one)| one.clone())
-            .collect();
-        Self { list, ..self.clone() }
+        let all = self.list.iter().enumerate();
+        let list = all.filter(|(index, one)| wanted(*index, one)).map(|(_, one)| one.clone());
+        Self { list: list.collect(), ..self.clone() }
     }
 
     /// Adds a parameter as it is.
@@ -180,14 +169,9 @@ impl Parameters {
 
     /// Initial values: each parameter's are a function of the seed and its name.
     pub(super) fn initial_values(&self, seed: u64, device: &Device) -> Values {
-        Values(
-            self.list
-                .iter()
-                .map(|parameter| {
-                    tensor(parameter.initial(seed, self.deviation), parameter.shape, device)
-                })
-                .collect(),
-        )
+        let initial =
+            |one: &Parameter| tensor(one.initial(seed, self.deviation), one.shape, device);
+        Values(self.list.iter().map(initial).collect())
     }
 
     pub(super) fn zeros(&self, device: &Device) -> Values {
@@ -275,18 +259,15 @@ impl Parameter {
     fn initial(&self, seed: u64, deviation: Option<f64>) -> Vec<f32> {
         let [rows, columns] = self.shape;
         let mut rng = Rng::new(key(seed, &format!("init/{}", self.name), &[]));
-        #[expect(clippy::cast_precision_loss, reason = "a width")]
-        // Xavier's deviation (Glorot and Bengio 2010): from scratch, narrow models learn faster with it than with BERT's 0.02.
-        let xavier = (2.0 / (rows + columns) as f64).sqrt();
+        // Xavier's deviation (Glorot and Bengio 2010): from scratch, small models learn faster with it than with BERT's 0.02.
+        let xavier = (2.0 / real(rows + columns)).sqrt();
         match self.role {
             Role::Linear => rng.normal(rows * columns, deviation.unwrap_or(xavier)),
-            #[expect(clippy::cast_precision_loss, reason = "a width and a number of layers")]
             Role::Conv1d { additions } => {
-                rng.normal(rows * columns, (CONV1D_GAIN / (rows * additions) as f64).sqrt())
+                rng.normal(rows * columns, (CONV1D_GAIN / real(rows * additions)).sqrt())
             }
             Role::Embedding => rng.normal(rows * columns, deviation.unwrap_or(EMBEDDING_DEVIATION)),
-            #[expect(clippy::cast_precision_loss, reason = "a width")]
-            Role::LoraA => rng.uniform_within(rows * columns, 1.0 / (rows as f64).sqrt()),
+            Role::LoraA => rng.uniform_within(rows * columns, 1.0 / real(rows).sqrt()),
             Role::Bias | Role::LoraB => vec![0.0; rows * columns],
             Role::NormScale => vec![1.0; rows * columns],
         }

@@ -24,10 +24,9 @@ pub(super) fn compute_dtype(
         return Ok(Some(precision));
     }
     let other = if arguments.bf16 { "fp16" } else { "bf16" };
-    let message = format!(
+    Err(TrainerError::arguments(format!(
         "device `{name}` does not support {argument}: leave `{argument}` out, or try `{other}`"
-    );
-    Err(TrainerError::Arguments { message })
+    )))
 }
 
 /// Dynamic loss scaling, as PyTorch's `GradScaler` with its defaults, except that a scale of 1 is not halved: then the training has diverged.

@@ -12,7 +12,7 @@ use super::{Severity, TrainerError, model_checks, model_directory};
 use crate::arguments::{DataArguments, TaskKind, TokenizerSource};
 
 /// Prepared data for these arguments, from `cache` when it is there. Several processes may prepare the same at once.
-/// `log` is told lines, `on_progress` how far it is.
+/// `log` receives lines.
 ///
 /// # Errors
 /// [`TrainerError::Data`] with file and line for anything that keeps the data from being used.
@@ -33,8 +33,8 @@ pub fn prepare(
             model_checks::check_directory(directory, kind)?;
         }
         log(&format!("preparing data from {}", data.train.display()));
-        let draft = AtomicDirectory::new(&directory)?;
-        let mut description = task(kind).prepare(&sources, &draft)?;
+        let staged = AtomicDirectory::new(&directory)?;
+        let mut description = task(kind).prepare(&sources, &staged)?;
         description.digest = digest;
         if let TokenizerSource::Pretrained(directory) = tokenizer {
             // With these, trials and exports need nothing of the model's directory but its weights.
@@ -42,12 +42,12 @@ pub fn prepare(
                 .chain(TOKENIZER_EXTRAS)
                 .filter(|name| directory.join(name).is_file())
             {
-                draft.write(name, &model_directory::file(directory, name)?)?;
+                staged.write(name, &model_directory::file(directory, name)?)?;
             }
         }
         let text = serde_json::to_string_pretty(&description).expect("a description is plain data");
-        draft.write("data.json", text.as_bytes())?;
-        draft.publish(IfExists::Keep)?;
+        staged.write("data.json", text.as_bytes())?;
+        staged.publish(IfExists::Keep)?;
     }
     let mut prepared = PreparedData::open(&directory)?;
     if let TokenizerSource::Pretrained(directory) = tokenizer {

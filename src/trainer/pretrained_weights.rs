@@ -34,13 +34,9 @@ pub(super) fn load_trained(
 ) -> Result<Values, TrainerError> {
     let weights = Weights::open(directory)?;
     let mapping = TensorMapping::of(directory, model, &weights)?;
-    let lacks: Vec<String> = model
-        .parameters()
-        .iter()
-        .zip(&mapping.sources)
-        .filter(|(_, source)| source.is_none())
-        .map(|(parameter, _)| format!("`{}`", parameter.name))
-        .collect();
+    let pairs = model.parameters().iter().zip(&mapping.sources);
+    let missing = pairs.filter(|(_, source)| source.is_none()).map(|(parameter, _)| parameter);
+    let lacks = quoted(missing.map(|parameter| &*parameter.name));
     if !lacks.is_empty() {
         return Err(TrainerError::model(
             directory,
@@ -101,7 +97,7 @@ impl TensorMapping {
             let source = match found {
                 Some(name)
                     if parameter.part == ModelPart::Labels
-                        && (!tensor_names.keeps_labels || !fits(&name)) =>
+                        && !(tensor_names.keeps_labels && fits(&name)) =>
                 {
                     None
                 }
@@ -141,21 +137,16 @@ impl TensorMapping {
         .map(|(what, names)| format!("{what}: {}", abbreviated(&names)))
         .collect();
         if !wrong.is_empty() {
-            return Err(TrainerError::model(
-                directory,
-                format!("{}; {ONE_MODEL}", wrong.join("; ")),
-            ));
+            let message = format!("{}; {ONE_MODEL}", wrong.join("; "));
+            return Err(TrainerError::model(directory, message));
         }
         let used: BTreeSet<&str> = sources.iter().flatten().map(String::as_str).collect();
         let extra: Vec<&str> = weights
             .names()
             .filter(|name| !used.contains(name) && !is_buffer(name) && !weights.is_scale(name))
             .collect();
-        let unknown: Vec<String> = extra
-            .iter()
-            .filter(|name| is_of_layer(name, &tensor_names))
-            .map(|name| format!("`{name}`"))
-            .collect();
+        let of_layers = extra.iter().copied().filter(|name| is_of_layer(name, &tensor_names));
+        let unknown = quoted(of_layers);
         if !unknown.is_empty() {
             let message = format!(
                 "has tensors of layers that its config.json does not describe: {}; {ONE_MODEL}",
@@ -170,19 +161,13 @@ impl TensorMapping {
                 candidates(&parameter.name, tensor_names.prefix).iter().any(|own| own == name)
             })
         };
-        let unused: Vec<String> = extra
-            .into_iter()
-            .filter(|name| !replaced(name))
-            .map(|name| format!("`{name}`"))
-            .collect();
+        let unused = quoted(extra.into_iter().filter(|name| !replaced(name)));
         if !unused.is_empty() {
-            findings.push(Finding::note(
-                "unused_tensors",
-                format!(
-                    "the pretrained model has tensors that this task does not use: {}",
-                    abbreviated(&unused)
-                ),
-            ));
+            let message = format!(
+                "the pretrained model has tensors that this task does not use: {}",
+                abbreviated(&unused)
+            );
+            findings.push(Finding::note("unused_tensors", message));
         }
         Ok(Self { sources, findings })
     }
@@ -197,13 +182,9 @@ fn note_new_head(
     if new.is_empty() {
         return;
     }
-    let names: Vec<String> = new.iter().map(|parameter| format!("`{}`", parameter.name)).collect();
-    let labels = parameters
-        .iter()
-        .filter(|parameter| parameter.part == ModelPart::Labels)
-        .map(|parameter| parameter.shape[1])
-        .max()
-        .unwrap_or(0);
+    let names = quoted(new.iter().map(|parameter| &*parameter.name));
+    let of_labels = parameters.iter().filter(|parameter| parameter.part == ModelPart::Labels);
+    let labels = of_labels.map(|parameter| parameter.shape[1]).max().unwrap_or(0);
     let why = if tensor_names.keeps_labels || tensor_names.labels.is_empty() {
         String::new()
     } else {
@@ -213,13 +194,9 @@ fn note_new_head(
             abbreviated(&tensor_names.labels)
         )
     };
-    findings.push(Finding::note(
-        "new_head",
-        format!(
-            "a new head for {labels} labels is trained from scratch: {}{why}",
-            abbreviated(&names)
-        ),
-    ));
+    let names = abbreviated(&names);
+    let message = format!("a new head for {labels} labels is trained from scratch: {names}{why}");
+    findings.push(Finding::note("new_head", message));
 }
 
 /// The names that a parameter's tensor may have.
@@ -249,6 +226,10 @@ fn is_of_layer(name: &str, tensor_names: &TensorNames) -> bool {
     let bare = name.strip_prefix(tensor_names.prefix).unwrap_or(name);
     let rest = bare.strip_prefix(tensor_names.layers).and_then(|rest| rest.strip_prefix('.'));
     rest.and_then(|rest| rest.split('.').next()).is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    names.map(|name| format!("`{name}`")).collect()
 }
 
 /// The first few of `names`, and how many more there are.

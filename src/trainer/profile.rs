@@ -252,7 +252,7 @@ mod tests {
         }
         drop(phase(EVALUATION));
         let mut recorder = RECORDER.take().unwrap();
-        // Lengths that can be told apart: step, forward, data, layer, backward, the layer's way backward, evaluation.
+        // Distinct lengths: step, forward, data, layer, backward, the layer's backward pass, evaluation.
         for (span, (begin, length)) in recorder.spans.iter_mut().zip([
             (0, 100),
             (0, 60),

@@ -28,9 +28,9 @@ pub fn profile(
     let step =
         |run: &mut TrainingRun<'_>, number: u64| match run.step_with(number, learning_rate)? {
             StepOutcome::Loss(_) | StepOutcome::Overflow => Ok(()),
-            StepOutcome::NotFinite(what) => Err(TrainerError::Arguments {
-                message: format!("{what}: lower `learning_rate` for a profile"),
-            }),
+            StepOutcome::NotFinite(what) => {
+                Err(TrainerError::arguments(format!("{what}: lower `learning_rate` for a profile")))
+            }
         };
     host.at(0, u64::from(steps));
     for number in 0..WARM_UP {

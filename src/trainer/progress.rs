@@ -3,13 +3,13 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Reading the rows: what a byte costs in each stage, as its parts of the whole. Estimates for WordPiece on rows of prose: a bar needs no more.
+/// Reading the rows: the cost of a byte in each stage. Estimates for WordPiece on rows of prose are good enough for a progress bar.
 pub(super) const PARSE: u64 = 1;
 /// Finding the words of the training texts.
 pub(super) const WORDS: u64 = 15;
-/// Joining their letters to tokens, of which only the beginning and the end are heard of.
+/// Training merges, without progress in between.
 pub(super) const MERGES: u64 = 5;
-/// Cutting any text into tokens.
+/// Tokenising all texts.
 pub(super) const TOKENISE: u64 = 10;
 
 /// Receives the current stage, the units done and the total. Called from several threads.

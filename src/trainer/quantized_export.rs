@@ -42,17 +42,17 @@ pub fn quantize(checkpoint: &Path, target: &Path) -> Result<[u64; 2], TrainerErr
         "quant_method": METHOD, "bits": 8, "symmetric": true, "granularity": "channel", "model_type": model_type,
         "layout": format!("weight = <name> (I8) * <name>{SCALE_SUFFIX} (F32)"),
     });
-    let draft = AtomicDirectory::new(target)?;
-    tensor_file::write(&draft, "model.safetensors", entries)?;
-    draft.write("config.json", format!("{config:#}\n").as_bytes())?;
-    draft.write("tokenizer.json", &files.tokenizer)?;
+    let staged = AtomicDirectory::new(target)?;
+    tensor_file::write(&staged, "model.safetensors", entries)?;
+    staged.write("config.json", format!("{config:#}\n").as_bytes())?;
+    staged.write("tokenizer.json", &files.tokenizer)?;
     for name in TOKENIZER_EXTRAS {
         let path = checkpoint.join(name);
         if path.is_file() {
-            draft.write(name, &fs::read(&path).map_err(TrainerError::io("read", &path))?)?;
+            staged.write(name, &fs::read(&path).map_err(TrainerError::io("read", &path))?)?;
         }
     }
-    draft.publish(IfExists::Replace)?;
+    staged.publish(IfExists::Replace)?;
     Ok([before, after])
 }
 

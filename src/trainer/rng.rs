@@ -1,5 +1,7 @@
 //! Counter-based random numbers: streams are functions of a key, so that there is no state to save.
 
+use super::floats::{as_f32, real};
+
 /// The key of a stream, a hash of seed, name and counters.
 pub(super) fn key(seed: u64, name: &str, counters: &[u64]) -> u64 {
     let mut hasher = blake3::Hasher::new();
@@ -34,9 +36,8 @@ impl Rng {
 
     /// Uniform in (0, 1].
     pub(super) fn uniform(&mut self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "53 bits fit exactly")]
-        let unit = ((self.next_u64() >> 11) + 1) as f64;
-        unit / 9_007_199_254_740_992.0
+        // 53 bits fit exactly.
+        real((self.next_u64() >> 11) + 1) / 9_007_199_254_740_992.0
     }
 
     /// `len` values from the normal distribution with mean 0 (Box and Muller 1958).
@@ -45,8 +46,7 @@ impl Rng {
         while values.len() < len {
             let radius = deviation * (-2.0 * self.uniform().ln()).sqrt();
             let angle = std::f64::consts::TAU * self.uniform();
-            #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
-            values.extend([(radius * angle.cos()) as f32, (radius * angle.sin()) as f32]);
+            values.extend([radius * angle.cos(), radius * angle.sin()].map(as_f32));
         }
         values.truncate(len);
         values
@@ -54,8 +54,7 @@ impl Rng {
 
     /// `len` values, uniform in [-bound, bound].
     pub(super) fn uniform_within(&mut self, len: usize, bound: f64) -> Vec<f32> {
-        #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
-        (0..len).map(|_| (bound * (2.0 * self.uniform() - 1.0)) as f32).collect()
+        (0..len).map(|_| as_f32(bound * (2.0 * self.uniform() - 1.0))).collect()
     }
 
     /// A number below `bound`, which is at least 1 (Lemire 2019, without rejection: the bias is below 2^-64 times `bound`).

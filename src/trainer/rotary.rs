@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::families::ConfigReader;
+use super::floats::{as_f32, real};
 
 /// For each token `head_dim / 2` cosines, then as many sines: `[tokens, head_dim]`.
 pub(super) type RotaryAngles = Arc<[f32]>;
@@ -16,16 +17,12 @@ pub(super) fn rotary_angles(
 ) -> RotaryAngles {
     let positions: Vec<usize> = positions.collect();
     let end = positions.iter().max().map_or(0, |position| position + 1);
-    #[expect(clippy::cast_precision_loss, reason = "a position in a text")]
     let angle = |position: usize| {
-        inverse_frequencies.iter().map(move |frequency| position as f64 * frequency)
+        inverse_frequencies.iter().map(move |frequency| real(position) * frequency)
     };
-    #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
     let row = |position: usize| -> Vec<f32> {
-        angle(position)
-            .map(|a| a.cos() as f32)
-            .chain(angle(position).map(|a| a.sin() as f32))
-            .collect()
+        let (cosines, sines) = (angle(position).map(f64::cos), angle(position).map(f64::sin));
+        cosines.chain(sines).map(as_f32).collect()
     };
     // Texts of a batch share positions: each row is computed once.
     let mut rows: Vec<Option<Vec<f32>>> = vec![None; end];
@@ -57,19 +54,12 @@ pub(super) struct Llama3Scaling {
 impl Rope {
     /// From `rope_parameters` (transformers 5), or from `rope_theta` and `rope_scaling`.
     pub(super) fn read(config: ConfigReader) -> Result<Self, String> {
-        let nested = config
-            .get("rope_parameters")
-            .or_else(|| config.get("rope_scaling"))
-            .and_then(Value::as_object);
+        let nested = config.get("rope_parameters").or_else(|| config.get("rope_scaling"));
         let empty = Map::new();
-        let nested = ConfigReader(nested.unwrap_or(&empty));
-        let theta = nested.number_or("rope_theta", config.number_or("rope_theta", 10_000.0)?)?;
-        let kind = nested
-            .get("rope_type")
-            .or_else(|| nested.get("type"))
-            .and_then(Value::as_str)
-            .unwrap_or("default");
-        let scaling = match kind {
+        let nested = ConfigReader(nested.and_then(Value::as_object).unwrap_or(&empty));
+        let theta = nested.positive_or("rope_theta", config.number_or("rope_theta", 10_000.0)?)?;
+        let kind = nested.get("rope_type").or_else(|| nested.get("type")).and_then(Value::as_str);
+        let scaling = match kind.unwrap_or("default") {
             "default" => None,
             "llama3" => Some(Llama3Scaling {
                 factor: nested.positive_or("factor", 8.0)?,
@@ -84,9 +74,6 @@ impl Rope {
                 ));
             }
         };
-        if theta <= 0.0 {
-            return Err(format!("has `rope_theta` = {theta}, which is not above 0"));
-        }
         Ok(Self { theta, scaling })
     }
 

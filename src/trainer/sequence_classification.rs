@@ -128,8 +128,8 @@ impl Model for SequenceClassifier {
         ModelInput { layout: batch.layout(), batch, angles: None }
     }
 
-    fn embed(&self, pass: &ForwardContext, input: &ModelInput) -> HiddenStates {
-        self.encoder.begin(pass, &input.batch)
+    fn embed(&self, context: &ForwardContext, input: &ModelInput) -> HiddenStates {
+        self.encoder.begin(context, &input.batch)
     }
 
     fn layers(&self) -> usize {
@@ -138,24 +138,24 @@ impl Model for SequenceClassifier {
 
     fn layer(
         &self,
-        pass: &ForwardContext,
+        context: &ForwardContext,
         number: usize,
         x: HiddenStates,
         input: &ModelInput,
     ) -> HiddenStates {
-        self.encoder.layer(pass, number, x, &input.layout)
+        self.encoder.layer(context, number, x, &input.layout)
     }
 
     fn loss(
         &self,
-        pass: &ForwardContext,
+        context: &ForwardContext,
         x: HiddenStates,
         input: &ModelInput,
         micro_batch: &MicroBatch<'_>,
     ) -> Tensor<1> {
         let train = micro_batch.data.split(Split::Train);
         let share = 1.0 / real(micro_batch.step_examples);
-        let logits = self.encoder.finish(pass, x, &input.batch);
+        let logits = self.encoder.finish(context, x, &input.batch);
         if self.architecture.shape.task == TaskKind::TextClassification {
             let targets: Vec<u32> = micro_batch
                 .chosen
@@ -178,7 +178,7 @@ impl Model for SequenceClassifier {
             .iter()
             .flat_map(|row| self.target(micro_batch.data, train, *row))
             .collect();
-        let targets = tensor(targets, logits.dims(), pass.device);
+        let targets = tensor(targets, logits.dims(), context.device);
         let share = share / real(logits.dims()[1]);
         match self.architecture.shape.task {
             TaskKind::TextRegression => squared_error(logits, targets) * share,

@@ -1,4 +1,4 @@
-//! The files that data is prepared from: read, tidied, and known by the digest of all that the result depends on.
+//! The files that data is prepared from: read, cleaned, and identified by the digest of all that the result depends on.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -6,8 +6,9 @@ use std::path::Path;
 use serde_json::json;
 use tokenizers::NormalizedString;
 
+use super::atomic_directory::AtomicDirectory;
 use super::lm_tokenizer::chunks;
-use super::prepared::{Description, FORMAT, Split};
+use super::prepared::{Description, FORMAT, Split, TokenRows};
 use super::progress::{MERGES, PARSE, Progress, ProgressCallback, TOKENISE, WORDS};
 use super::table_file::RawFile;
 use super::{DataProblem, Finding, TrainerError, model_directory};
@@ -19,7 +20,7 @@ pub(super) struct Sources<'a> {
     pub(super) files: [Option<(&'a Path, RawFile)>; 3],
     pub(super) data: &'a DataArguments,
     pub(super) tokenizer: &'a TokenizerSource,
-    /// How far making prepared data of them is.
+    /// The progress of preparation.
     pub(super) progress: Progress<'a>,
     /// Bytes of all files.
     pub(super) bytes: u64,
@@ -32,15 +33,15 @@ impl<'a> Sources<'a> {
         on_progress: ProgressCallback<'a>,
     ) -> Result<Self, TrainerError> {
         let paths = [Some(data.train.as_path()), data.validation.as_deref(), data.test.as_deref()];
-        // A file that is not there is told of when it is read.
+        // A missing file is an error when it is read.
         let sizes = paths
             .map(|path| path.and_then(|path| path.metadata().ok()).map_or(0, |file| file.len()));
         let reading = Progress::new(on_progress, sizes.iter().sum());
         let mut files = [None, None, None];
-        for ((path, size), place) in paths.into_iter().zip(sizes).zip(&mut files) {
+        for ((path, size), file) in paths.into_iter().zip(sizes).zip(&mut files) {
             let Some(path) = path else { continue };
             reading.begin_stage("reading the data", size);
-            *place = Some((path, RawFile::read(path)?));
+            *file = Some((path, RawFile::read(path)?));
         }
         let bytes = |split: usize| {
             files[split].as_ref().map_or(0, |(_, file): &(_, RawFile)| file.bytes.len() as u64)
@@ -94,6 +95,31 @@ impl<'a> Sources<'a> {
         Ok(blake3::hash(depends.to_string().as_bytes()).to_hex()[..32].to_owned())
     }
 
+    /// A problem of the training file.
+    pub(super) fn problem(
+        &self,
+        line: Option<u64>,
+        message: impl Into<String>,
+    ) -> DataProblemBuilder {
+        DataProblem::new(&self.data.train, line, message)
+    }
+
+    /// Writes the token ids and targets of a split; `remedy` is that of too many tokens.
+    pub(super) fn write_rows(
+        &self,
+        staged: &AtomicDirectory,
+        split: Split,
+        rows: &[(Vec<u32>, u32)],
+        remedy: &str,
+    ) -> Result<(), TrainerError> {
+        let tokens: usize = rows.iter().map(|(ids, _)| ids.len()).sum();
+        if u32::try_from(tokens).is_err() {
+            let problem = self.problem(None, format!("{tokens} tokens are more than 2^32"));
+            return Err(problem.with_help(remedy).into());
+        }
+        staged.write(&format!("{}.rows", split.name()), &TokenRows::encode(rows)).map(|_| ())
+    }
+
     /// A description of data made of these, still without its digest.
     pub(super) fn describe(
         &self,
@@ -137,7 +163,7 @@ pub(super) fn note_header(
     }
 }
 
-/// `rows` of the file at `path` tidied as the arguments ask for; what was left out is noted.
+/// `rows` of the file at `path`, cleaned as the arguments ask for; a finding counts the rows left out.
 pub(super) fn clean(
     rows: Vec<Row>,
     path: &Path,
@@ -146,6 +172,14 @@ pub(super) fn clean(
     findings: &mut Vec<Finding>,
 ) -> Result<Vec<Row>, DataProblem> {
     check_lengths(&rows, path)?;
+    let note_dropped =
+        |code: &str, before: usize, why: &str, rows: &[Row], findings: &mut Vec<Finding>| {
+            if rows.len() < before {
+                let (dropped, split) = (before - rows.len(), split.name());
+                let message = format!("{dropped} of {before} {split} rows {why} and are left out");
+                findings.push(Finding::note(code, message));
+            }
+        };
     let mut rows = rows;
     if data.clean.normalize {
         for row in &mut rows {
@@ -155,46 +189,22 @@ pub(super) fn clean(
     let before = rows.len();
     if data.clean.drop_empty {
         rows.retain(|row| !row.text.trim().is_empty());
-        if rows.len() < before {
-            findings.push(Finding::note(
-                "dropped_empty",
-                format!(
-                    "{} of {before} {} rows have an empty text and are left out",
-                    before - rows.len(),
-                    split.name()
-                ),
-            ));
-        }
+        note_dropped("dropped_empty", before, "have an empty text", &rows, findings);
     } else if let Some(empty) = rows.iter().find(|row| row.text.trim().is_empty()) {
-        return Err(DataProblem::new(
-            path,
-            Some(empty.line),
-            format!("the text in column `{}` is empty", data.text),
-        )
-        .with_help("set `clean.drop_empty = true` to leave such rows out"));
+        let message = format!("the text in column `{}` is empty", data.text);
+        return Err(DataProblem::new(path, Some(empty.line), message)
+            .with_help("set `clean.drop_empty = true` to leave such rows out"));
     }
     if rows.is_empty() {
-        return Err(DataProblem::new(
-            path,
-            None,
-            format!("all {before} texts in column `{}` are empty", data.text),
-        )
-        .with_help("is that the right column? `[data] text` names it"));
+        let message = format!("all {before} texts in column `{}` are empty", data.text);
+        return Err(DataProblem::new(path, None, message)
+            .with_help("is that the right column? `[data] text` names it"));
     }
     if data.clean.deduplicate {
         let before = rows.len();
         let mut seen = HashSet::new();
         rows.retain(|row| seen.insert((row.text.clone(), row.label.clone())));
-        if rows.len() < before {
-            findings.push(Finding::note(
-                "dropped_duplicates",
-                format!(
-                    "{} of {before} {} rows repeat an earlier one and are left out",
-                    before - rows.len(),
-                    split.name()
-                ),
-            ));
-        }
+        note_dropped("dropped_duplicates", before, "repeat an earlier one", &rows, findings);
     }
     Ok(rows)
 }
@@ -218,21 +228,14 @@ pub(super) fn check_pieces(text: &str, path: &Path) -> Result<(), DataProblem> {
     };
     let before = long.as_ptr().addr() - text.as_ptr().addr();
     let line = 1 + text.as_bytes()[..before].iter().filter(|byte| **byte == b'\n').count() as u64;
-    Err(too_long(
-        path,
-        line,
-        "what follows without a space or line break between two words",
-        long.len(),
-    )
-    .with_help("is it a text? Break it into lines"))
+    let what = "what follows without a space or line break between two words";
+    Err(too_long(path, line, what, long.len()).with_help("is it a text? Break it into lines"))
 }
 
 fn too_long(path: &Path, line: u64, what: &str, bytes: usize) -> DataProblemBuilder {
-    DataProblem::new(
-        path,
-        Some(line),
-        format!("{what} has {} MiB, and {} MiB are the most", bytes >> 20, LONGEST_TEXT >> 20),
-    )
+    let message =
+        format!("{what} has {} MiB, and {} MiB are the most", bytes >> 20, LONGEST_TEXT >> 20);
+    DataProblem::new(path, Some(line), message)
 }
 
 /// `text` in Unicode NFKC with runs of white space as one space.

@@ -2,19 +2,35 @@
 
 use std::collections::BTreeMap;
 
+use super::floats::real;
 use super::rng::{Rng, key};
+use crate::arguments::DataArguments;
 use crate::arguments::data_file::Row;
+
+/// Cuts the test and the validation split from the training rows, as far as the arguments ask for it: shares are of all rows.
+pub(super) fn hold_out_splits(splits: &mut [Vec<Row>; 3], data: &DataArguments, stratify: bool) {
+    let [train, validation, test] = splits;
+    let all = real(train.len());
+    if let Some(share) = data.test_split {
+        *test = hold_out(train, share, stratify, data.seed, "test");
+    }
+    if let Some(share) = data.validation_split {
+        let share = (share * all / real(train.len())).min(1.0);
+        *validation = hold_out(train, share, stratify, data.seed, "validation");
+    }
+}
+
+/// A share of a count, rounded.
+pub(super) fn share_of(count: usize, share: f64) -> usize {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below the count")]
+    let part = (real(count) * share).round() as usize;
+    part
+}
 
 /// Takes `share` of `rows` out and returns them; both parts keep their order. `name` tells splits of one seed apart.
 ///
 /// Stratified: of each label with at least two rows at least one is taken and at least one stays.
-pub(super) fn hold_out(
-    rows: &mut Vec<Row>,
-    share: f64,
-    stratify: bool,
-    seed: u64,
-    name: &str,
-) -> Vec<Row> {
+fn hold_out(rows: &mut Vec<Row>, share: f64, stratify: bool, seed: u64, name: &str) -> Vec<Row> {
     let mut strata: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
         strata.entry(if stratify { &row.label } else { "" }).or_default().push(index);
@@ -24,13 +40,7 @@ pub(super) fn hold_out(
         if indices.len() < 2 {
             continue;
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "a share of a row count"
-        )]
-        let count = ((indices.len() as f64 * share).round() as usize).clamp(1, indices.len() - 1);
+        let count = share_of(indices.len(), share).clamp(1, indices.len() - 1);
         let order =
             Rng::new(key(seed, &format!("split/{name}/{label}"), &[])).permutation(indices.len());
         for chosen in &order[..count] {

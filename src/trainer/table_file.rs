@@ -56,12 +56,11 @@ impl RawFile {
             return Ok(rows);
         }
         match rows.iter().find(|row| row.label.is_empty()) {
-            Some(row) => Err(DataProblem::new(
-                path,
-                Some(row.line),
-                format!("the label in column `{label}` is empty"),
-            )
-            .with_help("give it a label, or take the row out")),
+            Some(row) => {
+                let message = format!("the label in column `{label}` is empty");
+                Err(DataProblem::new(path, Some(row.line), message)
+                    .with_help("give it a label, or take the row out"))
+            }
             None => Ok(rows),
         }
     }

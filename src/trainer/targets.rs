@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::findings::in_splits;
 use super::prepared::Split;
 use super::{DataProblem, Finding};
 use crate::arguments::data_file::Row;
@@ -34,12 +35,8 @@ impl<'a> Targets<'a> {
         if kind == TaskKind::TextRegression {
             for (rows, file) in splits.iter().zip(files) {
                 if let Some(row) = rows.iter().find(|row| number(&row.label).is_none()) {
-                    let problem = DataProblem::new(
-                        file,
-                        Some(row.line),
-                        format!("label `{}` is no number", row.label),
-                    );
-                    return Err(problem.with_help(
+                    let message = format!("label `{}` is no number", row.label);
+                    return Err(DataProblem::new(file, Some(row.line), message).with_help(
                         "`text-regression` learns numbers; `text-classification` learns labels",
                     ));
                 }
@@ -128,23 +125,16 @@ impl<'a> Targets<'a> {
 
     /// Adds findings about the labels of the training rows.
     pub(super) fn note(&self, splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) {
-        let [train, validation, test] = splits;
-        let counted = format!(
-            "{} training, {} validation and {} test rows",
-            train.len(),
-            validation.len(),
-            test.len()
-        );
+        let train = &splits[0];
+        let counted = format!("{} rows", in_splits(splits.each_ref().map(Vec::len)));
         if self.kind == TaskKind::TextRegression {
             let numbers: Vec<f32> = train.iter().filter_map(|row| number(&row.label)).collect();
             let (least, most) =
                 numbers.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(least, most), number| {
                     (least.min(*number), most.max(*number))
                 });
-            findings.push(Finding::note(
-                "rows",
-                format!("{counted} with numbers from {least} to {most}"),
-            ));
+            let range = format!("{counted} with numbers from {least} to {most}");
+            findings.push(Finding::note("rows", range));
             if least.to_bits() == most.to_bits() {
                 findings.push(Finding::warning(
                     "constant",

@@ -74,7 +74,7 @@ pub(super) trait Model: Any {
     fn input(&self, micro_batch: &MicroBatch<'_>) -> ModelInput;
 
     /// The embeddings, `[tokens, width]`.
-    fn embed(&self, pass: &ForwardContext, input: &ModelInput) -> HiddenStates;
+    fn embed(&self, context: &ForwardContext, input: &ModelInput) -> HiddenStates;
 
     /// Number of layers.
     fn layers(&self) -> usize;
@@ -82,7 +82,7 @@ pub(super) trait Model: Any {
     /// The output of layer `number` for the hidden states `x`.
     fn layer(
         &self,
-        pass: &ForwardContext,
+        context: &ForwardContext,
         number: usize,
         x: HiddenStates,
         input: &ModelInput,
@@ -91,7 +91,7 @@ pub(super) trait Model: Any {
     /// The micro-batch's contribution to the loss of an optimiser step, `[1]`, from the last layer's output.
     fn loss(
         &self,
-        pass: &ForwardContext,
+        context: &ForwardContext,
         x: HiddenStates,
         input: &ModelInput,
         micro_batch: &MicroBatch<'_>,
@@ -99,11 +99,11 @@ pub(super) trait Model: Any {
 
     /// The same from the start.
     #[cfg(test)]
-    fn forward_loss(&self, pass: &ForwardContext, micro_batch: &MicroBatch<'_>) -> Tensor<1> {
+    fn forward_loss(&self, context: &ForwardContext, micro_batch: &MicroBatch<'_>) -> Tensor<1> {
         let input = self.input(micro_batch);
-        let x = self.embed(pass, &input);
-        let x = (0..self.layers()).fold(x, |x, number| self.layer(pass, number, x, &input));
-        self.loss(pass, x, &input, micro_batch)
+        let x = self.embed(context, &input);
+        let x = (0..self.layers()).fold(x, |x, number| self.layer(context, number, x, &input));
+        self.loss(context, x, &input, micro_batch)
     }
 
     /// Evaluates `values` on a split: metrics by their names without prefix, `loss` among them. `on_progress` is called with the number of
@@ -163,6 +163,14 @@ pub(super) struct MicroBatch<'a> {
     pub(super) epoch: u64,
     /// Label smoothing.
     pub(super) smoothing: f64,
+}
+
+impl<'a> MicroBatch<'a> {
+    /// A step of these examples in the first epoch, without seed, class weights and label smoothing.
+    pub(super) fn whole_step(data: &'a PreparedData, chosen: &'a [usize]) -> Self {
+        let step_examples = chosen.len();
+        Self { data, chosen, step_examples, weights: None, seed: 0, epoch: 0, smoothing: 0.0 }
+    }
 }
 
 /// The examples of an evaluation.

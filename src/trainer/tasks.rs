@@ -1,5 +1,6 @@
 //! The table of tasks, and the models that they make. A task is one file and one line of [`TASKS`].
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -33,14 +34,13 @@ pub(super) fn new_model(
     data: &PreparedData,
 ) -> Result<Box<dyn Model>, TrainerError> {
     let Some(directory) = &arguments.pretrained else {
-        let wrong = |problem| TrainerError::Arguments {
-            message: format!("the model that the arguments ask for {problem}"),
-        };
-        return task(kind).new_model(arguments, data).map_err(wrong);
+        return task(kind).new_model(arguments, data).map_err(|problem| {
+            TrainerError::arguments(format!("the model that the arguments ask for {problem}"))
+        });
     };
-    let wrong =
-        |problem| TrainerError::model(Path::new(directory), format!("`config.json` {problem}"));
-    task(kind).pretrained_model(data.pretrained_config()?, arguments, data).map_err(wrong)
+    task(kind)
+        .pretrained_model(data.pretrained_config()?, arguments, data)
+        .map_err(|problem| TrainerError::config(Path::new(directory), &problem))
 }
 
 /// The model that a `config.json` describes, or the end of a sentence about what is wrong with it.
@@ -50,13 +50,8 @@ pub(super) fn read_model(config: Map<String, Value>) -> Result<Box<dyn Model>, S
     match TASKS.iter().find(|task| task.model_types().contains(&model_type)) {
         Some(task) => task.read_model(config),
         None => {
-            let mut known: Vec<String> = TASKS
-                .iter()
-                .flat_map(|task| task.model_types())
-                .map(|name| format!("`{name}`"))
-                .collect();
-            known.sort();
-            known.dedup();
+            let known: BTreeSet<&str> = TASKS.iter().flat_map(|task| task.model_types()).collect();
+            let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
             Err(format!("has `model_type` = \"{model_type}\"; known are {}", known.join(", ")))
         }
     }

@@ -172,6 +172,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::super::atomic_directory::IfExists;
+    use super::super::tests::assert_contains;
     use super::*;
 
     #[test]
@@ -197,9 +198,9 @@ mod tests {
                 shape: shape.clone(),
                 chunks: Box::new(bytes.chunks(5).map(|piece| Ok(piece.to_vec()))),
             });
-        let draft = AtomicDirectory::new(&directory.path().join("target")).unwrap();
-        let digest = write(&draft, "model.safetensors", entries.collect()).unwrap();
-        draft.publish(IfExists::Keep).unwrap();
+        let staged = AtomicDirectory::new(&directory.path().join("target")).unwrap();
+        let digest = write(&staged, "model.safetensors", entries.collect()).unwrap();
+        staged.publish(IfExists::Keep).unwrap();
         let path = directory.path().join("target/model.safetensors");
         let written = fs::read(&path).unwrap();
         assert!(written == expected, "{}", String::from_utf8_lossy(&written));
@@ -208,66 +209,52 @@ mod tests {
         assert_eq!(file.names().collect::<Vec<_>>(), ["a", "b.weight", "b.whole"]);
         for ((name, dtype, shape), bytes) in tensors.iter().zip(&numbers) {
             let stored = file.get(name).unwrap();
-            assert_eq!(
-                (stored.dtype, &stored.shape, file.bytes(stored)),
-                (*dtype, shape, &bytes[..])
-            );
+            assert_eq!((stored.dtype, &stored.shape), (*dtype, shape));
+            assert_eq!(file.bytes(stored), bytes);
         }
     }
 
-    /// What is said of a file with this header and so many bytes after it.
-    fn said(header: &str, bytes: usize) -> String {
+    /// The problem of a file with these bytes, or nothing.
+    fn problem(bytes: &[u8]) -> String {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("x");
-        let file =
-            [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; bytes]].concat();
-        fs::write(&path, file).unwrap();
+        fs::write(&path, bytes).unwrap();
         TensorFile::open(&path).err().unwrap_or_default()
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_said_with_its_sizes() {
+    fn a_damaged_file_is_described_with_its_sizes() {
         let one = |shape: &str, from: usize, to: usize| {
             format!(r#"{{"a":{{"dtype":"F32","shape":{shape},"data_offsets":[{from},{to}]}}}}"#)
         };
-        assert_eq!(said(&one("[2]", 0, 8), 8), "");
-        let short = said(&one("[2]", 0, 8), 5);
-        assert!(
-            short.contains(
-                "its header describes 70 bytes, and it has 67; copy or download it again"
-            ),
-            "{short}"
-        );
-        assert!(
-            said(&one("[2]", 4, 12), 12)
-                .contains("the tensor `a` does not begin where the one before it ends")
-        );
-        assert!(
-            said(&one("[3]", 0, 8), 8).contains("a tensor takes other bytes than its shape says")
-        );
-        assert!(
-            said(&one("[4611686018427387904,4]", 0, 8), 8)
-                .contains("more numbers than there can be")
-        );
-        assert!(said(&one("[-2]", 0, 8), 8).contains("its header cannot be understood"));
-        assert!(said("no JSON", 8).contains("its header cannot be understood"));
-        // Of the same bytes, and one upon the other.
-        let two = r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
-        assert!(said(two, 8).contains("does not begin where the one before it ends"));
-
-        let directory = TempDir::new().unwrap();
-        let path = directory.path().join("x");
-        let of = |bytes: &[u8]| {
-            fs::write(&path, bytes).unwrap();
-            TensorFile::open(&path).err().unwrap()
+        let with_header = |header: &str, bytes: usize| {
+            let length = (header.len() as u64).to_le_bytes();
+            problem(&[&length[..], header.as_bytes(), &vec![0; bytes]].concat())
         };
-        assert!(of(b"").contains("it has 0 bytes, fewer than any safetensors file"));
-        assert!(of(&(1_u64 << 60).to_le_bytes()).contains(
-            "its header should take 1152921504606846976 bytes, and the whole file has 8"
-        ));
-        assert!(
-            of(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 90868376\n")
-                .contains("`git lfs pull`")
-        );
+        assert_eq!(with_header(&one("[2]", 0, 8), 8), "");
+        let gap = "the tensor `a` does not begin where the one before it ends";
+        let overlap = r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
+        let not_json = "its header cannot be understood";
+        for (header, bytes, expected) in [
+            (
+                one("[2]", 0, 8),
+                5,
+                "its header describes 70 bytes, and it has 67; copy or download it again",
+            ),
+            (one("[2]", 4, 12), 12, gap),
+            (one("[3]", 0, 8), 8, "a tensor takes other bytes than its shape says"),
+            (one("[4611686018427387904,4]", 0, 8), 8, "more numbers than there can be"),
+            (one("[-2]", 0, 8), 8, not_json),
+            ("no JSON".to_owned(), 8, not_json),
+            (overlap.to_owned(), 8, "does not begin where the one before it ends"),
+        ] {
+            assert_contains(&with_header(&header, bytes), expected);
+        }
+        assert_contains(&problem(b""), "it has 0 bytes, fewer than any safetensors file");
+        let expected = "its header should take 1152921504606846976 bytes, and the whole file has 8";
+        assert_contains(&problem(&(1_u64 << 60).to_le_bytes()), expected);
+        let pointer =
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 90868376\n";
+        assert_contains(&problem(pointer), "`git lfs pull`");
     }
 }

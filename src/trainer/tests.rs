@@ -1,4 +1,4 @@
-//! Training end to end through a runner made up for tests.
+//! Training end to end under a mock runner, and what the tests of the trainer share.
 
 mod data;
 mod devices;
@@ -24,19 +24,54 @@ use crate::arguments::{
     DataArguments, TaskKind, TokenizerArguments, TokenizerKind, TokenizerSource,
 };
 
-/// A runner that remembers everything and answers from a list.
+/// The reports of a run by their study steps.
+type Reports = Vec<(u64, BTreeMap<String, f64>)>;
+
+/// A mock runner: records everything, and answers from a list.
 #[derive(Default)]
 struct Runner {
-    reports: Vec<(u64, BTreeMap<String, f64>)>,
+    reports: Reports,
     checkpoints: Vec<(u64, PathBuf)>,
     logs: Vec<String>,
-    /// Verdicts at clock values; elsewhere it says to go on.
+    /// Verdicts by study step; elsewhere training continues.
     verdicts: BTreeMap<u64, HostVerdict>,
-    /// Asks the trial to leave once it was asked this many times.
+    /// Asks the trial to stop after this many calls of `stop_requested`.
     stop_after: Option<usize>,
     asked: std::cell::Cell<usize>,
-    /// The runner dies at this report.
+    /// The connection is lost at this report.
     gone_at: Option<u64>,
+}
+
+impl Runner {
+    fn last_report(&self) -> &BTreeMap<String, f64> {
+        &self.reports.last().unwrap().1
+    }
+
+    fn reported_steps(&self) -> Vec<u64> {
+        self.reports.iter().map(|(step, _)| *step).collect()
+    }
+
+    /// The directory of the last checkpoint.
+    fn last_checkpoint(&self) -> &Path {
+        &self.checkpoints.last().unwrap().1
+    }
+
+    /// The weights of the last checkpoint, as bytes.
+    fn weights(&self) -> Vec<u8> {
+        fs::read(self.last_checkpoint().join("model.safetensors")).unwrap()
+    }
+
+    /// Training and evaluation loss of each report.
+    fn losses(&self) -> Vec<f64> {
+        let losses = |(_, metrics): &(u64, BTreeMap<String, f64>)| {
+            [metrics["train_loss"], metrics["eval_loss"]]
+        };
+        self.reports.iter().flat_map(losses).collect()
+    }
+
+    fn has_logged(&self, text: &str) -> bool {
+        self.logs.iter().any(|line| line.contains(text))
+    }
 }
 
 impl Host for Runner {
@@ -45,11 +80,8 @@ impl Host for Runner {
         step: u64,
         metrics: &BTreeMap<String, f64>,
     ) -> Result<HostVerdict, HostError> {
-        assert_eq!(
-            self.checkpoints.last().map(|(clock, _)| *clock),
-            Some(step),
-            "a checkpoint precedes its report"
-        );
+        let saved = self.checkpoints.last().map(|(step, _)| *step);
+        assert_eq!(saved, Some(step), "a checkpoint precedes its report");
         if self.gone_at == Some(step) {
             return Err(HostError { message: "the pipe is closed".to_owned() });
         }
@@ -73,7 +105,39 @@ impl Host for Runner {
     }
 }
 
-/// A directory with data whose label is told by one word of the text.
+/// Trains until the run ends as expected.
+fn trained_until(end: RunEnd, job: &Job<'_>, mut runner: Runner) -> Runner {
+    assert_eq!(train(job, &mut runner).unwrap(), end);
+    runner
+}
+
+/// Trains to the end.
+fn trained(job: &Job<'_>) -> Runner {
+    trained_until(RunEnd::Finished, job, Runner::default())
+}
+
+/// Trains until the runner asks the trial to stop, after this many calls of `stop_requested`.
+fn interrupted(job: &Job<'_>, after: usize) -> Runner {
+    let runner = Runner { stop_after: Some(after), ..Runner::default() };
+    trained_until(RunEnd::Interrupted, job, runner)
+}
+
+fn problem_of(job: &Job<'_>) -> String {
+    train(job, &mut Runner::default()).unwrap_err().to_string()
+}
+
+#[track_caller]
+pub(super) fn assert_contains(text: &str, part: &str) {
+    assert!(text.contains(part), "`{part}` is not in `{text}`");
+}
+
+#[track_caller]
+fn assert_all_close(one: &[f64], other: &[f64], tolerance: f64) {
+    let close = |(one, other): (&f64, &f64)| (one - other).abs() < tolerance;
+    assert!(one.len() == other.len() && one.iter().zip(other).all(close), "{one:?} {other:?}");
+}
+
+/// A directory with data whose label follows from one word of the text.
 struct Fixture {
     directory: TempDir,
     data: PreparedData,
@@ -87,19 +151,8 @@ impl Fixture {
     fn with_rows(rows: usize) -> Self {
         let directory = TempDir::new().unwrap();
         fs::write(directory.path().join("train.csv"), keyword_csv(rows)).unwrap();
-        let data = arguments_of_data(
-            directory.path(),
-            json!({"train": "train.csv", "validation_split": 0.2, "max_length": 16}),
-        );
-        let data = prepare(
-            TaskKind::TextClassification,
-            &data,
-            &words(),
-            &directory.path().join("cache"),
-            &mut |_| {},
-            &|_, _, _| {},
-        )
-        .unwrap();
+        let values = json!({"train": "train.csv", "validation_split": 0.2, "max_length": 16});
+        let data = prepare_rows(directory.path(), values).unwrap();
         Self { directory, data }
     }
 
@@ -108,60 +161,112 @@ impl Fixture {
     }
 
     fn job<'a>(&'a self, arguments: &'a TrainerArguments, directory: &'a Path) -> Job<'a> {
-        Job {
-            arguments,
-            data: &self.data,
-            device: "cpu",
-            seed: 7,
-            objective: Objective { metric: "eval_loss".to_owned(), maximize: false },
-            step_unit: StepUnit::Epoch,
-            milestones: Milestones { every: Some(1), at: vec![] },
-            directory,
-            rows_at_once: None,
-            start: Start::Fresh,
-            until: None,
-            reported: None,
-        }
+        job(arguments, &self.data, directory)
     }
 }
 
+/// A run that reports after each epoch.
+fn job<'a>(
+    arguments: &'a TrainerArguments,
+    data: &'a PreparedData,
+    directory: &'a Path,
+) -> Job<'a> {
+    Job {
+        arguments,
+        data,
+        device: "cpu",
+        seed: 7,
+        objective: Objective { metric: "eval_loss".to_owned(), maximize: false },
+        step_unit: StepUnit::Epoch,
+        milestones: Milestones { every: Some(1), at: vec![] },
+        directory,
+        rows_at_once: None,
+        start: Start::Fresh,
+        until: None,
+        reported: None,
+    }
+}
+
+fn tokenizer(kind: TokenizerKind, vocab_size: usize, lowercase: bool) -> TokenizerSource {
+    TokenizerSource::Trained(TokenizerArguments { kind, vocab_size, lowercase })
+}
+
 fn words() -> TokenizerSource {
-    TokenizerSource::Trained(TokenizerArguments {
-        kind: TokenizerKind::Word,
-        vocab_size: 100,
-        lowercase: true,
-    })
+    tokenizer(TokenizerKind::Word, 100, true)
 }
 
-fn arguments_of_data(directory: &Path, values: Value) -> DataArguments {
-    DataArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap().relative_to(directory)
+/// Prepares the data that `values` describe, relative to `directory`; the result, and the lines of the log.
+fn prepare_logged(
+    directory: &Path,
+    kind: TaskKind,
+    values: Value,
+    tokenizer: &TokenizerSource,
+) -> (Result<PreparedData, TrainerError>, Vec<String>) {
+    let data = DataArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap();
+    let (data, cache) = (data.relative_to(directory), directory.join("cache"));
+    let mut lines = Vec::new();
+    let mut log = |line: &str| lines.push(line.to_owned());
+    let prepared = prepare(kind, &data, tokenizer, &cache, &mut log, &|_, _, _| {});
+    (prepared, lines)
 }
 
-/// Each way there is to compute here: with fused operations, with tensor operations alone, and on every GPU that this binary can use.
+/// The same for classification with a tokenizer of words, without the log.
+fn prepare_rows(directory: &Path, values: Value) -> Result<PreparedData, TrainerError> {
+    prepare_logged(directory, TaskKind::TextClassification, values, &words()).0
+}
+
+fn predicted(directory: &Path, texts: &[&str]) -> Result<Vec<Prediction>, TrainerError> {
+    let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+    predict(directory, &texts, 8, "cpu", &|_, _, _| {})
+}
+
+/// The likeliest label of each text.
+fn best_labels(directory: &Path, texts: &[&str]) -> Vec<String> {
+    let predictions = predicted(directory, texts).unwrap();
+    predictions.into_iter().map(|mut text| text.labels.swap_remove(0).label).collect()
+}
+
+fn evaluated(checkpoint: &Path, data: &PreparedData) -> BTreeMap<String, f64> {
+    evaluate(checkpoint, data, Split::Validation, 64, "cpu", &|_, _, _| {}).unwrap()
+}
+
+/// Runs `test` with fused operations, with tensor operations alone, and on every GPU that this binary can use.
 fn each_device(test: impl Fn(&str)) {
     test("cpu");
     fused::without_fusion(|| test("cpu"));
     available_devices().iter().filter(|name| name.as_str() != "cpu").for_each(|name| test(name));
 }
 
-/// What a tolerance for the processor is on a device: others add in another order, and may multiply with 10 bits (TF32).
+/// A tolerance of the CPU on a device: others add in another order, and may multiply with 10 bits (TF32).
 fn on(device: &str, tolerance: f64) -> f64 {
     if device == "cpu" { tolerance } else { 10.0 * tolerance }
 }
 
+fn json_of(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// `base` with other keys of `values`; null removes one.
+pub(super) fn merged(mut base: Value, values: Value) -> Value {
+    let all = base.as_object_mut().unwrap();
+    all.extend(values.as_object().unwrap().clone());
+    all.retain(|_, value| !value.is_null());
+    base
+}
+
+pub(super) fn resolve(values: Value) -> TrainerArguments {
+    TrainerArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap()
+}
+
 /// Small, with everything that is random or accumulated switched on.
 fn arguments(values: Value) -> TrainerArguments {
-    let mut all = json!({
+    let base = json!({
         "learning_rate": 0.01, "num_train_epochs": 2, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2,
         "weight_decay": 0.01, "label_smoothing_factor": 0.1, "warmup_steps": 3, "logging_steps": 3,
         "model.hidden_size": 16, "model.num_layers": 1, "model.num_heads": 2, "model.intermediate_size": 32,
         "model.dropout": 0.1, "model.attention_dropout": 0.1,
     });
-    for (key, value) in values.as_object().unwrap() {
-        all[key] = value.clone();
-    }
-    all.as_object_mut().unwrap().retain(|_, value| !value.is_null());
-    TrainerArguments::resolve(&serde_json::from_value(all).unwrap()).unwrap()
+    resolve(merged(base, values))
 }
 
 /// Texts of three to nine words, one of which says the label.

@@ -1,9 +1,13 @@
-//! Reads `tokenizer.json`. It may come from anywhere: a panic of the tokenizers library becomes an error.
+//! `tokenizer.json` and its use. It may come from anywhere: a panic of the tokenizers library becomes an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokenizers::Tokenizer;
+
+use super::TrainerError;
+use super::atomic_directory::AtomicDirectory;
+use super::progress::{bytes, portions};
 
 /// Files that Hugging Face keeps beside `tokenizer.json`; they are copied where they exist.
 pub(super) const TOKENIZER_EXTRAS: [&str; 3] =
@@ -39,21 +43,47 @@ pub(super) fn read(bytes: &[u8]) -> tokenizers::Result<Tokenizer> {
     catch_panics(|| Tokenizer::from_bytes(bytes))
 }
 
+/// Writes `tokenizer.json`.
+pub(super) fn write(staged: &AtomicDirectory, tokenizer: &Tokenizer) -> Result<(), TrainerError> {
+    let text = tokenizer.to_string(false).map_err(TrainerError::tokenizer)?;
+    staged.write("tokenizer.json", text.as_bytes()).map(|_| ())
+}
+
+/// Whether encoding adds the special tokens around a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SpecialTokens {
+    Add,
+    None,
+}
+
+/// The token ids of each text; `on_bytes` is called with the bytes of each portion when it is done.
+pub(super) fn encode_portions(
+    tokenizer: &Tokenizer,
+    texts: &[&str],
+    special_tokens: SpecialTokens,
+    on_bytes: &mut dyn FnMut(usize),
+) -> Result<Vec<Vec<u32>>, TrainerError> {
+    let add = special_tokens == SpecialTokens::Add;
+    let mut ids = Vec::with_capacity(texts.len());
+    for portion in portions(texts) {
+        let encodings = catch_panics(|| tokenizer.encode_batch_fast(portion.to_vec(), add))
+            .map_err(TrainerError::tokenizer)?;
+        ids.extend(encodings.iter().map(|encoding| encoding.get_ids().to_vec()));
+        on_bytes(bytes(portion));
+    }
+    Ok(ids)
+}
+
 /// Calls the library, with its panics as errors.
 pub(super) fn catch_panics<T>(
     call: impl FnOnce() -> tokenizers::Result<T>,
 ) -> tokenizers::Result<T> {
     let _in_progress = Call::begin();
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let text = panic
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(format!(
-            "the tokenizers library panics over it: {}",
-            text.unwrap_or("it does not say why")
-        )
-        .into())
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        let text = text.unwrap_or("it does not say why");
+        Err(format!("the tokenizers library panics over it: {text}").into())
     })
 }
 

@@ -96,10 +96,9 @@ impl TrainingPlan {
             available_rows
         };
         if used_rows == 0 {
-            let message = format!(
+            return Err(TrainerError::arguments(format!(
                 "`dataloader_drop_last` leaves nothing of {rows} training rows with `per_device_train_batch_size` = {batch_size}"
-            );
-            return Err(TrainerError::Arguments { message });
+            )));
         }
         let step_rows = batch_size * arguments.gradient_accumulation_steps as u64;
         let steps_per_epoch = used_rows.div_ceil(step_rows);
@@ -342,27 +341,19 @@ fn index(number: u64) -> usize {
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::tests::resolve;
     use super::*;
 
-    fn plan_of(
-        values: Value,
-        step_unit: StepUnit,
-        milestones: Milestones,
-        until: Option<u64>,
-    ) -> TrainingPlan {
-        let arguments =
-            TrainerArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap();
-        TrainingPlan::new(&arguments, 10, step_unit, milestones, until, 0, None).unwrap()
+    fn plan_of(values: Value, step_unit: StepUnit, milestones: Milestones) -> TrainingPlan {
+        TrainingPlan::new(&resolve(values), 10, step_unit, milestones, None, 0, None).unwrap()
     }
 
     fn reports(plan: &TrainingPlan) -> Vec<(u64, u64)> {
-        (1..=plan.total_steps)
-            .filter_map(|step| {
-                plan.evaluation_due(step)
-                    .filter(|due| due.reported)
-                    .map(|due| (step, due.study_step))
-            })
-            .collect()
+        let report = |step| {
+            let due = plan.evaluation_due(step).filter(|due| due.reported)?;
+            Some((step, due.study_step))
+        };
+        (1..=plan.total_steps).filter_map(report).collect()
     }
 
     fn every(every: u64) -> Milestones {
@@ -371,12 +362,8 @@ mod tests {
 
     #[test]
     fn epochs_are_reported_at_their_last_step_and_a_fraction_counts_as_one() {
-        let plan = plan_of(
-            json!({"per_device_train_batch_size": 4, "num_train_epochs": 2.5}),
-            StepUnit::Epoch,
-            every(1),
-            None,
-        );
+        let values = json!({"per_device_train_batch_size": 4, "num_train_epochs": 2.5});
+        let plan = plan_of(values, StepUnit::Epoch, every(1));
         assert_eq!((plan.steps_per_epoch, plan.total_steps), (3, 8));
         assert_eq!(reports(&plan), [(3, 1), (6, 2), (8, 3)]);
     }
@@ -384,40 +371,31 @@ mod tests {
     #[test]
     fn samples_reach_a_milestone_at_the_first_step_past_it() {
         let values = json!({"per_device_train_batch_size": 4, "num_train_epochs": 2});
-        let plan = plan_of(
-            values,
-            StepUnit::Samples,
-            Milestones { every: None, at: vec![5, 6, 12] },
-            None,
-        );
+        let milestones = Milestones { every: None, at: vec![5, 6, 12] };
+        let plan = plan_of(values, StepUnit::Samples, milestones);
         assert_eq!(reports(&plan), [(2, 6), (4, 12), (6, 20)]);
     }
 
     #[test]
     fn nothing_asked_for_means_only_the_end() {
-        let plan =
-            plan_of(json!({"num_train_epochs": 2}), StepUnit::Step, Milestones::default(), None);
+        let plan = plan_of(json!({"num_train_epochs": 2}), StepUnit::Step, Milestones::default());
         assert_eq!(reports(&plan), [(4, 4)]);
     }
 
     #[test]
     fn evaluations_between_study_steps_are_not_reported() {
         let values = json!({"per_device_train_batch_size": 2, "num_train_epochs": 1, "eval_strategy": "steps", "eval_steps": 2});
-        let plan = plan_of(values, StepUnit::Epoch, Milestones::default(), None);
-        assert_eq!(
-            plan.evaluation_due(2),
-            Some(DueEvaluation { study_step: 0, reported: false, scheduled: true })
-        );
-        assert_eq!(
-            plan.evaluation_due(5),
-            Some(DueEvaluation { study_step: 1, reported: true, scheduled: false })
-        );
+        let plan = plan_of(values, StepUnit::Epoch, Milestones::default());
+        let between = DueEvaluation { study_step: 0, reported: false, scheduled: true };
+        assert_eq!(plan.evaluation_due(2), Some(between));
+        let last = DueEvaluation { study_step: 1, reported: true, scheduled: false };
+        assert_eq!(plan.evaluation_due(5), Some(last));
     }
 
     #[test]
     fn eval_delay_puts_off_what_eval_strategy_asks_for_and_nothing_else() {
         let asked = |values: Value| -> Vec<u64> {
-            let plan = plan_of(values, StepUnit::Step, every(2), None);
+            let plan = plan_of(values, StepUnit::Step, every(2));
             (1..=plan.total_steps)
                 .filter(|step| plan.evaluation_due(*step).is_some_and(|due| due.scheduled))
                 .collect()
@@ -427,20 +405,15 @@ mod tests {
         assert_eq!(asked(values), [4, 6]);
         let values = json!({"per_device_train_batch_size": 5, "num_train_epochs": 3, "eval_strategy": "steps", "eval_steps": 1, "eval_delay": 5});
         assert_eq!(asked(values.clone()), [5, 6]);
-        assert!(
-            plan_of(values, StepUnit::Step, every(2), None).evaluation_due(2).is_some(),
-            "the pruner's evaluations stay"
-        );
+        let plan = plan_of(values, StepUnit::Step, every(2));
+        assert!(plan.evaluation_due(2).is_some(), "the pruner's evaluations stay");
     }
 
     #[test]
     fn until_is_a_milestone() {
-        let plan = plan_of(
-            json!({"num_train_epochs": 9}),
-            StepUnit::Epoch,
-            Milestones::default(),
-            Some(3),
-        );
+        let values = json!({"num_train_epochs": 9});
+        let plan = plan_of(values, StepUnit::Epoch, Milestones::default());
+        let plan = TrainingPlan { until: Some(3), ..plan };
         assert_eq!(reports(&plan)[0].1, 3);
         assert!(plan.pauses_at(3) && !plan.pauses_at(2));
     }
@@ -448,7 +421,7 @@ mod tests {
     #[test]
     fn every_row_is_seen_once_an_epoch_in_an_order_of_its_own() {
         let values = json!({"per_device_train_batch_size": 3, "gradient_accumulation_steps": 2});
-        let plan = plan_of(values, StepUnit::Step, Milestones::default(), None);
+        let plan = plan_of(values, StepUnit::Step, Milestones::default());
         let seen = |epoch: u64| -> Vec<usize> {
             let order = plan.order(epoch);
             (0..plan.steps_per_epoch)
@@ -459,46 +432,29 @@ mod tests {
         let mut rows = seen(0);
         rows.sort_unstable();
         assert_eq!(rows, (0..10).collect::<Vec<_>>());
-        assert_eq!(
-            plan.micro_batches(1, &plan.order(0)).iter().map(Vec::len).collect::<Vec<_>>(),
-            [3, 1]
-        );
+        let sizes = plan.micro_batches(1, &plan.order(0)).into_iter().map(|batch| batch.len());
+        assert_eq!(sizes.collect::<Vec<_>>(), [3, 1]);
     }
 
     #[test]
     fn rows_of_like_lengths_go_together_and_each_is_still_seen_once_an_epoch() {
-        let arguments = json!({"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2});
         let arguments =
-            TrainerArguments::resolve(&serde_json::from_value(arguments).unwrap()).unwrap();
-        let random = TrainingPlan::new(
-            &arguments,
-            2_000,
-            StepUnit::Step,
-            Milestones::default(),
-            None,
-            3,
-            None,
-        )
-        .unwrap();
+            resolve(json!({"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}));
+        let (unit, milestones) = (StepUnit::Step, Milestones::default());
+        let random = TrainingPlan::new(&arguments, 2_000, unit, milestones, None, 3, None).unwrap();
         let lengths: Vec<usize> = (0..2_000).map(|row| 5 + row * 7919 % 60).collect();
         let grouped = random.clone().grouped_by_length(lengths.clone());
         let spread = |plan: &TrainingPlan| -> usize {
             let order = plan.order(0);
-            let steps =
-                (0..plan.steps_per_epoch).map(|step| plan.micro_batches(step, &order).concat());
-            steps
-                .map(|rows| {
-                    rows.iter().map(|row| lengths[*row]).max().unwrap()
-                        - rows.iter().map(|row| lengths[*row]).min().unwrap()
-                })
-                .sum()
+            let spread = |step| {
+                let rows = plan.micro_batches(step, &order).concat();
+                let lengths = || rows.iter().map(|row| lengths[*row]);
+                lengths().max().unwrap() - lengths().min().unwrap()
+            };
+            (0..plan.steps_per_epoch).map(spread).sum()
         };
-        assert!(
-            10 * spread(&grouped) < spread(&random),
-            "{} {}",
-            spread(&grouped),
-            spread(&random)
-        );
+        let [of_grouped, of_random] = [&grouped, &random].map(spread);
+        assert!(10 * of_grouped < of_random, "{of_grouped} {of_random}");
         assert_eq!(lengths[grouped.order(0).rows[0]], 64);
         assert_ne!(grouped.order(0), grouped.order(1));
         let mut rows = grouped.order(1).rows;
@@ -508,22 +464,14 @@ mod tests {
 
     #[test]
     fn batches_of_tokens_have_every_row_once_an_epoch_and_no_more_tokens_than_asked_for() {
-        let values = json!({"max_tokens_per_batch": 200, "gradient_accumulation_steps": 3});
         let arguments =
-            TrainerArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap();
+            resolve(json!({"max_tokens_per_batch": 200, "gradient_accumulation_steps": 3}));
         let lengths: Vec<usize> =
             (0..500).map(|row| if row == 77 { 300 } else { 5 + row * 7919 % 60 }).collect();
         let plan_of = |at_once, step_unit| {
-            let plan = TrainingPlan::new(
-                &arguments,
-                500,
-                step_unit,
-                Milestones::default(),
-                None,
-                3,
-                at_once,
-            )
-            .unwrap();
+            let milestones = Milestones::default();
+            let plan = TrainingPlan::new(&arguments, 500, step_unit, milestones, None, 3, at_once);
+            let plan = plan.unwrap();
             plan.with_token_budget(&arguments, 200, lengths.clone(), at_once)
         };
         let whole = plan_of(None, StepUnit::Samples);
@@ -533,9 +481,8 @@ mod tests {
             for step in 0..whole.steps_per_epoch {
                 let before = epoch * whole.steps_per_epoch + step;
                 let batches = whole.micro_batches(before, &order);
-                assert!(
-                    batches.len() == 3 || step + 1 == whole.steps_per_epoch && !batches.is_empty()
-                );
+                let is_last = step + 1 == whole.steps_per_epoch;
+                assert!(batches.len() == 3 || is_last && !batches.is_empty());
                 for batch in &batches {
                     let longest = batch.iter().map(|row| lengths[*row]).max().unwrap();
                     assert!(batch.len() * longest <= 200 || batch == &[77], "{batch:?}");
@@ -543,39 +490,26 @@ mod tests {
                 // Fewer rows at once are the same step: half of the 200 that the budget allows are half of each micro-batch.
                 let few = plan_of(Some(100), StepUnit::Step).micro_batches(before, &order);
                 assert_eq!(few.concat(), batches.concat());
-                assert_eq!(
-                    few.iter().map(Vec::len).max(),
-                    batches.iter().map(|batch| batch.len().div_ceil(2)).max()
-                );
-                assert!(
-                    plan_of(Some(1), StepUnit::Step)
-                        .micro_batches(before, &order)
-                        .iter()
-                        .all(|rows| rows.len() == 1)
-                );
+                let halves = batches.iter().map(|batch| batch.len().div_ceil(2));
+                assert_eq!(few.iter().map(Vec::len).max(), halves.max());
+                let single = plan_of(Some(1), StepUnit::Step).micro_batches(before, &order);
+                assert!(single.iter().all(|rows| rows.len() == 1));
                 rows.extend(batches.concat());
                 assert_eq!(whole.study_step(before + 1), epoch * 500 + rows.len() as u64);
             }
             rows.sort_unstable();
             assert_eq!(rows, (0..500).collect::<Vec<_>>());
         }
-        assert_ne!(
-            whole.order(0).offsets,
-            whole.order(1).offsets,
-            "the order of batches is drawn anew"
-        );
+        let [first, second] = [0, 1].map(|epoch| whole.order(epoch).offsets);
+        assert_ne!(first, second, "the order of batches is drawn anew");
         // Batches are nearly full, with 500 rows of 34.5 tokens on average.
         assert!(whole.steps_per_epoch * 3 < 500 * 35 / 200 * 5 / 4, "{}", whole.steps_per_epoch);
     }
 
     #[test]
     fn rows_can_be_seen_as_they_stand() {
-        let plan = plan_of(
-            json!({"train_sampling_strategy": "sequential"}),
-            StepUnit::Step,
-            Milestones::default(),
-            None,
-        );
+        let values = json!({"train_sampling_strategy": "sequential"});
+        let plan = plan_of(values, StepUnit::Step, Milestones::default());
         assert_eq!(plan.order(1).rows, (0..10).collect::<Vec<_>>());
     }
 
@@ -583,7 +517,7 @@ mod tests {
     fn an_incomplete_batch_can_be_left_out() {
         let values =
             json!({"per_device_train_batch_size": 4, "dataloader_drop_last": true, "max_steps": 5});
-        let plan = plan_of(values, StepUnit::Samples, Milestones::default(), None);
+        let plan = plan_of(values, StepUnit::Samples, Milestones::default());
         assert_eq!((plan.steps_per_epoch, plan.total_steps, plan.study_step(5)), (2, 5, 20));
     }
 }

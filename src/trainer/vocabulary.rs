@@ -11,15 +11,13 @@ use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::processors::bert::BertProcessing;
 use tokenizers::{
-    AddedToken, ModelWrapper, NormalizedString, Normalizer, OffsetReferential, OffsetType,
-    PreTokenizedString, PreTokenizer, Tokenizer, Trainer, TruncationParams,
+    AddedToken, ModelWrapper, NormalizedString, Normalizer, PreTokenizedString, PreTokenizer,
+    Tokenizer, Trainer, TruncationParams,
 };
 
 use super::TrainerError;
-use super::lm_tokenizer::split_long_word;
-use super::progress::{MERGES, WORDS};
-use super::progress::{Progress, bytes};
-use super::tokenizer_file::catch_panics;
+use super::lm_tokenizer::words_of;
+use super::progress::{MERGES, Progress, WORDS, bytes};
 use crate::arguments::{TokenizerArguments, TokenizerKind};
 
 /// Padding, unknown, start and end of text: ids 0 to 3 of every tokenizer trained here.
@@ -27,7 +25,7 @@ pub(super) const SPECIAL_TOKENS: [&str; 4] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"
 /// The id of `[UNK]`.
 pub(super) const UNKNOWN: u32 = 1;
 
-/// Subwords and words that occur once teach nothing and only widen the embedding.
+/// Subwords and words that occur once teach nothing and only enlarge the embedding.
 const MIN_FREQUENCY: u64 = 2;
 /// Ends the last token of a word in byte-pair encoding.
 const END_OF_WORD: &str = "</w>";
@@ -45,22 +43,18 @@ pub(super) fn train_tokenizer(
         normalizer.normalize(&mut normalized)?;
         let mut split = PreTokenizedString::from(normalized);
         BertPreTokenizer.pre_tokenize(&mut split)?;
-        Ok(split
-            .get_splits(OffsetReferential::Original, OffsetType::Byte)
-            .into_iter()
-            .flat_map(|(word, ..)| split_long_word(word))
-            .collect())
+        Ok(words_of(&split))
     };
     // Every text is looked through twice: for its letters, and for its words.
     let (mut done, all) = (0, 2 * bytes(texts));
     progress.begin_stage("finding words", bytes(texts) as u64 * WORDS);
-    let mut told = |text: &&&str| {
+    let mut on_text = |text: &&&str| {
         done += text.len();
         progress.update(done, all);
     };
-    let letters = inner_letters(texts.iter().inspect(&mut told), arguments.kind, words)?;
+    let letters = inner_letters(texts.iter().inspect(&mut on_text), arguments.kind, words)?;
     let (mut model, mut trainer) = model_and_trainer(arguments, letters)?;
-    trainer.feed(texts.iter().inspect(&mut told), words).map_err(TrainerError::tokenizer)?;
+    trainer.feed(texts.iter().inspect(&mut on_text), words).map_err(TrainerError::tokenizer)?;
     progress.begin_stage("training the tokenizer", bytes(texts) as u64 * MERGES);
     // The trainer's list of special tokens is left aside: besides those of ours it holds the inner letters.
     trainer.train(&mut model).map_err(TrainerError::tokenizer)?;
@@ -69,10 +63,9 @@ pub(super) fn train_tokenizer(
     tokenizer.with_pre_tokenizer(Some(BertPreTokenizer));
     tokenizer.add_special_tokens(special_tokens()).map_err(TrainerError::tokenizer)?;
     let pair = |token: &str| -> Result<(String, u32), TrainerError> {
-        let id = tokenizer
-            .token_to_id(token)
-            .ok_or_else(|| TrainerError::tokenizer(format!("`{token}` is missing")))?;
-        Ok((token.to_owned(), id))
+        let id = tokenizer.token_to_id(token);
+        let missing = || TrainerError::tokenizer(format!("`{token}` is missing"));
+        Ok((token.to_owned(), id.ok_or_else(missing)?))
     };
     let processing = BertProcessing::new(pair("[SEP]")?, pair("[CLS]")?);
     tokenizer.with_post_processor(Some(processing));
@@ -110,52 +103,34 @@ fn model_and_trainer(
     let unknown = SPECIAL_TOKENS[UNKNOWN as usize].to_owned();
     let mut special = special_tokens();
     special.extend(first.into_iter().map(|token| AddedToken::from(token, true)));
+    // The builders have no trait in common.
+    macro_rules! model {
+        ($model:ident) => {
+            $model::builder().unk_token(unknown).build().map_err(TrainerError::tokenizer)?.into()
+        };
+    }
+    macro_rules! trainer {
+        ($trainer:ident) => {
+            $trainer::builder()
+                .vocab_size(arguments.vocab_size)
+                .min_frequency(MIN_FREQUENCY)
+                .special_tokens(special)
+                .show_progress(false)
+        };
+    }
     Ok(match arguments.kind {
-        TokenizerKind::WordPiece => (
-            WordPiece::builder()
-                .unk_token(unknown)
-                .build()
-                .map_err(TrainerError::tokenizer)?
-                .into(),
-            WordPieceTrainer::builder()
-                .vocab_size(arguments.vocab_size)
-                .min_frequency(MIN_FREQUENCY)
-                .special_tokens(special)
-                .show_progress(false)
-                .build()
-                .into(),
-        ),
-        TokenizerKind::Bpe => (
-            BPE::builder().unk_token(unknown).build().map_err(TrainerError::tokenizer)?.into(),
-            BpeTrainer::builder()
-                .vocab_size(arguments.vocab_size)
-                .min_frequency(MIN_FREQUENCY)
-                .special_tokens(special)
-                .end_of_word_suffix(END_OF_WORD.to_owned())
-                .show_progress(false)
-                .build()
-                .into(),
-        ),
-        TokenizerKind::Word => (
-            WordLevel::builder()
-                .unk_token(unknown)
-                .build()
-                .map_err(TrainerError::tokenizer)?
-                .into(),
-            WordLevelTrainer::builder()
-                .vocab_size(arguments.vocab_size)
-                .min_frequency(MIN_FREQUENCY)
-                .special_tokens(special)
-                .show_progress(false)
-                .build()
-                .map_err(TrainerError::tokenizer)?
-                .into(),
-        ),
+        TokenizerKind::WordPiece => (model!(WordPiece), trainer!(WordPieceTrainer).build().into()),
+        TokenizerKind::Bpe => {
+            let trainer = trainer!(BpeTrainer).end_of_word_suffix(END_OF_WORD.to_owned());
+            (model!(BPE), trainer.build().into())
+        }
+        TokenizerKind::Word => {
+            let trainer = trainer!(WordLevelTrainer).build().map_err(TrainerError::tokenizer)?;
+            (model!(WordLevel), trainer.into())
+        }
         kind @ (TokenizerKind::Chars | TokenizerKind::Bytes) => {
-            return Err(TrainerError::tokenizer(format!(
-                "`{}` is of language models",
-                kind.word()
-            )));
+            let message = format!("`{}` is of language models", kind.word());
+            return Err(TrainerError::tokenizer(message));
         }
     })
 }
@@ -186,15 +161,9 @@ fn inner_letters<'a>(
     Ok(letters)
 }
 
-/// The token ids of each text, special tokens included, cut to the tokenizer's longest row.
-pub(super) fn encode(tokenizer: &Tokenizer, texts: &[&str]) -> Result<Vec<Vec<u32>>, TrainerError> {
-    let encodings = catch_panics(|| tokenizer.encode_batch_fast(texts.to_vec(), true))
-        .map_err(TrainerError::tokenizer)?;
-    Ok(encodings.iter().map(|encoding| encoding.get_ids().to_vec()).collect())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::tokenizer_file::{SpecialTokens, encode_portions};
     use super::*;
 
     fn arguments(kind: TokenizerKind) -> TokenizerArguments {
@@ -208,15 +177,12 @@ mod tests {
             .collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         for kind in [TokenizerKind::WordPiece, TokenizerKind::Bpe, TokenizerKind::Word] {
-            let train = || {
-                train_tokenizer(&texts, &arguments(kind), 8, &Progress::new(&|_, _, _| {}, 0))
-                    .unwrap()
-            };
+            let (arguments, progress) = (arguments(kind), Progress::new(&|_, _, _| {}, 0));
+            let train = || train_tokenizer(&texts, &arguments, 8, &progress).unwrap();
             let (one, other) = (train(), train());
             assert_eq!(one.to_string(false).unwrap(), other.to_string(false).unwrap());
-            let ids =
-                encode(&one, &["quick FOX", "the quick brown fox jumps over lazy dogs jumps over"])
-                    .unwrap();
+            let texts = ["quick FOX", "the quick brown fox jumps over lazy dogs jumps over"];
+            let ids = encode_portions(&one, &texts, SpecialTokens::Add, &mut |_| {}).unwrap();
             assert_eq!((ids[0][0], *ids[0].last().unwrap()), (2, 3), "{kind:?}");
             assert!(!ids[0].contains(&UNKNOWN), "{kind:?} {ids:?}");
             assert_eq!(ids[1].len(), 8);

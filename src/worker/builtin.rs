@@ -10,9 +10,10 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
+use serde::Serialize;
 
 use super::{Incoming, say};
-use crate::arguments::{ArgumentProblem, DataArguments, Probe, TokenizerSource, TrainerArguments};
+use crate::arguments::{ArgumentProblem, DataArguments, TokenizerSource, TrainerArguments};
 use crate::runner::protocol::{Down, EndWord, Job, TrainJob, USED_BY, Up};
 use crate::storage::paths;
 use crate::study::metric::{Direction, Metrics};
@@ -58,17 +59,12 @@ pub(super) fn run(job: &Job, incoming: &Receiver<Incoming>) {
     reset_peak();
     let _of_an_earlier_job = take_device_panic();
     let (end, message) = match catch_unwind(AssertUnwindSafe(|| carry_out(job, incoming))) {
-        Ok(Ok(end)) => (end.0, end.1),
-        Ok(Err(message)) => (EndWord::Failed, Some(message)),
+        Ok(Ok(end)) => end,
+        Ok(Err(Failure(message))) => (EndWord::Failed, Some(message)),
         Err(panic) => {
-            let text = panic
-                .downcast_ref::<String>()
-                .cloned()
-                .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            (
-                EndWord::Failed,
-                Some(panicked(&text.unwrap_or_default(), take_device_panic().as_deref())),
-            )
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+            (EndWord::Failed, Some(panicked(text, take_device_panic().as_deref())))
         }
     };
     if let (Job::Train(_), Some(bytes)) = (job, peak()) {
@@ -123,26 +119,43 @@ fn peak() -> Option<u64> {
 
 type End = (EndWord, Option<String>);
 
-fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
+/// Why a job failed, in one line.
+struct Failure(String);
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self(message)
+    }
+}
+
+impl From<TrainerError> for Failure {
+    fn from(error: TrainerError) -> Self {
+        Self(chain(&error))
+    }
+}
+
+fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failure> {
     match job {
         Job::Train(job) => train(job, incoming),
-        Job::Probe { train, probe: what } => probe(train, *what, incoming),
-        Job::Profile { train, steps, trace } => profile(train, *steps, trace, incoming),
+        Job::Probe { train, probe } => diagnose(train, incoming, |run, host| {
+            trainer::probe(run, *probe, host).map(|points| serde_json::json!({ "points": points }))
+        }),
+        Job::Profile { train, steps, trace } => {
+            diagnose(train, incoming, |run, host| trainer::profile(run, *steps, trace, host))
+        }
         Job::Prepare { arguments, data, cache, others } => {
             let (prepared, mut findings) = prepare_and_check(arguments, data, cache)?;
             for other in others {
                 let (_, found) = prepare_and_check(other, data, cache)?;
-                // Of the same data enough is said.
-                let of_model = |finding: &trainer::Finding| {
-                    ["new_head", "unused_tensors"].contains(&&*finding.code)
-                };
-                findings.extend(found.into_iter().filter(of_model));
+                // Findings about the data are the same.
+                let of_model = ["new_head", "unused_tensors"];
+                let is_new = |finding: &trainer::Finding| of_model.contains(&&*finding.code);
+                findings.extend(found.into_iter().filter(is_new));
             }
             let mut said = HashSet::new();
             findings.retain(|finding| said.insert(finding.message.clone()));
-            let splits = [Split::Train, Split::Validation, Split::Test];
             let rows: BTreeMap<&str, usize> =
-                splits.into_iter().map(|split| (split.name(), prepared.rows(split))).collect();
+                Split::ALL.into_iter().map(|split| (split.name(), prepared.rows(split))).collect();
             answer(serde_json::json!({
                 "digest": prepared.digest(), "directory": prepared.directory(), "labels": prepared.labels(), "rows": rows,
                 "max_length": prepared.max_length(), "vocab_size": prepared.vocab_size(), "findings": findings,
@@ -156,69 +169,51 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
                 _ => Split::Test,
             };
             let rows = rows.unwrap_or(resolve(arguments)?.per_device_eval_batch_size);
-            let metrics = trainer::evaluate(
-                checkpoint,
-                &prepared,
-                split,
-                rows,
-                &device.to_string(),
-                &report_progress,
-            )
-            .map_err(|error| chain(&error))?;
-            let metrics: Metrics = metrics.into_iter().collect();
-            answer(serde_json::to_value(metrics).map_err(|error| error.to_string())?)
+            let device = device.to_string();
+            let metrics =
+                trainer::evaluate(checkpoint, &prepared, split, rows, &device, &report_progress)?;
+            answer(metrics.into_iter().collect::<Metrics>())
         }
         Job::Quantize { checkpoint, target } => {
-            let [before, after] =
-                trainer::quantize(checkpoint, target).map_err(|error| chain(&error))?;
+            let [before, after] = trainer::quantize(checkpoint, target)?;
             answer(serde_json::json!({ "before": before, "after": after }))
         }
         Job::Predict { directory, texts, device, rows } => {
-            let predictions =
-                trainer::predict(directory, texts, *rows, &device.to_string(), &report_progress)
-                    .map_err(|error| chain(&error))?;
-            answer(serde_json::to_value(predictions).map_err(|error| error.to_string())?)
+            let device = device.to_string();
+            answer(trainer::predict(directory, texts, *rows, &device, &report_progress)?)
         }
-        Job::Generate {
-            directory,
-            prompt,
+        &Job::Generate {
+            ref directory,
+            ref prompt,
             max_new_tokens,
             temperature,
             top_k,
             top_p,
             seed,
-            device,
+            ref device,
         } => {
-            let (max_new_tokens, top_k) = (*max_new_tokens, *top_k);
-            let config = GenerationConfig {
-                max_new_tokens,
-                temperature: *temperature,
-                top_k,
-                top_p: *top_p,
-                seed: *seed,
-            };
-            let mut hear = |text: &str| say(&Up::Text { text: text.to_owned() });
-            let done =
-                trainer::generate(directory, prompt, &config, &device.to_string(), &mut hear)
-                    .map_err(|error| chain(&error))?;
+            let config = GenerationConfig { max_new_tokens, temperature, top_k, top_p, seed };
+            let mut on_text = |text: &str| say(&Up::Text { text: text.to_owned() });
+            let device = device.to_string();
+            let done = trainer::generate(directory, prompt, &config, &device, &mut on_text)?;
             answer(serde_json::json!({ "tokens": done.tokens, "unknown": done.unknown }))
         }
-        Job::Devices => answer(serde_json::json!(trainer::gpu_devices())),
+        Job::Devices => answer(trainer::gpu_devices()),
         Job::TryDevice { device, arguments } => {
-            trainer::try_device(&device.to_string(), &resolve(arguments)?)
-                .map_err(|error| chain(&error))?;
+            trainer::try_device(&device.to_string(), &resolve(arguments)?)?;
             answer(serde_json::json!({}))
         }
-        Job::Command(_) => Err("a command is not the trainer's job".to_owned()),
+        Job::Command(_) => Err("a command is not the trainer's job".to_owned().into()),
     }
 }
 
-fn answer(body: serde_json::Value) -> Result<End, String> {
+fn answer(body: impl Serialize) -> Result<End, Failure> {
+    let body = serde_json::to_value(body).map_err(|error| error.to_string())?;
     say(&Up::Answer { body });
     Ok((EndWord::Finished, None))
 }
 
-fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, String> {
+fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failure> {
     let (arguments, prepared) = resolve_job(job)?;
     if let Some(study) =
         job.trial.directory.parent().and_then(Path::file_name).and_then(|name| name.to_str())
@@ -235,7 +230,7 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, String> {
     let mut host = RunnerConnection::new(job, incoming);
     let mut ended = trainer::train(&run, &mut host);
     if let (Err(error @ TrainerError::Checkpoint { .. }), Start::Resume(_)) = (&ended, start) {
-        host.log(&format!("[hpsearch] cannot go on from the checkpoint, so this starts from the beginning: {error}"));
+        host.log(&format!("[hpsearch] cannot resume from the checkpoint, so this starts from the beginning: {error}"));
         run.start = Start::Fresh;
         ended = trainer::train(&run, &mut host);
     }
@@ -250,12 +245,12 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, String> {
         Err(error) if error.is_refused_by_the_machine() => {
             Ok((EndWord::Refused, Some(chain(&error))))
         }
-        Err(error) => Err(chain(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// A trial's arguments and its data.
-fn resolve_job(job: &TrainJob) -> Result<(TrainerArguments, PreparedData), String> {
+fn resolve_job(job: &TrainJob) -> Result<(TrainerArguments, PreparedData), Failure> {
     let mut values = job.arguments.clone();
     values.extend(job.trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
     let prepared = prepare(&values, &job.data, &job.cache)?;
@@ -289,30 +284,19 @@ fn training<'a>(
     }
 }
 
-fn profile(
+/// Does some steps of a fresh training, and answers with what `work` finds.
+fn diagnose<T: Serialize>(
     job: &TrainJob,
-    steps: u32,
-    trace: &Path,
     incoming: &Receiver<Incoming>,
-) -> Result<End, String> {
+    work: impl FnOnce(&trainer::Job<'_>, &mut dyn Host) -> Result<T, TrainerError>,
+) -> Result<End, Failure> {
     let (arguments, prepared) = resolve_job(job)?;
     let device = job.trial.device.to_string();
     let run = training(job, &arguments, &prepared, &device, Start::Fresh);
-    let mut host = RunnerConnection::new(job, incoming);
-    let profile = trainer::profile(&run, steps, trace, &mut host).map_err(|error| chain(&error))?;
-    answer(serde_json::to_value(profile).map_err(|error| error.to_string())?)
+    answer(work(&run, &mut RunnerConnection::new(job, incoming))?)
 }
 
-fn probe(job: &TrainJob, probe: Probe, incoming: &Receiver<Incoming>) -> Result<End, String> {
-    let (arguments, prepared) = resolve_job(job)?;
-    let device = job.trial.device.to_string();
-    let run = training(job, &arguments, &prepared, &device, Start::Fresh);
-    let mut host = RunnerConnection::new(job, incoming);
-    let points = trainer::probe(&run, probe, &mut host).map_err(|error| chain(&error))?;
-    answer(serde_json::json!({ "points": points }))
-}
-
-fn prepare(arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedData, String> {
+fn prepare(arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedData, Failure> {
     prepare_for(None, arguments, data, cache)
 }
 
@@ -321,10 +305,9 @@ fn prepare_and_check(
     arguments: &Values,
     data: &Values,
     cache: &Path,
-) -> Result<(PreparedData, Vec<trainer::Finding>), String> {
+) -> Result<(PreparedData, Vec<trainer::Finding>), Failure> {
     let prepared = prepare(arguments, data, cache)?;
-    let trained = trainer::check_fine_tuning(&resolve(arguments)?, &prepared)
-        .map_err(|error| chain(&error))?;
+    let trained = trainer::check_fine_tuning(&resolve(arguments)?, &prepared)?;
     let findings = prepared.findings().iter().cloned().chain(trained).collect();
     Ok((prepared, findings))
 }
@@ -335,27 +318,20 @@ fn prepare_for(
     arguments: &Values,
     data: &Values,
     cache: &Path,
-) -> Result<PreparedData, String> {
+) -> Result<PreparedData, Failure> {
     let data = DataArguments::resolve(data).map_err(|problems| all("data", &problems))?;
     let arguments = resolve(arguments)?;
     let tokenizer = match (arguments.tokenizer(), checkpoint) {
         (TokenizerSource::Pretrained(model), Some(checkpoint)) => TokenizerSource::Pretrained(
             trainer::find_local(&model).unwrap_or_else(|| checkpoint.to_owned()),
         ),
-        (TokenizerSource::Pretrained(model), None) => TokenizerSource::Pretrained(
-            trainer::locate(&model, &report_progress).map_err(|error| chain(&error))?,
-        ),
+        (TokenizerSource::Pretrained(model), None) => {
+            TokenizerSource::Pretrained(trainer::locate(&model, &report_progress)?)
+        }
         (tokenizer @ TokenizerSource::Trained(_), _) => tokenizer,
     };
-    trainer::prepare(
-        arguments.task,
-        &data,
-        &tokenizer,
-        cache,
-        &mut |line| println!("{line}"),
-        &report_progress,
-    )
-    .map_err(|error| chain(&error))
+    let mut log = |line: &str| println!("{line}");
+    Ok(trainer::prepare(arguments.task, &data, &tokenizer, cache, &mut log, &report_progress)?)
 }
 
 /// Reports progress.
@@ -368,11 +344,9 @@ fn resolve(values: &Values) -> Result<TrainerArguments, String> {
 }
 
 fn all(table: &str, problems: &[ArgumentProblem]) -> String {
-    let each: Vec<String> = problems
-        .iter()
-        .map(|problem| format!("[{table}] {}: {}", problem.key, problem.message))
-        .collect();
-    each.join("; ")
+    let line =
+        |problem: &ArgumentProblem| format!("[{table}] {}: {}", problem.key, problem.message);
+    problems.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
 /// An error and its causes, in one line.
@@ -405,13 +379,8 @@ struct RunnerConnection<'a> {
 
 impl<'a> RunnerConnection<'a> {
     fn new(job: &'a TrainJob, incoming: &'a Receiver<Incoming>) -> Self {
-        let last_progress = job.is_watched.then_some(None);
-        Self {
-            incoming,
-            metric: &job.trial.metric,
-            stop_requested: Cell::new(false),
-            last_progress,
-        }
+        let (metric, last_progress) = (&job.trial.metric, job.is_watched.then_some(None));
+        Self { incoming, metric, stop_requested: Cell::new(false), last_progress }
     }
 
     fn verdict(&self) -> Result<HostVerdict, HostError> {
@@ -477,8 +446,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_of_a_devices_thread_is_told_as_the_devices_failure_and_not_as_a_mistake_of_the_trainers()
-     {
+    fn a_panic_of_a_devices_thread_is_reported_as_a_failure_of_the_device() {
         record_panics(std::thread::current().id());
         assert_eq!(take_device_panic(), None);
         let device = std::thread::spawn(|| {
@@ -492,7 +460,7 @@ mod tests {
             panicked("receiving on a closed channel", first.as_deref()),
             "the device failed: a thread of it panicked: CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered"
         );
-        assert_eq!(take_device_panic(), None, "told once");
+        assert_eq!(take_device_panic(), None, "reported once");
         assert_eq!(
             panicked("index out of bounds", None),
             "the trainer panicked (please report it): index out of bounds"
@@ -500,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_of_a_job_is_told_without_that_of_the_one_before() {
+    fn the_peak_of_a_job_is_without_that_of_the_job_before() {
         let take = |bytes: usize| std::hint::black_box(vec![1_u8; bytes]).len();
         reset_peak();
         take(300 << 20);

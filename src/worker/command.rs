@@ -167,25 +167,23 @@ fn supervise(
     incoming: &Receiver<Incoming>,
 ) -> io::Result<CommandEnd> {
     let group = child.id();
-    let mut verdicts = child
-        .stdin
-        .take()
-        .map(|stdin| VerdictQueue::start(stdin, directory.to_owned()))
-        .transpose()?;
+    let start = |stdin| VerdictQueue::start(stdin, directory.to_owned());
+    let mut verdicts = child.stdin.take().map(start).transpose()?;
     let (exited_tx, exited) = bounded(1);
     std::thread::Builder::new()
         .name("reaper".to_owned())
         .spawn(move || exited_tx.send(wait_for(group)))?;
-    let (mut killing, mut terminate_at) = (false, None::<Instant>);
+    let (mut was_killed, mut terminate_at) = (false, None::<Instant>);
     let (mut runner_lives, mut was_asked_to_leave) = (true, false);
     loop {
         let until_then = terminate_at.map_or(Duration::from_secs(3600), |moment| {
             moment.saturating_duration_since(Instant::now())
         });
-        let again = if killing { Duration::from_millis(20) } else { until_then };
+        let again = if was_killed { Duration::from_millis(20) } else { until_then };
         select! {
             recv(exited) -> status => {
-                return Ok(CommandEnd { runner_lives, was_asked_to_leave, was_killed: killing, status: status.ok().flatten() });
+                let status = status.ok().flatten();
+                return Ok(CommandEnd { runner_lives, was_asked_to_leave, was_killed, status });
             }
             recv(incoming) -> message => match message {
                 Ok(Incoming::Verdict(line)) => {
@@ -207,11 +205,11 @@ fn supervise(
                     terminate_at = Some(Instant::now());
                 }
                 Ok(Incoming::Down(Down::Examine)) => examine(),
-                Ok(Incoming::Down(Down::Kill)) => killing = true,
+                Ok(Incoming::Down(Down::Kill)) => was_killed = true,
                 Ok(Incoming::Down(Down::Job(_))) => {}
                 Ok(Incoming::RunnerGone) | Err(_) => {
                     runner_lives = false;
-                    killing = true;
+                    was_killed = true;
                 }
             },
             default(again) => {}
@@ -220,27 +218,20 @@ fn supervise(
             terminate(group);
             *moment += TERMINATE_INTERVAL;
         }
-        if killing {
+        if was_killed {
             processes::descendants(std::process::id()).into_iter().for_each(processes::kill);
         }
         if !runner_lives {
             let status = exited.recv_timeout(KILL_TIMEOUT).ok().flatten();
-            return Ok(CommandEnd {
-                runner_lives,
-                was_asked_to_leave,
-                was_killed: killing,
-                status,
-            });
+            return Ok(CommandEnd { runner_lives, was_asked_to_leave, was_killed, status });
         }
     }
 }
 
 /// Says in the command's log what each of its processes is doing, as far as the system tells: it takes too long, or says nothing.
 fn examine() {
-    let found: Vec<Doing> = processes::descendants(std::process::id())
-        .into_iter()
-        .filter_map(processes::doing)
-        .collect();
+    let descendants = processes::descendants(std::process::id()).into_iter();
+    let found: Vec<Doing> = descendants.filter_map(processes::doing).collect();
     let Some(first) = found.first() else { return };
     eprintln!(
         "[hpsearch] it takes too long, or says nothing, and is asked to leave; its processes now:"

@@ -57,7 +57,6 @@ def plateau(losses):
 
 
 for name, settings in COURSES:
-    text = json.dumps(settings).replace('"', '\\"')
-    print(f'        ("{name}", "{text}", {course(name, settings)}),')
+    print(f"{name} {json.dumps(settings)}: {' '.join(f'{factor:.9g}' for factor in course(name, settings))}")
 losses = [1.0, 0.9, 0.895, float("nan"), 0.95, 0.94, 0.93, 0.93, 0.5] + [0.6] * 8
 print(plateau(losses))

@@ -10,7 +10,7 @@ use fused::dropout::DropoutMask;
 use fused::feed_forward::FeedForward;
 use fused::layer_norm::LayerNorm;
 use fused::linear::{ResidualLinear, QkvLinear};
-use fused::{Operation, GradMode};
+use fused::{BackwardInput, GradMode, Operation};
 
 /// GFLOP/s of one core of the machine whose figures are in benches/README.md.
 const PEAK: f64 = 118.0;
@@ -96,11 +96,11 @@ pub fn measure() {
         let (mixed, shares) = timed(rows, "attention", 2 * mixing, || attention.forward([&all], grad_mode));
         let (sum, ()) = timed(rows, "output", square, || output.forward([&x, &mixed, &wo, &bo], grad_mode));
         let (_, kept) = timed(rows, "feed-forward", 2 * wide, || feed.forward([&sum, &read, &w1, &b1, &w2, &b2], grad_mode));
-        timed(rows, "feed-forward, back", 4 * wide, || feed.backward([&[], &read, &w1, &[], &w2, &[]], kept, &gradient, [true; 6]));
-        timed(rows, "output, back", 2 * square, || output.backward([&[], &mixed, &wo, &[]], (), &gradient, [true; 4]));
-        timed(rows, "attention, back", 4 * mixing, || attention.backward([&all], shares, &gradient, [true]));
-        timed(rows, "query, key, value, back", 6 * square, || inputs.backward([&read, &wq, &wk, &wv, &[], &[], &[]], (), &gradients, [true; 7]));
-        timed(rows, "norm, back", 0, || norm.backward([&x, &scale, &[]], statistics, &gradient, [true; 3]));
+        timed(rows, "feed-forward, back", 4 * wide, || feed.backward(BackwardInput { inputs: [&[], &read, &w1, &[], &w2, &[]], saved: kept, gradient: &gradient, needs_grad: [true; 6] }));
+        timed(rows, "output, back", 2 * square, || output.backward(BackwardInput { inputs: [&[], &mixed, &wo, &[]], saved: (), gradient: &gradient, needs_grad: [true; 4] }));
+        timed(rows, "attention, back", 4 * mixing, || attention.backward(BackwardInput { inputs: [&all], saved: shares, gradient: &gradient, needs_grad: [true] }));
+        timed(rows, "query, key, value, back", 6 * square, || inputs.backward(BackwardInput { inputs: [&read, &wq, &wk, &wv, &[], &[], &[]], saved: (), gradient: &gradients, needs_grad: [true; 7] }));
+        timed(rows, "norm, back", 0, || norm.backward(BackwardInput { inputs: [&x, &scale, &[]], saved: statistics, gradient: &gradient, needs_grad: [true; 3] }));
     }
     println!("{shape}, dropout {rate}, least of {rounds} rounds, ms      at {PEAK} GFLOP/s");
     for Row(name, work, time) in &rows {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::families::decoders::{DECODERS, DecoderFamily, DecoderStyle};
-use super::super::families::{self, ConfigReader};
+use super::super::families::{self, ConfigReader, OtherFamilies};
 use super::super::quantization;
 use super::super::rotary::Rope;
 use crate::arguments::{Activation, DECODER_TYPES, ENCODER_TYPES, ModelArguments};
@@ -111,8 +111,7 @@ impl DecoderConfig {
     pub(in crate::trainer) fn read(config: Map<String, Value>) -> Result<Self, String> {
         let config = quantization::without_quantization(config)?;
         let keys = ConfigReader(&config);
-        let name = keys.get("model_type").and_then(Value::as_str).unwrap_or_default();
-        let family = family(name)?;
+        let family = family(keys.model_type())?;
         for key in ["add_cross_attention", "scale_attn_by_inverse_layer_idx", "use_sliding_window"]
         {
             keys.only(key, &[false.into()])?;
@@ -160,26 +159,18 @@ impl DecoderShape {
         let head_dim = match (config.get("head_dim").filter(|_| gated), keys.head_dim) {
             (Some(_), _) => config.size("head_dim")?,
             (None, Some(head_dim)) => head_dim,
-            (None, None) if width.is_multiple_of(heads) => width / heads,
-            (None, None) => {
-                return Err(format!(
-                    "has `{}` = {width}, which `{}` = {heads} does not divide",
-                    keys.width, keys.heads
-                ));
-            }
+            (None, None) => config.head_dim(keys.width, keys.heads)?,
         };
         if !heads.is_multiple_of(kv_heads) {
             return Err(format!(
                 "has {heads} attention heads, not a multiple of its {kv_heads} key-value heads"
             ));
         }
-        if gated && !head_dim.is_multiple_of(2) {
-            return Err(format!(
-                "has heads of {head_dim} elements, an odd number, which rotary positions cannot pair"
-            ));
+        if gated {
+            families::check_rotary(head_dim)?;
         }
         let residual_dropout = |index: usize| {
-            keys.residual_dropouts.map_or(Ok(0.0), |names| config.probability_or(names[index], 0.1))
+            keys.residual_dropouts.map_or(Ok(0.0), |names| config.fraction_or(names[index], 0.1))
         };
         let biases = match family.style {
             DecoderStyle::Gpt => {
@@ -224,16 +215,14 @@ impl DecoderShape {
             embedding_dropout: residual_dropout(0)?,
             dropout: residual_dropout(1)?,
             attention_dropout: config
-                .probability_or(keys.attention_dropout, if gated { 0.0 } else { 0.1 })?,
+                .fraction_or(keys.attention_dropout, if gated { 0.0 } else { 0.1 })?,
             window: config.size_or(WINDOW_KEY, positions)?.min(positions),
-            epsilon: config.epsilon_or(keys.epsilon, if gated { 1e-6 } else { 1e-5 })?,
+            epsilon: config.fraction_or(keys.epsilon, if gated { 1e-6 } else { 1e-5 })?,
             rope: Rope::read(config)?,
             tied: config.bool_or("tie_word_embeddings", keys.tied)?,
-            initializer_range: if gated {
-                Some(config.number_or("initializer_range", 0.02)?)
-            } else {
-                None
-            },
+            initializer_range: gated
+                .then(|| config.number_or("initializer_range", 0.02))
+                .transpose()?,
             vocabulary,
             positions,
             biases,
@@ -248,10 +237,8 @@ impl DecoderShape {
 }
 
 fn family(name: &str) -> Result<&'static DecoderFamily, String> {
-    DECODERS.iter().find(|family| family.model_type == name).ok_or_else(|| {
-        if ENCODER_TYPES.contains(&name) {
-            return format!("has `model_type` = \"{name}\", an encoder: `task = \"text-classification\"` trains it, and this task a decoder");
-        }
-        families::unknown(name, "decoders", DECODERS.iter().map(|family| family.model_type))
-    })
+    families::find(DECODERS, "a decoder", &ENCODER_FAMILIES, name)
 }
+
+const ENCODER_FAMILIES: OtherFamilies =
+    OtherFamilies { model_types: &ENCODER_TYPES, kind: "an encoder", task: "text-classification" };

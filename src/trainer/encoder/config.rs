@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::families::encoders::{ENCODERS, EncoderFamily, EncoderStyle, OWN_MODEL_TYPE};
-use super::super::families::{self, ConfigReader};
+use super::super::families::{self, ConfigReader, OtherFamilies};
 use super::super::quantization;
 use crate::arguments::{Activation, DECODER_TYPES, ModelArguments, Pooling, TaskKind};
 
@@ -152,8 +152,7 @@ impl EncoderConfig {
     pub(in crate::trainer) fn read(config: Map<String, Value>) -> Result<Self, String> {
         let config = quantization::without_quantization(config)?;
         let keys = ConfigReader(&config);
-        let name = keys.get("model_type").and_then(Value::as_str).unwrap_or_default();
-        let family = family(name)?;
+        let family = family(keys.model_type())?;
         keys.only("position_embedding_type", &["absolute".into()])?;
         for key in ["is_decoder", "add_cross_attention", "sinusoidal_pos_embds"] {
             keys.only(key, &[false.into()])?;
@@ -169,13 +168,11 @@ impl EncoderConfig {
         } else {
             labels.to_vec()
         };
-        let ids: Map<String, Value> = labels
-            .iter()
-            .enumerate()
-            .map(|(id, label)| (id.to_string(), label.as_str().into()))
-            .collect();
+        let pairs = || labels.iter().enumerate();
+        let ids: Map<String, Value> =
+            pairs().map(|(id, label)| (id.to_string(), label.as_str().into())).collect();
         let names: Map<String, Value> =
-            labels.iter().enumerate().map(|(id, label)| (label.clone(), id.into())).collect();
+            pairs().map(|(id, label)| (label.clone(), id.into())).collect();
         self.config.insert("id2label".to_owned(), ids.into());
         self.config.insert("label2id".to_owned(), names.into());
         self.config.remove("num_labels");
@@ -197,14 +194,11 @@ impl EncoderConfig {
         let config = &mut self.config;
         config.insert("architectures".to_owned(), json!([self.family.class]));
         families::declare_f32(config);
+        let EncoderShape { dropout, attention_dropout, head_dropout, .. } = &mut self.shape;
         for (given, key, rate) in [
-            (arguments.dropout, keys.dropout, &mut self.shape.dropout),
-            (
-                arguments.attention_dropout,
-                keys.attention_dropout,
-                &mut self.shape.attention_dropout,
-            ),
-            (arguments.classifier_dropout, keys.head_dropout, &mut self.shape.head_dropout),
+            (arguments.dropout, keys.dropout, dropout),
+            (arguments.attention_dropout, keys.attention_dropout, attention_dropout),
+            (arguments.classifier_dropout, keys.head_dropout, head_dropout),
         ] {
             if let Some(given) = given {
                 config.insert(key.to_owned(), given.into());
@@ -231,11 +225,8 @@ impl EncoderConfig {
     /// The task and labels of the model's head, if it has one.
     pub(in crate::trainer) fn trained_for(&self) -> Option<(TaskKind, Vec<String>)> {
         let classes = self.config.get("architectures").and_then(Value::as_array);
-        let has_head = classes.is_some_and(|all| {
-            all.iter()
-                .filter_map(Value::as_str)
-                .any(|class| class.contains("ForSequenceClassification"))
-        });
+        let mut classes = classes.into_iter().flatten().filter_map(Value::as_str);
+        let has_head = classes.any(|class| class.contains("ForSequenceClassification"));
         (has_head || self.config.contains_key("id2label"))
             .then(|| (self.shape.task, self.shape.labels.clone()))
     }
@@ -250,13 +241,8 @@ impl EncoderShape {
     fn read(family: &EncoderFamily, config: ConfigReader) -> Result<Self, String> {
         let keys = &family.keys;
         let (width, heads) = (config.size(keys.width)?, config.size(keys.heads)?);
-        if !width.is_multiple_of(heads) {
-            return Err(format!(
-                "has `{}` = {width}, which `{}` = {heads} does not divide",
-                keys.width, keys.heads
-            ));
-        }
-        let dropout = config.probability_or(keys.dropout, keys.dropout_default)?;
+        let head_dim = config.head_dim(keys.width, keys.heads)?;
+        let dropout = config.fraction_or(keys.dropout, keys.dropout_default)?;
         let pad_token_id = config.token_id("pad_token_id")?.unwrap_or(keys.pad_token_id);
         let first_position =
             if keys.positions_after_padding { pad_token_id as usize + 1 } else { 0 };
@@ -287,39 +273,30 @@ impl EncoderShape {
             Pooling::Cls
         };
         let layers = config.layers(keys.layers)?;
-        let modern = if family.style == EncoderStyle::ModernBert {
-            Some(ModernBertShape::read(config, layers)?)
-        } else {
-            None
-        };
-        if modern.is_some() && !(width / heads).is_multiple_of(2) {
-            return Err(format!(
-                "has heads of {} elements, an odd number, which rotary positions cannot pair",
-                width / heads
-            ));
+        let is_modern = family.style == EncoderStyle::ModernBert;
+        let modern = is_modern.then(|| ModernBertShape::read(config, layers)).transpose()?;
+        if modern.is_some() {
+            families::check_rotary(head_dim)?;
         }
         Ok(Self {
             embedding_dropout: if modern.is_some() {
-                config.probability_or("embedding_dropout", 0.0)?
+                config.fraction_or("embedding_dropout", 0.0)?
             } else {
                 dropout
             },
             inner: config.size(keys.inner)?,
             activation: config.activation_or(keys.activation, Activation::Gelu)?,
-            attention_dropout: config
-                .probability_or(keys.attention_dropout, keys.dropout_default)?,
+            attention_dropout: config.fraction_or(keys.attention_dropout, keys.dropout_default)?,
             head_dropout: config
-                .probability_or(keys.head_dropout, keys.head_dropout_default.unwrap_or(dropout))?,
+                .fraction_or(keys.head_dropout, keys.head_dropout_default.unwrap_or(dropout))?,
             vocabulary: config.size("vocab_size")?,
             segments: keys.segments.map_or(Ok(0), |(key, default)| config.size_or(key, default))?,
             epsilon: keys
                 .epsilon
-                .map_or(Ok(EPSILON), |(key, default)| config.epsilon_or(key, default))?,
-            initializer_range: if family.style == EncoderStyle::PostNorm {
-                Some(config.number_or("initializer_range", 0.02)?)
-            } else {
-                None
-            },
+                .map_or(Ok(EPSILON), |(key, default)| config.fraction_or(key, default))?,
+            initializer_range: (family.style == EncoderStyle::PostNorm)
+                .then(|| config.number_or("initializer_range", 0.02))
+                .transpose()?,
             layers,
             width,
             heads,
@@ -349,10 +326,8 @@ impl ModernBertShape {
                 })
                 .collect::<Result<_, _>>()?,
             Some(kinds) => {
-                return Err(format!(
-                    "has `layer_types` of {} layers, and {layers} layers",
-                    kinds.len()
-                ));
+                let count = kinds.len();
+                return Err(format!("has `layer_types` of {count} layers, and {layers} layers"));
             }
             None => {
                 let every = config.size_or("global_attn_every_n_layers", 3)?;
@@ -362,19 +337,10 @@ impl ModernBertShape {
         let nested = config.get("rope_parameters").and_then(Value::as_object);
         let theta = |kind: &str, key: &str, default: f64| {
             let empty = Map::new();
-            let own = ConfigReader(
-                nested
-                    .and_then(|nested| nested.get(kind))
-                    .and_then(Value::as_object)
-                    .unwrap_or(&empty),
-            );
+            let own = nested.and_then(|nested| nested.get(kind)).and_then(Value::as_object);
+            let own = ConfigReader(own.unwrap_or(&empty));
             own.only("rope_type", &["default".into()])?;
-            let theta = own.number_or("rope_theta", config.number_or(key, default)?)?;
-            if theta > 0.0 {
-                Ok(theta)
-            } else {
-                Err(format!("has `{key}` = {theta}, which is not above 0"))
-            }
+            own.positive_or("rope_theta", config.positive_or(key, default)?)
         };
         let flag = |key: &str| config.bool_or(key, false);
         Ok(Self {
@@ -422,10 +388,8 @@ fn problem_type(task: TaskKind) -> &'static str {
 }
 
 fn family(name: &str) -> Result<&'static EncoderFamily, String> {
-    ENCODERS.iter().find(|family| family.model_type == name).ok_or_else(|| {
-        if DECODER_TYPES.contains(&name) {
-            return format!("has `model_type` = \"{name}\", a decoder: `task = \"language-modeling\"` trains it, and this task an encoder");
-        }
-        families::unknown(name, "encoders", ENCODERS.iter().map(|family| family.model_type))
-    })
+    families::find(ENCODERS, "an encoder", &DECODER_FAMILIES, name)
 }
+
+const DECODER_FAMILIES: OtherFamilies =
+    OtherFamilies { model_types: &DECODER_TYPES, kind: "a decoder", task: "language-modeling" };

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::simd::{exp, vectorised, zip_map};
-use super::{GradMode, InputGradient, Operation};
+use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// An element-wise activation function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,13 +25,8 @@ impl Operation<1> for ActivationFn {
         (activate(*self, x), ())
     }
 
-    fn backward(
-        &self,
-        [x]: [&[f32]; 1],
-        (): (),
-        gradient: &[f32],
-        _: [bool; 1],
-    ) -> [InputGradient; 1] {
+    fn backward(&self, pass: BackwardInput<1, ()>) -> [InputGradient; 1] {
+        let BackwardInput { inputs: [x], gradient, .. } = pass;
         [InputGradient::Values(activation_backward(*self, x, gradient))]
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::dropout::DropoutMask;
 use super::matmul::{Beta, Strides, gemm, gemm_uninit};
 use super::simd::{exp, maximum, sum, vectorised};
-use super::{GradMode, InputGradient, Operation};
+use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// Attention over `[tokens, (heads + 2 kv_heads) head_dim]`, each row a token's queries, keys and values: `[tokens, heads head_dim]`.
 #[derive(Debug, Clone)]
@@ -182,18 +182,13 @@ impl Operation<1> for Attention {
             for block in self.blocks(&head) {
                 let QueryBlock { start, rows, keys, .. } = block;
                 let strides = Strides::new(start * length, length);
-                let (query, key) = (head.query.skip_rows(start), head.key.transposed());
-                let values = (input, head.value);
+                let (query, key) =
+                    ((input, head.query.skip_rows(start)), (input, head.key.transposed()));
+                let (sizes, value) = ([rows, head_dim, keys], (input, head.value));
                 // SAFETY: beta is 0. Scores are written wherever a block computes all keys; elsewhere the buffer is zeroed.
                 unsafe {
-                    gemm_uninit(
-                        [rows, head_dim, keys],
-                        (probabilities, strides),
-                        (input, query),
-                        (input, key),
-                        scale,
-                        Beta::Zero,
-                    );
+                    let scores = (&mut *probabilities, strides);
+                    gemm_uninit(sizes, scores, query, key, scale, Beta::Zero);
                     let probabilities =
                         probabilities[start * length..(start + rows) * length].assume_init_mut();
                     let dropped = match self.dropout {
@@ -206,15 +201,10 @@ impl Operation<1> for Attention {
                             &*probabilities
                         }
                     };
-                    let dropped = (dropped, Strides::dense(length));
-                    gemm_uninit(
-                        [rows, keys, head_dim],
-                        (output_values, head.output.skip_rows(start)),
-                        dropped,
-                        values,
-                        1.0,
-                        Beta::Zero,
-                    );
+                    let (sizes, dropped) =
+                        ([rows, keys, head_dim], (&dropped[..], Strides::dense(length)));
+                    let output = (&mut *output_values, head.output.skip_rows(start));
+                    gemm_uninit(sizes, output, dropped, value, 1.0, Beta::Zero);
                 }
             }
         }
@@ -225,13 +215,8 @@ impl Operation<1> for Attention {
         }
     }
 
-    fn backward(
-        &self,
-        [input]: [&[f32]; 1],
-        saved: Vec<f32>,
-        gradient: &[f32],
-        _: [bool; 1],
-    ) -> [InputGradient; 1] {
+    fn backward(&self, pass: BackwardInput<1, Vec<f32>>) -> [InputGradient; 1] {
+        let BackwardInput { inputs: [input], saved, gradient, .. } = pass;
         let (head_dim, scale, square) = (self.head_dim, self.scale(), self.longest.pow(2));
         let mut dinput = Vec::with_capacity(input.len());
         let dx = &mut dinput.spare_capacity_mut()[..input.len()];
@@ -255,51 +240,27 @@ impl Operation<1> for Attention {
                     }
                     None => probabilities,
                 };
-                let (douter, query) = (
-                    (gradient, head.output.skip_rows(start)),
-                    (input, head.query.skip_rows(start)),
-                );
-                gemm(
-                    [rows, head_dim, keys],
-                    (&mut dscores, strides),
-                    douter,
-                    (input, head.value.transposed()),
-                    1.0,
-                    Beta::Zero,
-                );
+                let [by_query, by_key] = [[rows, keys, head_dim], [keys, rows, head_dim]];
+                let (doutput, query_strides) =
+                    ((gradient, head.output.skip_rows(start)), head.query.skip_rows(start));
+                let value = (input, head.value.transposed());
+                let sizes = [rows, head_dim, keys];
+                gemm(sizes, (&mut dscores, strides), doutput, value, 1.0, Beta::Zero);
                 // SAFETY: where beta is 1, the first block of the group's first head has written the output.
                 unsafe {
-                    gemm_uninit(
-                        [keys, rows, head_dim],
-                        (dx, head.value),
-                        (dropped, strides.transposed()),
-                        douter,
-                        1.0,
-                        beta,
-                    );
+                    let dropped = (dropped, strides.transposed());
+                    gemm_uninit(by_key, (&mut *dx, head.value), dropped, doutput, 1.0, beta);
                     match self.dropout {
                         Some(mask) => {
                             dropped_softmax_gradient(probabilities, &mut dscores, &block, mask)
                         }
                         None => softmax_gradient(probabilities, &mut dscores, &block),
                     }
-                    let key = (input, head.key);
-                    gemm_uninit(
-                        [rows, keys, head_dim],
-                        (dx, head.query.skip_rows(start)),
-                        (&dscores, strides),
-                        key,
-                        scale,
-                        Beta::Zero,
-                    );
-                    gemm_uninit(
-                        [keys, rows, head_dim],
-                        (dx, head.key),
-                        (&dscores, strides.transposed()),
-                        query,
-                        scale,
-                        beta,
-                    );
+                    let (key, dquery) = ((input, head.key), (&mut *dx, query_strides));
+                    gemm_uninit(by_query, dquery, (&dscores, strides), key, scale, Beta::Zero);
+                    let query = (input, query_strides);
+                    let dscores = (&dscores[..], strides.transposed());
+                    gemm_uninit(by_key, (&mut *dx, head.key), dscores, query, scale, beta);
                 }
             }
         }

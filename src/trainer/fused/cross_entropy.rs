@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::matmul::{Beta, Strides, gemm, matmul};
 use super::simd::{exp, maximum, sum, vectorised};
-use super::{GradMode, InputGradient, Operation};
+use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// The sum over rows of the cross-entropy of `logits [rows, classes]` with the target classes, times `scale`: `[1, 1]`.
 #[derive(Debug, Clone)]
@@ -27,13 +27,8 @@ impl Operation<1> for CrossEntropy {
         (vec![scaled(loss, self.scale)], gradients)
     }
 
-    fn backward(
-        &self,
-        _: [&[f32]; 1],
-        saved: Vec<f32>,
-        gradient: &[f32],
-        _: [bool; 1],
-    ) -> [InputGradient; 1] {
+    fn backward(&self, pass: BackwardInput<1, Vec<f32>>) -> [InputGradient; 1] {
+        let BackwardInput { saved, gradient, .. } = pass;
         [multiply_by(saved, gradient[0])]
     }
 }
@@ -75,35 +70,19 @@ impl Operation<2> for LinearCrossEntropy {
             loss += losses(&mut logits, targets, *smoothing, *scale, grad_mode);
             if grad_mode == GradMode::Enabled {
                 let (gradients, class_strides) = (logits, Strides::dense(classes));
+                let (left, right) = ((&gradients[..], class_strides), (table, strides));
                 let dx = (&mut dx[..], strides.skip_rows(chunk * chunk_rows));
-                gemm(
-                    [rows, classes, width],
-                    dx,
-                    (&gradients, class_strides),
-                    (table, strides),
-                    1.0,
-                    Beta::Zero,
-                );
-                gemm(
-                    [classes, rows, width],
-                    (&mut dtable, strides),
-                    (&gradients, class_strides.transposed()),
-                    (x, strides),
-                    1.0,
-                    Beta::One,
-                );
+                gemm([rows, classes, width], dx, left, right, 1.0, Beta::Zero);
+                let (left, right) = ((&gradients[..], class_strides.transposed()), (x, strides));
+                let dtable = (&mut dtable[..], strides);
+                gemm([classes, rows, width], dtable, left, right, 1.0, Beta::One);
             }
         }
         (vec![scaled(loss, *scale)], [dx, dtable])
     }
 
-    fn backward(
-        &self,
-        _: [&[f32]; 2],
-        saved: Self::Saved,
-        gradient: &[f32],
-        _: [bool; 2],
-    ) -> [InputGradient; 2] {
+    fn backward(&self, pass: BackwardInput<2, Self::Saved>) -> [InputGradient; 2] {
+        let BackwardInput { saved, gradient, .. } = pass;
         saved.map(|saved| multiply_by(saved, gradient[0]))
     }
 }

@@ -1,7 +1,7 @@
 //! Counter-based dropout: masks are computed where they are needed, forward and backward, and never stored.
 
 use super::simd::{extend_zip_map, vectorised};
-use super::{GradMode, InputGradient, Operation};
+use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// Which elements are dropped at one site of one forward pass: a function of the site's key and an element's row and column alone.
 ///
@@ -99,13 +99,8 @@ impl Operation<1> for Dropout {
         (apply_dropout(x, self.width, self.mask), ())
     }
 
-    fn backward(
-        &self,
-        _: [&[f32]; 1],
-        (): (),
-        gradient: &[f32],
-        _: [bool; 1],
-    ) -> [InputGradient; 1] {
+    fn backward(&self, pass: BackwardInput<1, ()>) -> [InputGradient; 1] {
+        let gradient = pass.gradient;
         [InputGradient::Values(apply_dropout(gradient, self.width, self.mask))]
     }
 }

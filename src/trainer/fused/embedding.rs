@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::simd::vectorised;
-use super::{GradMode, InputGradient, Operation};
+use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// The sum of one row of each of `N` tables `[entries, width]` for each index: `[indices, width]`.
 #[derive(Debug, Clone)]
@@ -105,13 +105,8 @@ impl<const N: usize> Operation<N> for EmbeddingSum<N> {
         (output, ())
     }
 
-    fn backward(
-        &self,
-        _: [&[f32]; N],
-        (): (),
-        gradient: &[f32],
-        needs_grad: [bool; N],
-    ) -> [InputGradient; N] {
+    fn backward(&self, pass: BackwardInput<N, ()>) -> [InputGradient; N] {
+        let BackwardInput { gradient, needs_grad, .. } = pass;
         std::array::from_fn(|table| {
             let (entries, indices) = &self.indices[table];
             if let Some((sink, parameters)) =

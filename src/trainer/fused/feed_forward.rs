@@ -4,7 +4,7 @@ use super::activation::{ActivationFn, activate_in_place, multiply_in_place};
 use super::dropout::{DropoutMask, apply_dropout};
 use super::linear::{LinearKernel, residual_epilogue};
 use super::matmul::{Epilogue, Strides, matmul_with_epilogue};
-use super::{GradMode, InputGradient, Operation};
+use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// `r + dropout(activation(x W₁ + b₁) W₂ + b₂)`: inputs `r [rows, width]`, `x [rows, in]`, `W₁ [in, inner]`, `b₁ [1, inner]`,
 /// `W₂ [inner, width]`, `b₂ [1, width]`, output as `r`.
@@ -36,23 +36,14 @@ impl Operation<6> for FeedForward {
                 Vec::new(),
             ),
         };
-        let (kernel, epilogue) = (
-            LinearKernel::new(&activated, w2, self.width),
-            residual_epilogue(residual, self.width, self.dropout),
-        );
-        (
-            kernel.forward_with_epilogue(&activated, w2, b2, residual, &epilogue),
-            [activated, derivatives],
-        )
+        let kernel = LinearKernel::new(&activated, w2, self.width);
+        let epilogue = residual_epilogue(residual, self.width, self.dropout);
+        let output = kernel.forward_with_epilogue(&activated, w2, b2, residual, &epilogue);
+        (output, [activated, derivatives])
     }
 
-    fn backward(
-        &self,
-        inputs: [&[f32]; 6],
-        saved: Self::Saved,
-        gradient: &[f32],
-        needs_grad: [bool; 6],
-    ) -> [InputGradient; 6] {
+    fn backward(&self, pass: BackwardInput<6, Self::Saved>) -> [InputGradient; 6] {
+        let BackwardInput { inputs, saved, gradient, needs_grad } = pass;
         let ([_, x, w1, _, w2, _], [activated, derivatives]) = (inputs, saved);
         let [_, dx, dw1, db1, dw2, db2] = needs_grad;
         if needs_grad[1..] == [false; 5] {
@@ -64,15 +55,11 @@ impl Operation<6> for FeedForward {
         let doutput = dropped.as_deref().unwrap_or(gradient);
         let inner = self.between(&derivatives, w2, doutput);
         drop(derivatives);
-        let [_, dw2, db2] = LinearKernel::new(&activated, w2, self.width).backward(
-            &activated,
-            w2,
-            doutput,
-            [false, dw2, db2],
-        );
+        let kernel = LinearKernel::new(&activated, w2, self.width);
+        let [_, dw2, db2] = kernel.backward(&activated, w2, doutput, [false, dw2, db2]);
         drop(activated);
-        let [dx, dw1, db1] =
-            LinearKernel::new(x, w1, self.inner).backward(x, w1, &inner, [dx, dw1, db1]);
+        let kernel = LinearKernel::new(x, w1, self.inner);
+        let [dx, dw1, db1] = kernel.backward(x, w1, &inner, [dx, dw1, db1]);
         [InputGradient::SameAsOutput, dx, dw1, db1, dw2, db2]
     }
 }

@@ -2,7 +2,7 @@
 
 use super::activation::{ActivationFn, activate, activation_backward, multiply, sigmoid};
 use super::simd::{vectorised, zip_map};
-use super::{GradMode, InputGradient, Operation};
+use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// `silu(gate) * x`: inputs in this order.
 #[derive(Debug, Clone, Copy)]
@@ -15,13 +15,8 @@ impl Operation<2> for SwiGlu {
         (gated(gate, x), ())
     }
 
-    fn backward(
-        &self,
-        [gate, x]: [&[f32]; 2],
-        (): (),
-        gradient: &[f32],
-        _: [bool; 2],
-    ) -> [InputGradient; 2] {
+    fn backward(&self, pass: BackwardInput<2, ()>) -> [InputGradient; 2] {
+        let BackwardInput { inputs: [gate, x], gradient, .. } = pass;
         let (mut dgate, mut dx) = (gradient.to_vec(), gradient.to_vec());
         gated_backward(gate, x, &mut dgate, &mut dx);
         [InputGradient::Values(dgate), InputGradient::Values(dx)]
@@ -60,13 +55,8 @@ impl Operation<1> for PackedGlu {
         (multiply(&activate(self.activation, &first), &second), ())
     }
 
-    fn backward(
-        &self,
-        [x]: [&[f32]; 1],
-        (): (),
-        gradient: &[f32],
-        _: [bool; 1],
-    ) -> [InputGradient; 1] {
+    fn backward(&self, pass: BackwardInput<1, ()>) -> [InputGradient; 1] {
+        let BackwardInput { inputs: [x], gradient, .. } = pass;
         let [first, second] = self.halves(x);
         let dfirst = activation_backward(self.activation, &first, &multiply(gradient, &second));
         let dsecond = multiply(gradient, &activate(self.activation, &first));

@@ -1,7 +1,7 @@
 //! Layer normalisation, forward and backward.
 
 use super::simd::{extend_zip_map, sum, vectorised};
-use super::{GradMode, InputGradient, Operation};
+use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// `(x - mean) / sqrt(variance + epsilon) * scale + bias` by rows: inputs `x`, `scale [1, width]`, `bias [1, width]`.
 #[derive(Debug, Clone, Copy)]
@@ -20,13 +20,8 @@ impl Operation<3> for LayerNorm {
         (output, statistics)
     }
 
-    fn backward(
-        &self,
-        [x, scale, _]: [&[f32]; 3],
-        statistics: Self::Saved,
-        gradient: &[f32],
-        _: [bool; 3],
-    ) -> [InputGradient; 3] {
+    fn backward(&self, pass: BackwardInput<3, Self::Saved>) -> [InputGradient; 3] {
+        let BackwardInput { inputs: [x, scale, _], saved: statistics, gradient, .. } = pass;
         let (mut dscale, mut dbias) = (vec![0.0; scale.len()], vec![0.0; scale.len()]);
         let dx = backward(x, scale, &statistics, gradient, &mut dscale, &mut dbias);
         [dx, dscale, dbias].map(InputGradient::Values)

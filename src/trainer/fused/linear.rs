@@ -7,7 +7,7 @@ use super::matmul::{
     matmul_with_epilogue, matmul_with_side_output,
 };
 use super::simd::vectorised;
-use super::{GradMode, InputGradient, Operation};
+use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// `activation(x W + b)`: inputs `x [rows, in]`, `W [in, width]`, `b [1, width]`, output `[rows, width]`.
 #[derive(Debug, Clone, Copy)]
@@ -25,18 +25,9 @@ impl Operation<3> for Linear {
         self.forward_saving(x, weight, bias, grad_mode)
     }
 
-    fn backward(
-        &self,
-        [x, weight, _]: [&[f32]; 3],
-        saved: Vec<f32>,
-        gradient: &[f32],
-        needs_grad: [bool; 3],
-    ) -> [InputGradient; 3] {
-        let kernel = LinearKernel::new(x, weight, self.width);
-        match self.activation {
-            Some(_) => kernel.backward(x, weight, &multiply(gradient, &saved), needs_grad),
-            None => kernel.backward(x, weight, gradient, needs_grad),
-        }
+    fn backward(&self, pass: BackwardInput<3, Vec<f32>>) -> [InputGradient; 3] {
+        let BackwardInput { inputs: [x, weight, _], saved, gradient, needs_grad } = pass;
+        self.gradients(x, weight, &saved, gradient, needs_grad)
     }
 }
 
@@ -48,24 +39,30 @@ impl Operation<2> for Linear {
         self.forward_saving(x, weight, &[], grad_mode)
     }
 
-    fn backward(
-        &self,
-        [x, weight]: [&[f32]; 2],
-        saved: Vec<f32>,
-        gradient: &[f32],
-        [dx, dweight]: [bool; 2],
-    ) -> [InputGradient; 2] {
-        let kernel = LinearKernel::new(x, weight, self.width);
-        let needs_grad = [dx, dweight, false];
-        let [dx, dweight, _] = match self.activation {
-            Some(_) => kernel.backward(x, weight, &multiply(gradient, &saved), needs_grad),
-            None => kernel.backward(x, weight, gradient, needs_grad),
-        };
+    fn backward(&self, pass: BackwardInput<2, Vec<f32>>) -> [InputGradient; 2] {
+        let BackwardInput { inputs: [x, weight], saved, gradient, needs_grad: [dx, dw] } = pass;
+        let [dx, dweight, _] = self.gradients(x, weight, &saved, gradient, [dx, dw, false]);
         [dx, dweight]
     }
 }
 
 impl Linear {
+    /// The gradients of `x`, weight and bias; `derivatives` are those of the activation.
+    fn gradients(
+        &self,
+        x: &[f32],
+        weight: &[f32],
+        derivatives: &[f32],
+        gradient: &[f32],
+        needs_grad: [bool; 3],
+    ) -> [InputGradient; 3] {
+        let kernel = LinearKernel::new(x, weight, self.width);
+        match self.activation {
+            Some(_) => kernel.backward(x, weight, &multiply(gradient, derivatives), needs_grad),
+            None => kernel.backward(x, weight, gradient, needs_grad),
+        }
+    }
+
     /// The output and the derivatives of the activation; the bias may be empty.
     fn forward_saving(
         &self,
@@ -101,27 +98,14 @@ impl Operation<4> for ResidualLinear {
 
     fn forward(&self, [residual, x, weight, bias]: [&[f32]; 4], _: GradMode) -> (Vec<f32>, ()) {
         let kernel = LinearKernel::new(x, weight, self.width);
-        (
-            kernel.forward_with_epilogue(
-                x,
-                weight,
-                bias,
-                residual,
-                &residual_epilogue(residual, self.width, self.dropout),
-            ),
-            (),
-        )
+        let epilogue = residual_epilogue(residual, self.width, self.dropout);
+        (kernel.forward_with_epilogue(x, weight, bias, residual, &epilogue), ())
     }
 
-    fn backward(
-        &self,
-        [_, x, weight, _]: [&[f32]; 4],
-        (): (),
-        gradient: &[f32],
-        [_, dx, dweight, dbias]: [bool; 4],
-    ) -> [InputGradient; 4] {
+    fn backward(&self, pass: BackwardInput<4, ()>) -> [InputGradient; 4] {
+        let BackwardInput { inputs: [_, x, weight, _], gradient, needs_grad, .. } = pass;
         let kernel = LinearKernel::new(x, weight, self.width);
-        let needs_grad = [dx, dweight, dbias];
+        let [_, needs_grad @ ..] = needs_grad;
         let [dx, dweight, dbias] = match self.dropout.filter(|_| needs_grad.contains(&true)) {
             Some(mask) => {
                 kernel.backward(x, weight, &apply_dropout(gradient, self.width, mask), needs_grad)
@@ -160,53 +144,30 @@ impl Operation<7> for QkvLinear {
         let kernels = self.kernels(x, weights).map(|(kernel, _)| kernel);
         let rights =
             [0, 1, 2].map(|part| (weights[part], kernels[part].outputs(), self.widths[part]));
-        (
-            matmul_concat(
-                [kernels[0].rows, kernels[0].input],
-                (x, kernels[0].inputs()),
-                rights,
-                &[b1, b2, b3].concat(),
-            ),
-            (),
-        )
+        let (sizes, left) = ([kernels[0].rows, kernels[0].input], (x, kernels[0].inputs()));
+        (matmul_concat(sizes, left, rights, &[b1, b2, b3].concat()), ())
     }
 
-    fn backward(
-        &self,
-        [x, w1, w2, w3, ..]: [&[f32]; 7],
-        (): (),
-        gradient: &[f32],
-        needs_grad: [bool; 7],
-    ) -> [InputGradient; 7] {
+    fn backward(&self, pass: BackwardInput<7, ()>) -> [InputGradient; 7] {
+        let BackwardInput { inputs: [x, w1, w2, w3, ..], gradient, needs_grad, .. } = pass;
         let [needs_dx, needs_dweights @ .., db1, db2, db3] = needs_grad;
         let (weights, needs_dbiases) = ([w1, w2, w3], [db1, db2, db3]);
         let kernels = self.kernels(x, weights);
         let mut dx = Vec::new();
         let [[dw1, db1], [dw2, db2], [dw3, db3]] = [0, 1, 2].map(|part| {
-            let ((kernel, strides), weight) = (kernels[part], weights[part]);
+            let (kernel, strides) = kernels[part];
+            let (doutput, transposed) =
+                ((gradient, strides), (weights[part], kernel.outputs().transposed()));
             if needs_dx {
-                let (sizes, transposed) = (
-                    [kernel.rows, kernel.width, kernel.input],
-                    (weight, kernel.outputs().transposed()),
-                );
+                let sizes = [kernel.rows, kernel.width, kernel.input];
                 if part == 0 {
-                    dx = matmul(sizes, (gradient, strides), transposed);
+                    dx = matmul(sizes, doutput, transposed);
                 } else {
-                    gemm(
-                        sizes,
-                        (&mut dx, kernel.inputs()),
-                        (gradient, strides),
-                        transposed,
-                        1.0,
-                        Beta::One,
-                    );
+                    let dx = (&mut dx[..], kernel.inputs());
+                    gemm(sizes, dx, doutput, transposed, 1.0, Beta::One);
                 }
             }
-            kernel.parameter_gradients(
-                x,
-                (gradient, strides),
-                [needs_dweights[part], needs_dbiases[part]],
-            )
+            kernel.parameter_gradients(x, doutput, [needs_dweights[part], needs_dbiases[part]])
         });
         [InputGradient::if_needed(needs_dx, || dx), dw1, dw2, dw3, db1, db2, db3]
     }
@@ -252,14 +213,8 @@ impl LinearKernel {
         reads: &[f32],
         epilogue: &Epilogue<'_>,
     ) -> Vec<f32> {
-        matmul_with_epilogue(
-            self.sizes(),
-            (x, self.inputs()),
-            (weight, self.outputs()),
-            bias,
-            reads,
-            epilogue,
-        )
+        let (left, right) = ((x, self.inputs()), (weight, self.outputs()));
+        matmul_with_epilogue(self.sizes(), left, right, bias, reads, epilogue)
     }
 
     /// `activation(x W + b)` and the derivatives of the activation; the bias may be empty.
@@ -276,16 +231,9 @@ impl LinearKernel {
     ) -> (Vec<f32>, Vec<f32>) {
         let epilogue: &Epilogue<'_> =
             &|_, _, values, derivatives| activate_with_derivative(activation, values, derivatives);
+        let (left, right) = ((x, self.inputs()), (weight, self.outputs()));
         // SAFETY: `activate_with_derivative` writes all of its output.
-        unsafe {
-            matmul_with_side_output(
-                self.sizes(),
-                (x, self.inputs()),
-                (weight, self.outputs()),
-                bias,
-                epilogue,
-            )
-        }
+        unsafe { matmul_with_side_output(self.sizes(), left, right, bias, epilogue) }
     }
 
     /// The gradients of `x`, weight and bias.

@@ -121,7 +121,7 @@ pub(super) unsafe fn gemm_uninit(
 /// # Panics
 /// If an operand does not lie within its slice, or `inner` is 0.
 pub(super) fn matmul(sizes: [usize; 3], left: Operand<'_>, right: Operand<'_>) -> Vec<f32> {
-    allocate_and_multiply(sizes, left, right, &[], None, SideBuffer::Prefetched(&[]), &mut []).0
+    allocate_and_multiply(sizes, left, right, Extras::default()).0
 }
 
 /// `left right + bias`, with the bias broadcast over rows; it may be empty. In the kernels of this module it costs nothing.
@@ -134,7 +134,7 @@ pub(super) fn matmul_with_bias(
     right: Operand<'_>,
     bias: &[f32],
 ) -> Vec<f32> {
-    allocate_and_multiply(sizes, left, right, bias, None, SideBuffer::Prefetched(&[]), &mut []).0
+    allocate_and_multiply(sizes, left, right, Extras { bias, ..Extras::default() }).0
 }
 
 /// The same with an epilogue, which may run for parts of rows in any order and on several threads. `prefetched` is empty or as large as the
@@ -147,16 +147,8 @@ pub(super) fn matmul_with_epilogue(
     prefetched: &[f32],
     epilogue: &Epilogue<'_>,
 ) -> Vec<f32> {
-    allocate_and_multiply(
-        sizes,
-        left,
-        right,
-        bias,
-        Some(epilogue),
-        SideBuffer::Prefetched(prefetched),
-        &mut [],
-    )
-    .0
+    let extras = Extras { bias, epilogue: Some(epilogue), prefetched, ..Extras::default() };
+    allocate_and_multiply(sizes, left, right, extras).0
 }
 
 /// The same with a side output, as large as the output, which the epilogue fills.
@@ -170,7 +162,9 @@ pub(super) unsafe fn matmul_with_side_output(
     bias: &[f32],
     epilogue: &Epilogue<'_>,
 ) -> (Vec<f32>, Vec<f32>) {
-    allocate_and_multiply(sizes, left, right, bias, Some(epilogue), SideBuffer::Output, &mut [])
+    let epilogue = Some(epilogue);
+    let extras = Extras { bias, epilogue, has_side_output: true, ..Extras::default() };
+    allocate_and_multiply(sizes, left, right, extras)
 }
 
 /// [`matmul`], and the column sums of the right operand, in the order of its rows: at almost no cost, since they are taken while packing.
@@ -184,15 +178,8 @@ pub(super) fn matmul_and_column_sums(
 ) -> (Vec<f32>, Vec<f32>) {
     let columns = sizes[2];
     let mut column_sums = vec![0.0; columns.next_multiple_of(PANEL)];
-    let (output, _) = allocate_and_multiply(
-        sizes,
-        left,
-        right,
-        &[],
-        None,
-        SideBuffer::Prefetched(&[]),
-        &mut column_sums,
-    );
+    let extras = Extras { column_sums: &mut column_sums, ..Extras::default() };
+    let (output, _) = allocate_and_multiply(sizes, left, right, extras);
     column_sums.truncate(columns);
     (output, column_sums)
 }
@@ -219,15 +206,8 @@ pub(super) fn matmul_concat<const N: usize>(
     for (right, strides, width) in rights.into_iter().filter(|(_, _, width)| *width > 0) {
         let right = operand((right, strides), [inner, width]);
         let bias = if bias.is_empty() { std::ptr::null() } else { bias[column..].as_ptr() };
-        let gemm = Gemm {
-            bias,
-            ..Gemm::new(
-                [rows, inner, width],
-                (output.as_mut_ptr(), Strides::new(column, columns)),
-                left,
-                right,
-            )
-        };
+        let out = (output.as_mut_ptr(), Strides::new(column, columns));
+        let gemm = Gemm { bias, ..Gemm::new([rows, inner, width], out, left, right) };
         // SAFETY: the operands lie within their slices, as just checked; the columns from `column` on lie in the output's capacity, and there is
         // a bias for each of them, or none.
         unsafe { multiply(&gemm) };
@@ -241,27 +221,29 @@ pub(super) fn matmul_concat<const N: usize>(
 /// A matrix that is multiplied.
 type Operand<'a> = (&'a [f32], Strides);
 
-/// What lies element by element beside the output.
-#[derive(Clone, Copy)]
-enum SideBuffer<'a> {
-    /// An input of the epilogue, or nothing.
-    Prefetched(&'a [f32]),
-    /// A second output, all of which the epilogue writes.
-    Output,
+/// What is fused to a product; nothing by default.
+#[derive(Default)]
+struct Extras<'a> {
+    /// One for each column.
+    bias: &'a [f32],
+    epilogue: Option<&'a Epilogue<'a>>,
+    /// An input of the epilogue, as large as the output.
+    prefetched: &'a [f32],
+    /// Whether the epilogue writes all of a second output; then nothing is prefetched.
+    has_side_output: bool,
+    /// Those of the right operand, for whole panels.
+    column_sums: &'a mut [f32],
 }
 
 fn allocate_and_multiply(
     sizes: [usize; 3],
     left: Operand<'_>,
     right: Operand<'_>,
-    bias: &[f32],
-    epilogue: Option<&Epilogue<'_>>,
-    side: SideBuffer<'_>,
-    column_sums: &mut [f32],
+    extras: Extras<'_>,
 ) -> (Vec<f32>, Vec<f32>) {
+    let Extras { bias, epilogue, prefetched, has_side_output, column_sums } = extras;
     let [rows, inner, columns] = sizes;
     let count = rows * columns;
-    let has_side_output = matches!(side, SideBuffer::Output);
     let (mut output, mut side_output) =
         (Vec::with_capacity(count), Vec::with_capacity(if has_side_output { count } else { 0 }));
     if count == 0 {
@@ -269,27 +251,19 @@ fn allocate_and_multiply(
     }
     assert!(inner > 0, "the inner dimension is not empty");
     let (left, right) = (operand(left, [rows, inner]), operand(right, [inner, columns]));
-    let (uninit, prefetch) = match side {
-        SideBuffer::Output => (side_output.spare_capacity_mut().as_mut_ptr(), side_output.as_ptr()),
-        SideBuffer::Prefetched([]) => (std::ptr::null_mut(), std::ptr::null()),
-        SideBuffer::Prefetched(prefetched) => (std::ptr::null_mut(), prefetched.as_ptr()),
+    let (uninit, prefetch) = if has_side_output {
+        (side_output.spare_capacity_mut().as_mut_ptr(), side_output.as_ptr())
+    } else {
+        (std::ptr::null_mut(), pointer(prefetched))
     };
-    assert!(
-        column_sums.is_empty() || column_sums.len() == columns.next_multiple_of(PANEL),
-        "column sums of whole panels, or none"
-    );
+    let panels = columns.next_multiple_of(PANEL);
+    assert!(column_sums.is_empty() || column_sums.len() == panels, "sums of whole panels, or none");
     let column_sums =
         if column_sums.is_empty() { std::ptr::null_mut() } else { column_sums.as_mut_ptr() };
     assert!(bias.is_empty() || bias.len() == columns, "a bias for each column, or none");
-    let bias = if bias.is_empty() { std::ptr::null() } else { bias.as_ptr() };
-    let epilogue = epilogue.map(|epilogue| (epilogue, uninit, 0));
-    let gemm = Gemm {
-        epilogue,
-        prefetch,
-        column_sums,
-        bias,
-        ..Gemm::new(sizes, (output.as_mut_ptr(), Strides::dense(columns)), left, right)
-    };
+    let (bias, epilogue) = (pointer(bias), epilogue.map(|epilogue| (epilogue, uninit, 0)));
+    let out = (output.as_mut_ptr(), Strides::dense(columns));
+    let gemm = Gemm { epilogue, prefetch, column_sums, bias, ..Gemm::new(sizes, out, left, right) };
     // SAFETY: the operands lie within their slices, as just checked; the output has capacity for `count` values, all of which the product
     // writes and none of which it reads with beta = 0. The epilogue writes the side output, as the caller promises. Column sums are those of
     // whole panels and the bias is that of all columns, or they are null, as just checked.
@@ -301,6 +275,11 @@ fn allocate_and_multiply(
         }
     }
     (output, side_output)
+}
+
+/// A pointer to the values, null where there are none.
+fn pointer(values: &[f32]) -> *const f32 {
+    if values.is_empty() { std::ptr::null() } else { values.as_ptr() }
 }
 
 /// A pointer to an operand that lies within its slice.
@@ -428,8 +407,6 @@ impl Gemm<'_> {
         left: (*const f32, Strides),
         right: (*const f32, Strides),
     ) -> Self {
-        let (prefetch, column_sums, bias) =
-            (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
         Self {
             sizes,
             output,
@@ -438,9 +415,9 @@ impl Gemm<'_> {
             alpha: 1.0,
             beta: Beta::Zero,
             epilogue: None,
-            prefetch,
-            column_sums,
-            bias,
+            prefetch: std::ptr::null(),
+            column_sums: std::ptr::null_mut(),
+            bias: std::ptr::null(),
         }
     }
 
@@ -453,17 +430,12 @@ impl Gemm<'_> {
                 if uninit.is_null() { uninit } else { uninit.wrapping_add(first * columns) };
             (epilogue, uninit, first)
         });
-        let (output, left) = (
-            (self.output.0, self.output.1.skip_rows(first)),
-            (self.left.0, self.left.1.skip_rows(first)),
-        );
-        let column_sums = if first == 0 { self.column_sums } else { std::ptr::null_mut() };
         Self {
             sizes: [rows_per_task.min(rows - first), inner, columns],
-            output,
-            left,
+            output: (self.output.0, self.output.1.skip_rows(first)),
+            left: (self.left.0, self.left.1.skip_rows(first)),
             epilogue,
-            column_sums,
+            column_sums: if first == 0 { self.column_sums } else { std::ptr::null_mut() },
             ..*self
         }
     }
@@ -561,12 +533,8 @@ impl Gemm<'_> {
         for row in 0..rows {
             // SAFETY: the caller's promise.
             unsafe {
-                call_epilogue(
-                    epilogue,
-                    (output.add(out.offset + row * out.row), side),
-                    [row, columns, 0, columns],
-                    first_row,
-                )
+                let part = (output.add(out.offset + row * out.row), side);
+                call_epilogue(epilogue, part, [row, columns, 0, columns], first_row);
             }
         }
     }

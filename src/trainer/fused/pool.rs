@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::simd::vectorised;
-use super::{GradMode, InputGradient, Operation};
+use super::{BackwardInput, GradMode, InputGradient, Operation};
 use crate::arguments::Pooling;
 
 /// Of texts one after another, `[tokens, width]`, each text's mean or first row: `[texts, width]`.
@@ -34,13 +34,8 @@ impl Operation<1> for Pool {
         (output, ())
     }
 
-    fn backward(
-        &self,
-        _: [&[f32]; 1],
-        (): (),
-        gradient: &[f32],
-        [needs_grad]: [bool; 1],
-    ) -> [InputGradient; 1] {
+    fn backward(&self, pass: BackwardInput<1, ()>) -> [InputGradient; 1] {
+        let BackwardInput { gradient, needs_grad: [needs_grad], .. } = pass;
         [InputGradient::if_needed(needs_grad, || {
             let width = self.width;
             let mut gradients = Vec::with_capacity(self.lengths.iter().sum::<usize>() * width);

@@ -1,7 +1,7 @@
 //! RMS normalisation, forward and backward.
 
 use super::simd::{extend_zip_map, sum, vectorised};
-use super::{GradMode, InputGradient, Operation};
+use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// `x / sqrt(mean(x²) + epsilon) * scale` by rows (Zhang and Sennrich 2019): inputs `x`, `scale [1, width]`.
 #[derive(Debug, Clone, Copy)]
@@ -19,13 +19,8 @@ impl Operation<2> for RmsNorm {
         (output, inverses)
     }
 
-    fn backward(
-        &self,
-        [x, scale]: [&[f32]; 2],
-        inverses: Self::Saved,
-        gradient: &[f32],
-        _: [bool; 2],
-    ) -> [InputGradient; 2] {
+    fn backward(&self, pass: BackwardInput<2, Self::Saved>) -> [InputGradient; 2] {
+        let BackwardInput { inputs: [x, scale], saved: inverses, gradient, .. } = pass;
         let mut dscale = vec![0.0; scale.len()];
         let dx = rms_backward(x, scale, &inverses, gradient, &mut dscale);
         [dx, dscale].map(InputGradient::Values)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::simd::vectorised;
-use super::{GradMode, InputGradient, Operation};
+use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// Rotates the first `heads` heads of `[tokens, columns]` and copies the other columns. Elements `i` and `i + head_dim / 2` of a head are one
 /// pair, as in transformers.
@@ -25,13 +25,8 @@ impl Operation<1> for RotaryEmbedding {
         (self.rotated(x, 1.0), ())
     }
 
-    fn backward(
-        &self,
-        _: [&[f32]; 1],
-        (): (),
-        gradient: &[f32],
-        _: [bool; 1],
-    ) -> [InputGradient; 1] {
+    fn backward(&self, pass: BackwardInput<1, ()>) -> [InputGradient; 1] {
+        let gradient = pass.gradient;
         [InputGradient::Values(self.rotated(gradient, -1.0))]
     }
 }

@@ -13,6 +13,17 @@ use super::super::rng::Rng;
 use super::*;
 use crate::arguments::Pooling;
 
+const ACTIVATIONS: [ActivationFn; 5] = [
+    ActivationFn::Gelu,
+    ActivationFn::GeluTanh,
+    ActivationFn::Relu,
+    ActivationFn::Silu,
+    ActivationFn::Tanh,
+];
+
+const MASKS: [AttentionMask; 3] =
+    [AttentionMask::Full, AttentionMask::Causal, AttentionMask::SlidingWindow(3)];
+
 type Numbers = (Vec<f32>, [usize; 2]);
 
 fn random(seed: u64, shape: [usize; 2], deviation: f64) -> Numbers {
@@ -37,10 +48,18 @@ fn derived_on<const N: usize>(
     let shape = output.dims();
     let outer = tensor(random(99, shape, 1.0).0, shape, device);
     let mut gradients = (output.clone() * outer).sum().backward();
-    let mut found = vec![host(output.inner()).unwrap()];
-    found
-        .extend(leaves.iter().map(|leaf| host(leaf.grad_remove(&mut gradients).unwrap()).unwrap()));
-    found
+    let gradients = leaves.iter().map(|leaf| leaf.grad_remove(&mut gradients).unwrap());
+    std::iter::once(output.inner()).chain(gradients).map(|tensor| host(tensor).unwrap()).collect()
+}
+
+/// Compares a fused operation with the same by tensor operations, output and gradients.
+fn assert_same<const N: usize>(
+    inputs: [Numbers; N],
+    fused: impl Fn([Tensor<2>; N]) -> Tensor<2>,
+    tensors: impl Fn([Tensor<2>; N]) -> Tensor<2>,
+    tolerance: f32,
+) {
+    assert_close(&derived(inputs.clone(), fused), &derived(inputs, tensors), tolerance);
 }
 
 fn assert_close(one: &[Vec<f32>], other: &[Vec<f32>], tolerance: f32) {
@@ -53,18 +72,24 @@ fn assert_close(one: &[Vec<f32>], other: &[Vec<f32>], tolerance: f32) {
     }
 }
 
+/// Attention without dropout, with `[heads, kv_heads, head_dim]`.
+fn attention(
+    lengths: &[usize],
+    longest: usize,
+    [heads, kv_heads, head_dim]: [usize; 3],
+    attention_mask: AttentionMask,
+) -> Attention {
+    let lengths = lengths.into();
+    Attention { lengths, longest, heads, kv_heads, head_dim, attention_mask, dropout: None }
+}
+
 /// Output and gradients of every operation, on odd sizes.
 fn everything() -> Vec<Vec<f32>> {
     let drop = DropoutMask::new(17, 0.3);
     let mask = Some(drop);
-    let attention = |attention_mask| Attention {
-        lengths: [7, 1, 19].into(),
-        longest: 20,
-        heads: 4,
-        kv_heads: 2,
-        head_dim: 5,
-        attention_mask,
-        dropout: mask,
+    let attention = |attention_mask| {
+        let attention = attention(&[7, 1, 19], 20, [4, 2, 5], attention_mask);
+        Attention { dropout: mask, ..attention }
     };
     let loss = CrossEntropy {
         targets: (0..13).map(|row| row * 5 % 37).collect(),
@@ -95,12 +120,8 @@ fn everything() -> Vec<Vec<f32>> {
         derived(
             [rows(), random(2, same, 1.0), table(5), row(6), table(7), row(8)],
             |[r, x, w1, b1, w2, b2]| {
-                let operation = FeedForward {
-                    inner: 37,
-                    width: 37,
-                    activation: ActivationFn::Gelu,
-                    dropout: mask,
-                };
+                let activation = ActivationFn::Gelu;
+                let operation = FeedForward { inner: 37, width: 37, activation, dropout: mask };
                 apply(operation, [&r, &x, &w1, &b1, &w2, &b2], same).unwrap()
             },
         ),
@@ -109,16 +130,9 @@ fn everything() -> Vec<Vec<f32>> {
             apply(LinearCrossEntropy { loss: loss.clone(), width: 37 }, [&x, &t], [1, 1]).unwrap()
         }),
         derived([table(5), table(6)], |[a, b]| {
-            apply(
-                EmbeddingSum {
-                    width: 37,
-                    indices: [(37, ids.clone()), (37, ids.clone())],
-                    sparse_gradients: None,
-                },
-                [&a, &b],
-                same,
-            )
-            .unwrap()
+            let indices = [(37, ids.clone()), (37, ids.clone())];
+            let operation = EmbeddingSum { width: 37, indices, sparse_gradients: None };
+            apply(operation, [&a, &b], same).unwrap()
         }),
     ];
     for pooling in [Pooling::Mean, Pooling::Cls] {
@@ -126,18 +140,10 @@ fn everything() -> Vec<Vec<f32>> {
             apply(Pool { lengths: [4, 1, 8].into(), width: 37, pooling }, [&x], [3, 37]).unwrap()
         }));
     }
-    for activation in [
-        ActivationFn::Gelu,
-        ActivationFn::GeluTanh,
-        ActivationFn::Relu,
-        ActivationFn::Silu,
-        ActivationFn::Tanh,
-    ] {
+    for activation in ACTIVATIONS {
         found.push(derived([rows()], |[x]| apply(activation, [&x], same).unwrap()));
     }
-    for attention_mask in
-        [AttentionMask::Full, AttentionMask::Causal, AttentionMask::SlidingWindow(3)]
-    {
+    for attention_mask in MASKS {
         found.push(derived([random(7, [27, 40], 1.0)], |[x]| {
             apply(attention(attention_mask), [&x], [27, 20]).unwrap()
         }));
@@ -173,89 +179,58 @@ fn every_instruction_set_computes_the_same_bits() {
         let other = everything();
         simd::MAX_LEVEL.set(simd::SimdLevel::Avx512);
         super::matmul::FORCE_OWN_KERNELS.set(None);
-        assert!(
-            best.iter()
-                .flatten()
-                .map(|x| x.to_bits())
-                .eq(other.iter().flatten().map(|x| x.to_bits())),
-            "{own_products} {most:?}"
-        );
+        let bits = |found: &[Vec<f32>]| -> Vec<u32> {
+            found.iter().flatten().map(|x| x.to_bits()).collect()
+        };
+        assert!(bits(&best) == bits(&other), "{own_products} {most:?}");
     }
 }
 
 #[test]
 fn strided_inputs_and_inputs_used_twice_are_read_correctly() {
-    let input = || [random(6, [8, 12], 1.0)];
+    let input = [random(6, [8, 12], 1.0)];
     let square = |x: &Tensor<2>| x.clone().transpose().matmul(x.clone());
-    let fused = derived(input(), |[x]| {
-        let transposed = x.clone().transpose();
-        let activated = apply(ActivationFn::Gelu, [&transposed], [12, 8]).unwrap();
-        activated
-            .matmul(square(&transposed))
-            .transpose()
-            .matmul(apply(ActivationFn::Gelu, [&x], [8, 12]).unwrap().transpose())
-    });
-    let burns = derived(input(), |[x]| {
-        let transposed = x.clone().transpose();
-        let activated = burn::tensor::activation::gelu(transposed.clone());
-        activated
-            .matmul(square(&transposed))
-            .transpose()
-            .matmul(burn::tensor::activation::gelu(x).transpose())
-    });
-    assert_close(&fused, &burns, 1e-5);
+    let function = |gelu: fn(&Tensor<2>, [usize; 2]) -> Tensor<2>| {
+        move |[x]: [Tensor<2>; 1]| {
+            let transposed = x.clone().transpose();
+            let product = gelu(&transposed, [12, 8]).matmul(square(&transposed));
+            product.transpose().matmul(gelu(&x, [8, 12]).transpose())
+        }
+    };
+    assert_same(
+        input,
+        function(|x, shape| apply(ActivationFn::Gelu, [x], shape).unwrap()),
+        function(|x, _| burn::tensor::activation::gelu(x.clone())),
+        1e-5,
+    );
 }
 
 #[test]
 fn nan_propagates() {
-    let broken = |operation: fn(&Tensor<2>) -> Tensor<2>| {
-        let x: Tensor<2> = tensor(vec![1.0, f32::NAN, 0.5], [1, 3], &Device::flex());
-        host(operation(&x)).unwrap().iter().any(|number| number.is_nan())
-    };
-    assert!(broken(|x| apply(ActivationFn::Gelu, [x], [1, 3]).unwrap()));
-    assert!(broken(|x| apply(ActivationFn::GeluTanh, [x], [1, 3]).unwrap()));
-    assert!(broken(|x| apply(ActivationFn::Relu, [x], [1, 3]).unwrap()));
-    assert!(broken(|x| apply(ActivationFn::Silu, [x], [1, 3]).unwrap()));
-    assert!(broken(|x| apply(
-        CrossEntropy { targets: [0].into(), smoothing: 0.0, scale: 1.0 },
-        [x],
-        [1, 1]
-    )
-    .unwrap()));
+    let nan = || (vec![1.0, f32::NAN, 0.5], [1, 3]);
+    let has_nan = |found: &[f32]| found.iter().any(|number| number.is_nan());
+    for activation in ACTIVATIONS.into_iter().filter(|one| *one != ActivationFn::Tanh) {
+        let found = derived([nan()], |[x]| apply(activation, [&x], [1, 3]).unwrap());
+        assert!(has_nan(&found[0]), "{activation:?}");
+    }
+    let loss = CrossEntropy { targets: [0].into(), smoothing: 0.0, scale: 1.0 };
+    assert!(has_nan(&derived([nan()], |[x]| apply(loss.clone(), [&x], [1, 1]).unwrap())[0]));
     for dropout in [None, Some(DropoutMask::new(1, 0.5))] {
-        let attention = Attention {
-            lengths: [1].into(),
-            longest: 1,
-            heads: 1,
-            kv_heads: 1,
-            head_dim: 1,
-            attention_mask: AttentionMask::Causal,
-            dropout,
-        };
-        let found = derived([(vec![1.0, f32::NAN, 0.5], [1, 3])], |[x]| {
-            apply(attention.clone(), [&x], [1, 1]).unwrap()
-        });
-        assert!(found.iter().all(|numbers| numbers.iter().any(|number| number.is_nan())));
+        let attention = attention(&[1], 1, [1, 1, 1], AttentionMask::Causal);
+        let attention = Attention { dropout, ..attention };
+        let found = derived([nan()], |[x]| apply(attention.clone(), [&x], [1, 1]).unwrap());
+        assert!(found.iter().all(|numbers| has_nan(numbers)));
     }
 }
 
 #[test]
 fn without_autodiff_the_output_is_the_same() {
     let device = Device::flex();
-    let operation = Attention {
-        lengths: [4, 5].into(),
-        longest: 5,
-        heads: 2,
-        kv_heads: 2,
-        head_dim: 4,
-        attention_mask: AttentionMask::Causal,
-        dropout: None,
-    };
-    let x = || random(7, [9, 24], 1.0);
-    let plain = host(apply(operation.clone(), [&tensor(x().0, [9, 24], &device)], [9, 8]).unwrap())
-        .unwrap();
-    let tracked = derived([x()], |[x]| apply(operation.clone(), [&x], [9, 8]).unwrap());
-    assert_eq!(plain, tracked[0]);
+    let operation = attention(&[4, 5], 5, [2, 2, 4], AttentionMask::Causal);
+    let x = random(7, [9, 24], 1.0);
+    let plain = apply(operation.clone(), [&tensor(x.0.clone(), x.1, &device)], [9, 8]).unwrap();
+    let tracked = derived([x], |[x]| apply(operation.clone(), [&x], [9, 8]).unwrap());
+    assert_eq!(host(plain).unwrap(), tracked[0]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! huggingface_hub's cache: `models--org--name` with `blobs` by etag, `snapshots/<commit>` with links to them, and `refs` to commits.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -38,12 +38,11 @@ impl Cache {
 
     /// The commit of a revision, if cached.
     pub(super) fn commit(&self, revision: &str) -> Option<String> {
-        let is_hash =
-            revision.len() == 40 && revision.chars().all(|digit| digit.is_ascii_hexdigit());
-        let named = fs::read_to_string(self.directory.join("refs").join(revision))
-            .ok()
-            .map(|commit| commit.trim().to_owned());
-        named.or_else(|| is_hash.then(|| revision.to_owned())).filter(|commit| is_name(commit))
+        let named = fs::read_to_string(self.directory.join("refs").join(revision)).ok();
+        named
+            .map(|commit| commit.trim().to_owned())
+            .or_else(|| is_hex(revision, 40).then(|| revision.to_owned()))
+            .filter(|commit| is_name(commit))
     }
 
     /// The directory of a commit.
@@ -69,11 +68,8 @@ impl Cache {
         }
         let path = self.directory.join("refs").join(revision);
         make_parent(&path)?;
-        let aside = path.with_file_name(format!(
-            "{}.{}",
-            revision.rsplit('/').next().unwrap_or_default(),
-            std::process::id()
-        ));
+        let name = revision.rsplit('/').next().unwrap_or_default();
+        let aside = path.with_file_name(format!("{name}.{}", std::process::id()));
         fs::write(&aside, commit)
             .and_then(|()| fs::rename(&aside, &path))
             .map_err(failed("write", &path))
@@ -93,11 +89,8 @@ impl Cache {
         }
         let blob = self.directory.join("blobs").join(&file.etag);
         make_parent(&blob)?;
-        let lock = self
-            .root
-            .join(".locks")
-            .join(self.directory.file_name().unwrap_or_default())
-            .join(format!("{}.lock", file.etag));
+        let locks = self.root.join(".locks").join(self.directory.file_name().unwrap_or_default());
+        let lock = locks.join(format!("{}.lock", file.etag));
         make_parent(&lock)?;
         // Two processes that want the same file: the second finds it whole.
         let lock = File::create(&lock).map_err(failed("write", &lock))?;
@@ -155,21 +148,11 @@ fn try_download(
     name: &str,
     on_progress: ProgressCallback<'_>,
 ) -> Result<(), DownloadError> {
-    let mut output = File::options()
-        .create(true)
-        .append(true)
-        .open(incomplete)
-        .map_err(failed("write", incomplete))
-        .map_err(DownloadError::Permanent)?;
-    let length = |file: &File| {
-        file.metadata()
-            .map(|about| about.len())
-            .map_err(failed("read", incomplete))
-            .map_err(DownloadError::Permanent)
-    };
-    let mut done = length(&output)?;
+    let output = File::options().create(true).append(true).open(incomplete);
+    let mut output = output.map_err(failed("write", incomplete))?;
+    let mut done = output.metadata().map_err(failed("read", incomplete))?.len();
     if file.size.is_some_and(|size| done > size) {
-        output.set_len(0).map_err(failed("write", incomplete)).map_err(DownloadError::Permanent)?;
+        output.set_len(0).map_err(failed("write", incomplete))?;
         done = 0;
     }
     if file.size == Some(done) && done > 0 {
@@ -178,12 +161,11 @@ fn try_download(
     let mut body = client.body(file, done, name)?;
     if body.offset != done {
         // The server starts over.
-        output.set_len(0).map_err(failed("write", incomplete)).map_err(DownloadError::Permanent)?;
+        output.set_len(0).map_err(failed("write", incomplete))?;
         done = 0;
         if body.offset != 0 {
-            return Err(DownloadError::Transient(
-                "the server resumed at another offset than requested".to_owned(),
-            ));
+            let message = "the server resumed at another offset than requested";
+            return Err(DownloadError::Transient(message.to_owned()));
         }
     }
     let mut chunk = vec![0; CHUNK];
@@ -194,49 +176,41 @@ fn try_download(
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(DownloadError::Transient(error.to_string())),
         };
-        std::io::Write::write_all(&mut output, &chunk[..read])
-            .map_err(failed("write", incomplete))
-            .map_err(DownloadError::Permanent)?;
+        output.write_all(&chunk[..read]).map_err(failed("write", incomplete))?;
         done += read as u64;
         on_progress(&format!("downloading {name}"), done, file.size.unwrap_or(done));
     }
-    output.sync_all().map_err(failed("write", incomplete)).map_err(DownloadError::Permanent)?;
-    match file.size {
-        Some(size) if done < size => Err(DownloadError::Transient(format!(
-            "the connection ended after {done} of {size} bytes"
-        ))),
-        _ => Ok(()),
+    output.sync_all().map_err(failed("write", incomplete))?;
+    match file.size.filter(|size| done < *size) {
+        Some(size) => {
+            let message = format!("the connection ended after {done} of {size} bytes");
+            Err(DownloadError::Transient(message))
+        }
+        None => Ok(()),
     }
 }
 
 /// Verifies the size of a download, and for large files their SHA-256, which is their etag.
 fn verify(file: &RemoteFile, path: &Path, name: &str) -> Result<(), String> {
     let mut input = File::open(path).map_err(failed("read", path))?;
-    let (mut digest, mut chunk, mut bytes) = (Sha256::new(), vec![0; CHUNK], 0);
-    loop {
-        match input.read(&mut chunk).map_err(failed("read", path))? {
-            0 => break,
-            read => {
-                digest.update(&chunk[..read]);
-                bytes += read as u64;
-            }
-        }
-    }
+    let mut digest = Sha256::new();
+    let bytes = std::io::copy(&mut input, &mut digest).map_err(failed("read", path))?;
     if let Some(size) = file.size.filter(|size| *size != bytes) {
         return Err(format!(
             "`{name}` has {bytes} bytes instead of {size}: it was discarded, so try again"
         ));
     }
     let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    if file.etag.len() == 64
-        && file.etag.chars().all(|digit| digit.is_ascii_hexdigit())
-        && file.etag != digest
-    {
+    if is_hex(&file.etag, 64) && file.etag != digest {
         return Err(format!(
             "`{name}` is corrupt (its SHA-256 differs): it was discarded, so try again"
         ));
     }
     Ok(())
+}
+
+fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.chars().all(|digit| digit.is_ascii_hexdigit())
 }
 
 fn make_parent(path: &Path) -> Result<(), String> {

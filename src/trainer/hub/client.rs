@@ -3,10 +3,12 @@
 use std::io::Read;
 use std::time::Duration;
 
-use ureq::Agent;
-use ureq::http::Uri;
+use ureq::http::{StatusCode, Uri};
+use ureq::{Agent, RequestBuilder};
 
 use super::HubSettings;
+
+type Response = ureq::http::Response<ureq::Body>;
 
 /// Most redirects that are followed.
 const MAX_REDIRECTS: usize = 8;
@@ -29,6 +31,12 @@ pub(super) enum DownloadError {
     /// A retry may help.
     Transient(String),
     Permanent(String),
+}
+
+impl From<String> for DownloadError {
+    fn from(problem: String) -> Self {
+        Self::Permanent(problem)
+    }
 }
 
 /// The body of a response.
@@ -95,47 +103,31 @@ impl Client {
         for _ in 0..MAX_REDIRECTS {
             let response =
                 self.with_retries(|| self.authorised(self.agent.head(&url), &url).call())?;
-            let header = |name: &str| {
-                response
-                    .headers()
-                    .get(name)
-                    .and_then(|value| value.to_str().ok())
-                    .map(str::to_owned)
-            };
+            let header = |name: &str| header(&response, name);
             let status = response.status().as_u16();
             commit = commit.or_else(|| header("x-repo-commit"));
             // Headers before a redirect describe the file; a storage server behind it has etags of its own.
             etag = etag.or_else(|| header("x-linked-etag"));
             size = size.or_else(|| header("x-linked-size"));
+            let file = |url: String, etag: &str, size: Option<String>| {
+                let (commit, etag) = (commit.clone(), bare(etag).to_owned());
+                let size = size.and_then(|size| size.parse().ok());
+                Ok(Some(RemoteFile { url, commit, etag, size }))
+            };
             match status {
                 200..=299 => {
-                    let etag = etag
-                        .or_else(|| header("etag"))
-                        .ok_or_else(|| format!("`{name}` came without an etag from {url}"))?;
-                    let size = size
-                        .or_else(|| header("content-length"))
-                        .and_then(|size| size.parse().ok());
-                    return Ok(Some(RemoteFile {
-                        url,
-                        commit,
-                        etag: bare(&etag).to_owned(),
-                        size,
-                    }));
+                    let missing = || format!("`{name}` came without an etag from {url}");
+                    let etag = etag.or_else(|| header("etag")).ok_or_else(missing)?;
+                    return file(url, &etag, size.or_else(|| header("content-length")));
                 }
                 300..=399 => {
-                    let target =
-                        header("location").ok_or_else(|| format!("{url} redirects to nowhere"))?;
-                    let target = joined(&url, &target)?;
-                    if let (Some(etag), true) = (&etag, host(&target) != host(&url)) {
-                        let size = size.and_then(|size| size.parse().ok());
-                        return Ok(Some(RemoteFile {
-                            url: target,
-                            commit,
-                            etag: bare(etag).to_owned(),
-                            size,
-                        }));
+                    let target = redirect(&response, &url)?;
+                    match &etag {
+                        Some(etag) if host(&target) != host(&url) => {
+                            return file(target, etag, size);
+                        }
+                        _ => url = target,
                     }
-                    url = target;
                 }
                 404 if header("x-error-code").as_deref() == Some("EntryNotFound") => {
                     return Ok(None);
@@ -148,7 +140,7 @@ impl Client {
                 _ => return Err(self.refused(status, header("x-error-message").as_deref(), name)),
             }
         }
-        Err(format!("`{name}` is redirected more than {MAX_REDIRECTS} times"))
+        Err(too_many_redirects(name))
     }
 
     /// The contents of a file from offset `from` on, if the server supports that.
@@ -167,69 +159,44 @@ impl Client {
             let response = request
                 .call()
                 .map_err(|error| DownloadError::Transient(format!("{url}: {error}")))?;
-            let header = |name: &str| {
-                response
-                    .headers()
-                    .get(name)
-                    .and_then(|value| value.to_str().ok())
-                    .map(str::to_owned)
-            };
             match response.status().as_u16() {
-                200 => {
-                    return Ok(Body {
-                        offset: 0,
-                        reader: Box::new(response.into_body().into_reader()),
-                    });
-                }
-                206 => {
+                status @ (200 | 206) => {
                     // `bytes 100-199/200`
-                    let first = header("content-range").and_then(|range| {
+                    let first = header(&response, "content-range").and_then(|range| {
                         range.strip_prefix("bytes ")?.split('-').next()?.parse().ok()
                     });
-                    return Ok(Body {
-                        offset: first.unwrap_or(from),
-                        reader: Box::new(response.into_body().into_reader()),
-                    });
+                    let offset = if status == 200 { 0 } else { first.unwrap_or(from) };
+                    let reader = Box::new(response.into_body().into_reader());
+                    return Ok(Body { offset, reader });
                 }
-                300..=399 => {
-                    let target = header("location").ok_or_else(|| {
-                        DownloadError::Permanent(format!("{url} redirects to nowhere"))
-                    })?;
-                    url = joined(&url, &target).map_err(DownloadError::Permanent)?;
-                }
+                300..=399 => url = redirect(&response, &url)?,
                 // The partial download is not a prefix of the file.
                 416 => return Ok(Body { offset: 0, reader: Box::new(std::io::empty()) }),
                 status @ (408 | 429 | 500..) => {
                     return Err(DownloadError::Transient(format!("the server answered {status}")));
                 }
                 status => {
-                    return Err(DownloadError::Permanent(self.refused(
-                        status,
-                        header("x-error-message").as_deref(),
-                        name,
-                    )));
+                    let message = header(&response, "x-error-message");
+                    return Err(self.refused(status, message.as_deref(), name).into());
                 }
             }
         }
-        Err(DownloadError::Permanent(format!(
-            "`{name}` is redirected more than {MAX_REDIRECTS} times"
-        )))
+        Err(too_many_redirects(name).into())
     }
 
     /// Retries after errors of the connection or the server.
     fn with_retries(
         &self,
-        request: impl Fn() -> Result<ureq::http::Response<ureq::Body>, ureq::Error>,
-    ) -> Result<ureq::http::Response<ureq::Body>, String> {
+        request: impl Fn() -> Result<Response, ureq::Error>,
+    ) -> Result<Response, String> {
         const TRIES: u32 = 3;
         let mut number = 1;
         loop {
             match request() {
-                Ok(response)
-                    if number < TRIES
-                        && (response.status().is_server_error()
-                            || response.status().as_u16() == 429) => {}
-                Ok(response) => return Ok(response),
+                Ok(response) if number == TRIES || !is_transient(response.status()) => {
+                    return Ok(response);
+                }
+                Ok(_) => {}
                 Err(_) if number < TRIES => {}
                 Err(error) => {
                     return Err(format!(
@@ -244,11 +211,7 @@ impl Client {
     }
 
     /// Adds the token to requests to the Hub, but not to redirect targets.
-    fn authorised<B>(
-        &self,
-        request: ureq::RequestBuilder<B>,
-        url: &str,
-    ) -> ureq::RequestBuilder<B> {
+    fn authorised<B>(&self, request: RequestBuilder<B>, url: &str) -> RequestBuilder<B> {
         match &self.token {
             Some(token) if host(url) == host(&self.endpoint) => {
                 request.header("Authorization", format!("Bearer {token}"))
@@ -283,6 +246,25 @@ impl Client {
     }
 }
 
+fn header(response: &Response, name: &str) -> Option<String> {
+    response.headers().get(name)?.to_str().ok().map(str::to_owned)
+}
+
+fn is_transient(status: StatusCode) -> bool {
+    status.is_server_error() || status.as_u16() == 429
+}
+
+fn too_many_redirects(name: &str) -> String {
+    format!("`{name}` is redirected more than {MAX_REDIRECTS} times")
+}
+
+/// Where a response from `url` redirects to.
+fn redirect(response: &Response, url: &str) -> Result<String, String> {
+    let target =
+        header(response, "location").ok_or_else(|| format!("{url} redirects to nowhere"))?;
+    joined(url, &target)
+}
+
 /// `W/"abc"` and `"abc"` are `abc`.
 fn bare(etag: &str) -> &str {
     etag.trim_start_matches("W/").trim_matches('"')
@@ -298,13 +280,10 @@ fn joined(url: &str, target: &str) -> Result<String, String> {
     {
         return Ok(target.to_owned());
     }
-    match (target.strip_prefix('/'), url.parse::<Uri>()) {
-        (Some(path), Ok(uri)) if !path.starts_with('/') => {
-            match (uri.scheme_str(), uri.authority()) {
-                (Some(scheme), Some(authority)) => Ok(format!("{scheme}://{authority}/{path}")),
-                _ => Err(format!("{url} redirects to `{target}`, which cannot be followed")),
-            }
-        }
-        _ => Err(format!("{url} redirects to `{target}`, which cannot be followed")),
-    }
+    let absolute = || {
+        let path = target.strip_prefix('/').filter(|path| !path.starts_with('/'))?;
+        let uri = url.parse::<Uri>().ok()?;
+        Some(format!("{}://{}/{path}", uri.scheme_str()?, uri.authority()?))
+    };
+    absolute().ok_or_else(|| format!("{url} redirects to `{target}`, which cannot be followed"))
 }

@@ -1,4 +1,4 @@
-//! The Hub's answers, good and bad, from a server on this machine.
+//! Downloads from a mock server of the Hub.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,64 +11,77 @@ use std::thread::JoinHandle;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+use super::super::tests::assert_contains;
 use super::*;
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
 /// A request as a server sees it, header names in small letters.
 #[derive(Debug, Clone)]
-struct Asked {
+struct Request {
     method: String,
     path: String,
     headers: BTreeMap<String, String>,
 }
 
-/// An answer: status, headers, body, and how much of the body is sent before the connection is closed.
+/// A response: status, headers, body, and how much of the body is sent before the connection is closed.
 #[derive(Debug, Clone, Default)]
-struct Answered {
+struct Response {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
     sent: Option<usize>,
 }
 
-/// A server that lives as long as this.
+impl Response {
+    fn new(status: u16, headers: Vec<(&'static str, String)>) -> Self {
+        Self { status, headers, ..Self::default() }
+    }
+
+    fn error(status: u16, code: &str) -> Self {
+        Self::new(status, vec![("X-Error-Code", code.to_owned())])
+    }
+
+    fn ok(body: Vec<u8>) -> Self {
+        Self { body, ..Self::new(200, Vec::new()) }
+    }
+}
+
+/// A mock server that lives as long as this.
 struct Server {
     address: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    fn start(answer: impl Fn(&Asked, usize) -> Answered + Send + 'static) -> Self {
+    fn start(answer: impl Fn(&Request, usize) -> Response + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("127.0.0.1:{}", listener.local_addr().unwrap().port());
-        let (asked, over) = (Arc::<Mutex<Vec<Asked>>>::default(), Arc::new(AtomicBool::new(false)));
-        let (noted, ended) = (Arc::clone(&asked), Arc::clone(&over));
+        let (requests, over) =
+            (Arc::<Mutex<Vec<Request>>>::default(), Arc::new(AtomicBool::new(false)));
+        let (seen, ended) = (Arc::clone(&requests), Arc::clone(&over));
         let thread = std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if ended.load(Ordering::SeqCst) {
                     break;
                 }
                 let Some((stream, request)) = stream.ok().and_then(read) else { continue };
-                noted.lock().unwrap().push(request.clone());
-                // How often the same was asked before.
-                let before = noted
-                    .lock()
-                    .unwrap()
-                    .iter()
-                    .filter(|one| one.path == request.path && one.method == request.method)
-                    .count()
-                    - 1;
+                let mut seen = seen.lock().unwrap();
+                let is_same =
+                    |one: &&Request| one.path == request.path && one.method == request.method;
+                let before = seen.iter().filter(is_same).count();
+                seen.push(request.clone());
+                drop(seen);
                 write(stream, &request, &answer(&request, before));
             }
         });
-        Self { address, asked, over, thread: Some(thread) }
+        Self { address, requests, over, thread: Some(thread) }
     }
 
-    fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+    fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
@@ -80,7 +93,7 @@ impl Drop for Server {
     }
 }
 
-fn read(stream: TcpStream) -> Option<(TcpStream, Asked)> {
+fn read(stream: TcpStream) -> Option<(TcpStream, Request)> {
     let mut lines = BufReader::new(stream.try_clone().ok()?).lines();
     let first = lines.next()?.ok()?;
     let mut words = first.split(' ');
@@ -91,10 +104,10 @@ fn read(stream: TcpStream) -> Option<(TcpStream, Asked)> {
         let Some((name, value)) = line.split_once(':') else { break };
         headers.insert(name.to_lowercase(), value.trim().to_owned());
     }
-    Some((stream, Asked { method, path, headers }))
+    Some((stream, Request { method, path, headers }))
 }
 
-fn write(mut stream: TcpStream, request: &Asked, answer: &Answered) {
+fn write(mut stream: TcpStream, request: &Request, answer: &Response) {
     let mut head = format!("HTTP/1.1 {} X\r\nConnection: close\r\n", answer.status);
     if !answer.headers.iter().any(|(name, _)| *name == "Content-Length") {
         head += &format!("Content-Length: {}\r\n", answer.body.len());
@@ -102,11 +115,8 @@ fn write(mut stream: TcpStream, request: &Asked, answer: &Answered) {
     for (name, value) in &answer.headers {
         head += &format!("{name}: {value}\r\n");
     }
-    let body: &[u8] = if request.method == "HEAD" {
-        &[]
-    } else {
-        &answer.body[..answer.sent.unwrap_or(answer.body.len())]
-    };
+    let sent = if request.method == "HEAD" { 0 } else { answer.sent.unwrap_or(answer.body.len()) };
+    let body = &answer.body[..sent];
     let _gone = stream.write_all((head + "\r\n").as_bytes()).and_then(|()| stream.write_all(body));
 }
 
@@ -122,27 +132,19 @@ fn weights() -> Vec<u8> {
 fn hub(
     store: &str,
     small: &'static [(&'static str, &'static str)],
-) -> impl Fn(&Asked, usize) -> Answered + Send + 'static {
+) -> impl Fn(&Request, usize) -> Response + Send + 'static {
     let store = store.to_owned();
     move |asked, _| {
         let commit = ("X-Repo-Commit", COMMIT.to_owned());
         let Some(name) = ["main", COMMIT].iter().find_map(|revision| {
             asked.path.strip_prefix(&format!("/org/tiny/resolve/{revision}/"))
         }) else {
-            return Answered {
-                status: 404,
-                headers: vec![("X-Error-Code", "RevisionNotFound".to_owned())],
-                ..Answered::default()
-            };
+            return Response::error(404, "RevisionNotFound");
         };
         if let Some((_, content)) = small.iter().find(|(file, _)| *file == name) {
             let etag = format!("W/\"{}\"", &sha256(content.as_bytes())[..40]);
-            return Answered {
-                status: 200,
-                headers: vec![commit, ("ETag", etag)],
-                body: content.as_bytes().to_vec(),
-                sent: None,
-            };
+            let headers = vec![commit, ("ETag", etag)];
+            return Response { headers, ..Response::ok(content.as_bytes().to_vec()) };
         }
         if name == "model.safetensors" {
             let headers = vec![
@@ -151,13 +153,9 @@ fn hub(
                 ("X-Linked-Size", weights().len().to_string()),
                 ("Location", format!("http://{store}/weights?signed=1")),
             ];
-            return Answered { status: 302, headers, ..Answered::default() };
+            return Response::new(302, headers);
         }
-        Answered {
-            status: 404,
-            headers: vec![commit, ("X-Error-Code", "EntryNotFound".to_owned())],
-            ..Answered::default()
-        }
+        Response::new(404, vec![commit, ("X-Error-Code", "EntryNotFound".to_owned())])
     }
 }
 
@@ -167,12 +165,12 @@ const SMALL: &[(&str, &str)] = &[
     ("tokenizer_config.json", "{\"b\": 2}"),
 ];
 
-fn whole_store(asked: &Asked, _: usize) -> Answered {
+fn whole_store(asked: &Request, _: usize) -> Response {
     ranged(asked, weights())
 }
 
 /// The part of `body` that is asked for.
-fn ranged(asked: &Asked, body: Vec<u8>) -> Answered {
+fn ranged(asked: &Request, body: Vec<u8>) -> Response {
     let from = asked
         .headers
         .get("range")
@@ -180,14 +178,10 @@ fn ranged(asked: &Asked, body: Vec<u8>) -> Answered {
     match from {
         Some(from) => {
             let range = format!("bytes {from}-{}/{}", body.len() - 1, body.len());
-            Answered {
-                status: 206,
-                headers: vec![("Content-Range", range)],
-                body: body[from..].to_vec(),
-                sent: None,
-            }
+            let headers = vec![("Content-Range", range)];
+            Response { body: body[from..].to_vec(), ..Response::new(206, headers) }
         }
-        None => Answered { status: 200, body, ..Answered::default() },
+        None => Response::ok(body),
     }
 }
 
@@ -200,8 +194,12 @@ fn settings(server: &Server, cache: &TempDir) -> HubSettings {
     }
 }
 
-fn take(settings: &HubSettings) -> Result<PathBuf, String> {
-    download_or_find(settings, "org/tiny", &|_, _, _| {})
+fn find(settings: &HubSettings, name: &str) -> Result<PathBuf, String> {
+    download_or_find(settings, name, &|_, _, _| {})
+}
+
+fn find_tiny(settings: &HubSettings) -> Result<PathBuf, String> {
+    find(settings, "org/tiny")
 }
 
 #[test]
@@ -209,7 +207,7 @@ fn a_model_is_downloaded_once_in_the_layout_that_huggingface_hub_shares() {
     let (store, cache) = (Server::start(whole_store), TempDir::new().unwrap());
     let server = Server::start(hub(&store.address, SMALL));
     let settings = HubSettings { token: Some("hf_secret".to_owned()), ..settings(&server, &cache) };
-    let directory = take(&settings).unwrap();
+    let directory = find_tiny(&settings).unwrap();
     let repository = cache.path().join("hub/models--org--tiny");
     assert_eq!(directory, repository.join("snapshots").join(COMMIT));
     assert_eq!(fs::read_to_string(repository.join("refs/main")).unwrap(), COMMIT);
@@ -218,57 +216,52 @@ fn a_model_is_downloaded_once_in_the_layout_that_huggingface_hub_shares() {
     assert_eq!(link, Path::new("../../blobs").join(sha256(&weights())));
     assert_eq!(fs::read_to_string(directory.join("tokenizer_config.json")).unwrap(), "{\"b\": 2}");
     assert!(repository.join(".no_exist").join(COMMIT).join("added_tokens.json").is_file());
-    // Who is told the token, and that nobody is asked again.
-    assert!(
-        server.asked().iter().all(|asked| asked.headers["authorization"] == "Bearer hf_secret")
-    );
-    assert!(store.asked().iter().all(|asked| !asked.headers.contains_key("authorization")));
-    let before = (server.asked().len(), store.asked().len());
-    assert_eq!(take(&settings).unwrap(), directory);
-    assert_eq!(take(&HubSettings { offline: true, ..settings.clone() }).unwrap(), directory);
-    assert_eq!(
-        download_or_find(&settings, &format!("org/tiny@{COMMIT}"), &|_, _, _| {}).unwrap(),
-        directory
-    );
-    assert_eq!((server.asked().len(), store.asked().len()), before);
+    // Only the Hub receives the token, and nothing is requested again.
+    let token = |request: &Request| request.headers.get("authorization").cloned();
+    let with_token = Some("Bearer hf_secret".to_owned());
+    assert!(server.requests().iter().all(|request| token(request) == with_token));
+    assert!(store.requests().iter().all(|request| token(request).is_none()));
+    let before = (server.requests().len(), store.requests().len());
+    assert_eq!(find_tiny(&settings).unwrap(), directory);
+    assert_eq!(find_tiny(&HubSettings { offline: true, ..settings.clone() }).unwrap(), directory);
+    assert_eq!(find(&settings, &format!("org/tiny@{COMMIT}")).unwrap(), directory);
+    assert_eq!((server.requests().len(), store.requests().len()), before);
 }
 
 #[test]
-fn an_interrupted_download_goes_on_where_it_ended() {
+fn an_interrupted_download_resumes_where_it_ended() {
     let cache = TempDir::new().unwrap();
     // Twice the connection breaks.
     let store = Server::start(|asked, before| {
         let answer = ranged(asked, weights());
         let sent = answer.body.len() / 2;
-        if before < 2 { Answered { sent: Some(sent), ..answer } } else { answer }
+        if before < 2 { Response { sent: Some(sent), ..answer } } else { answer }
     });
     let server = Server::start(hub(&store.address, SMALL));
-    let directory = take(&settings(&server, &cache)).unwrap();
+    let directory = find_tiny(&settings(&server, &cache)).unwrap();
     assert_eq!(fs::read(directory.join("model.safetensors")).unwrap(), weights());
     let ranges: Vec<Option<String>> =
-        store.asked().iter().map(|asked| asked.headers.get("range").cloned()).collect();
+        store.requests().iter().map(|asked| asked.headers.get("range").cloned()).collect();
     assert_eq!(ranges, [None, Some("bytes=10000-".to_owned()), Some("bytes=15000-".to_owned())]);
 }
 
 #[test]
-fn a_server_that_cannot_go_on_begins_anew() {
+fn a_server_without_ranges_starts_over() {
     let cache = TempDir::new().unwrap();
-    let store = Server::start(|_, before| Answered {
-        status: 200,
-        body: weights(),
-        sent: (before == 0).then_some(7_000),
-        ..Answered::default()
+    let store = Server::start(|_, before| {
+        let sent = (before == 0).then_some(7_000);
+        Response { sent, ..Response::ok(weights()) }
     });
     let server = Server::start(hub(&store.address, SMALL));
-    let directory = take(&settings(&server, &cache)).unwrap();
+    let directory = find_tiny(&settings(&server, &cache)).unwrap();
     assert_eq!(fs::read(directory.join("model.safetensors")).unwrap(), weights());
 }
 
 #[test]
-fn what_is_not_what_was_promised_is_never_taken_for_the_model() {
+fn a_download_that_fails_verification_is_discarded() {
     type Edit = fn(&mut Vec<u8>);
     let other = |edit: Edit| {
-        move |asked: &Asked, _: usize| {
+        move |asked: &Request, _: usize| {
             let mut body = weights();
             edit(&mut body);
             ranged(asked, body)
@@ -282,72 +275,46 @@ fn what_is_not_what_was_promised_is_never_taken_for_the_model() {
     for (edit, expected) in cases {
         let (store, cache) = (Server::start(other(edit)), TempDir::new().unwrap());
         let server = Server::start(hub(&store.address, SMALL));
-        let problem = take(&settings(&server, &cache)).unwrap_err();
-        assert!(problem.contains(expected), "{problem}");
+        let problem = find_tiny(&settings(&server, &cache)).unwrap_err();
+        assert_contains(&problem, expected);
         let repository = cache.path().join("hub/models--org--tiny");
-        assert!(
-            !repository.join("blobs").join(sha256(&weights())).exists()
-                && !repository.join("refs/main").exists()
-        );
+        assert!(!repository.join("blobs").join(sha256(&weights())).exists());
+        assert!(!repository.join("refs/main").exists());
     }
 }
 
 #[test]
-fn what_the_server_refuses_is_said_with_what_to_do() {
+fn refusals_of_the_server_are_told_with_a_remedy() {
     let refusal = |status: u16, headers: Vec<(&'static str, String)>, token: Option<&str>| {
         let cache = TempDir::new().unwrap();
-        let server = Server::start(move |_, _| Answered {
-            status,
-            headers: headers.clone(),
-            ..Answered::default()
-        });
-        let problem =
-            take(&HubSettings { token: token.map(str::to_owned), ..settings(&server, &cache) })
-                .unwrap_err();
-        (problem, server.asked().len())
+        let server = Server::start(move |_, _| Response::new(status, headers.clone()));
+        let token = token.map(str::to_owned);
+        let settings = HubSettings { token, ..settings(&server, &cache) };
+        (find_tiny(&settings).unwrap_err(), server.requests().len())
     };
-    let (problem, asked) = refusal(401, Vec::new(), None);
-    assert!(
-        problem.contains("is not on the Hub, or is private")
-            && problem.contains("HF_TOKEN")
-            && asked == 1,
-        "{problem}"
-    );
-    assert!(refusal(401, Vec::new(), Some("wrong")).0.contains("the token in HF_TOKEN"));
+    let (problem, requests) = refusal(401, Vec::new(), None);
+    assert_contains(&problem, "is not on the Hub, or is private");
+    assert_contains(&problem, "HF_TOKEN");
+    assert_eq!(requests, 1);
+    assert_contains(&refusal(401, Vec::new(), Some("wrong")).0, "the token in HF_TOKEN");
     let gated = vec![("X-Error-Message", "ask its authors".to_owned())];
-    assert!(
-        refusal(403, gated, Some("mine"))
-            .0
-            .contains("is gated (ask its authors): accept its terms")
-    );
-    assert!(refusal(404, Vec::new(), None).0.contains("is not on the Hub"));
-    let (problem, asked) = refusal(500, Vec::new(), None);
-    assert!(
-        problem.contains("the server answered 500 for `config.json`") && asked == 3,
-        "{problem}"
-    );
+    let expected = "is gated (ask its authors): accept its terms";
+    assert_contains(&refusal(403, gated, Some("mine")).0, expected);
+    assert_contains(&refusal(404, Vec::new(), None).0, "is not on the Hub");
+    let (problem, requests) = refusal(500, Vec::new(), None);
+    assert_contains(&problem, "the server answered 500 for `config.json`");
+    assert_eq!(requests, 3);
 
     let (store, cache) = (Server::start(whole_store), TempDir::new().unwrap());
     let server = Server::start(hub(&store.address, SMALL));
-    let named =
-        |name: &str| download_or_find(&settings(&server, &cache), name, &|_, _, _| {}).unwrap_err();
-    assert!(named("org/tiny@v9").contains("has no revision `v9`"));
-    let offline = download_or_find(
-        &HubSettings { offline: true, ..settings(&server, &cache) },
-        "org/tiny",
-        &|_, _, _| {},
-    )
-    .unwrap_err();
-    assert!(offline.contains("HF_HUB_OFFLINE"), "{offline}");
+    let settings = settings(&server, &cache);
+    assert_contains(&find(&settings, "org/tiny@v9").unwrap_err(), "has no revision `v9`");
+    let offline = HubSettings { offline: true, ..settings.clone() };
+    assert_contains(&find_tiny(&offline).unwrap_err(), "HF_HUB_OFFLINE");
     drop(server);
-    let gone = HubSettings {
-        cache: cache.path().join("hub"),
-        endpoint: format!("http://{}", store.address),
-        token: None,
-        offline: false,
-    };
+    let gone = HubSettings { endpoint: format!("http://{}", store.address), ..settings };
     drop(store);
-    assert!(take(&gone).unwrap_err().contains("check the network and HF_ENDPOINT"));
+    assert_contains(&find_tiny(&gone).unwrap_err(), "check the network and HF_ENDPOINT");
 }
 
 #[test]
@@ -366,25 +333,19 @@ fn weights_in_several_files_are_taken_by_their_index_and_pytorchs_are_not() {
         let answer = hub("nowhere", small);
         Server::start(move |asked, before| {
             if asked.path.ends_with("/model.safetensors") {
-                return Answered {
-                    status: 404,
-                    headers: vec![("X-Error-Code", "EntryNotFound".to_owned())],
-                    ..Answered::default()
-                };
+                return Response::error(404, "EntryNotFound");
             }
             answer(asked, before)
         })
     };
     let server = plain(small);
-    let directory = take(&settings(&server, &cache)).unwrap();
+    let directory = find_tiny(&settings(&server, &cache)).unwrap();
     assert_eq!(fs::read_to_string(directory.join("two.safetensors")).unwrap(), "2");
-    assert!(server.asked().iter().all(|asked| !asked.path.contains("evil")));
+    assert!(server.requests().iter().all(|asked| !asked.path.contains("evil")));
     let (server, cache) = (plain(SMALL), TempDir::new().unwrap());
-    assert!(
-        take(&settings(&server, &cache))
-            .unwrap_err()
-            .contains("has no `model.safetensors` on the Hub; weights must be safetensors")
-    );
+    let problem = find_tiny(&settings(&server, &cache)).unwrap_err();
+    let expected = "has no `model.safetensors` on the Hub; weights must be safetensors";
+    assert_contains(&problem, expected);
 }
 
 #[test]
@@ -395,34 +356,25 @@ fn huggingface_hubs_variables_are_honoured() {
         })
     };
     let plain = of(&[("HOME", "/home/me")]);
-    assert_eq!(
-        (plain.cache.to_str().unwrap(), plain.endpoint.as_str()),
-        ("/home/me/.cache/huggingface/hub", "https://huggingface.co")
-    );
+    assert_eq!(plain.cache, Path::new("/home/me/.cache/huggingface/hub"));
+    assert_eq!(plain.endpoint, "https://huggingface.co");
     assert!(!plain.offline && plain.token.is_none());
-    assert_eq!(
-        of(&[("HOME", "/home/me"), ("XDG_CACHE_HOME", "/x")]).cache,
-        Path::new("/x/huggingface/hub")
-    );
+    let moved = of(&[("HOME", "/home/me"), ("XDG_CACHE_HOME", "/x")]);
+    assert_eq!(moved.cache, Path::new("/x/huggingface/hub"));
     assert_eq!(of(&[("HOME", "/home/me"), ("HF_HOME", "/hf")]).cache, Path::new("/hf/hub"));
     assert_eq!(of(&[("HF_HOME", "/hf"), ("HF_HUB_CACHE", "/cache")]).cache, Path::new("/cache"));
-    let told = of(&[
+    let given = of(&[
         ("HF_TOKEN", " hf_x\n"),
         ("HF_ENDPOINT", "https://mirror/"),
         ("HF_HUB_OFFLINE", "true"),
     ]);
-    assert_eq!(
-        (told.token.as_deref(), told.endpoint.as_str(), told.offline),
-        (Some("hf_x"), "https://mirror", true)
-    );
-    assert!(
-        of(&[("TRANSFORMERS_OFFLINE", "1")]).offline && !of(&[("HF_HUB_OFFLINE", "0")]).offline
-    );
+    assert_eq!((given.token.as_deref(), given.offline), (Some("hf_x"), true));
+    assert_eq!(given.endpoint, "https://mirror");
+    assert!(of(&[("TRANSFORMERS_OFFLINE", "1")]).offline);
+    assert!(!of(&[("HF_HUB_OFFLINE", "0")]).offline);
     let home = TempDir::new().unwrap();
     fs::write(home.path().join("token"), "hf_file\n").unwrap();
     let path = home.path().to_str().unwrap().to_owned();
-    assert_eq!(
-        HubSettings::of(&|name| (name == "HF_HOME").then(|| path.clone())).token.as_deref(),
-        Some("hf_file")
-    );
+    let settings = HubSettings::of(&|name| (name == "HF_HOME").then(|| path.clone()));
+    assert_eq!(settings.token.as_deref(), Some("hf_file"));
 }

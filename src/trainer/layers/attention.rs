@@ -5,6 +5,7 @@ use std::sync::Arc;
 use burn::tensor::{Device, Int, Tensor, activation};
 
 use super::super::batch::{MASKED_SCORE, SequenceLayout};
+use super::super::floats::real;
 use super::super::fused::{self, AttentionMask, DropoutMask};
 use super::super::parameters::tensor;
 use super::super::rotary::RotaryAngles;
@@ -255,8 +256,7 @@ fn split_heads(x: HiddenStates, texts: usize, heads: usize) -> Tensor<4> {
 
 /// Scaled dot products, `[texts, heads, queries, keys]`.
 fn scores(query: Tensor<4>, key: Tensor<4>) -> Tensor<4> {
-    #[expect(clippy::cast_precision_loss, reason = "a width")]
-    let root = (query.dims()[3] as f64).powf(0.25);
+    let root = real(query.dims()[3]).powf(0.25);
     // Half of the scale on each side, as in PyTorch, so that neither sums nor gradients overflow in 16 bits.
     (query / root).matmul((key / root).swap_dims(2, 3))
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Tensor, activation};
 
+use super::super::floats::{as_f32, real};
 use super::super::fused;
 use super::super::parameters::tensor;
 use super::{ForwardContext, HiddenStates, ids, to_f32};
@@ -59,8 +60,7 @@ pub(in super::super) fn linear_cross_entropy(
 }
 
 fn fused_loss(targets: &Arc<[u32]>, smoothing: f64, scale: f64) -> fused::CrossEntropy {
-    #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
-    let [smoothing, scale] = [smoothing as f32, scale as f32];
+    let [smoothing, scale] = [smoothing, scale].map(as_f32);
     fused::CrossEntropy { targets: Arc::clone(targets), smoothing, scale }
 }
 
@@ -79,7 +79,6 @@ fn smoothed(
     smoothing: f64,
     scale: f64,
 ) -> Tensor<1> {
-    #[expect(clippy::cast_precision_loss, reason = "a number of classes")]
-    let spread = smoothing / log_probabilities.dims()[1] as f64;
+    let spread = smoothing / real(log_probabilities.dims()[1]);
     (of_targets.sum() * (1.0 - smoothing) + log_probabilities.sum() * spread) * -scale
 }

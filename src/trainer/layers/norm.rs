@@ -2,6 +2,7 @@
 
 use burn::tensor::{Tensor, module};
 
+use super::super::floats::as_f32;
 use super::super::fused;
 use super::super::parameters::{ParameterId, Parameters, Role};
 use super::{ForwardContext, HiddenStates, to_1d};
@@ -55,8 +56,7 @@ impl Norm {
         x: HiddenStates,
     ) -> HiddenStates {
         let (scale, shape) = (context.values.get(self.scale), x.dims());
-        #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
-        let epsilon = self.epsilon as f32;
+        let epsilon = as_f32(self.epsilon);
         match self.kind {
             NormKind::Layer => {
                 let bias: Tensor<2> = context.bias(self.bias, shape[1]);

@@ -1,40 +1,46 @@
-//! What is wrong with data is said with file and line.
+//! Problems of data are located by file and line, and findings are kept with it.
 
 use super::*;
 
-fn problem_of(files: &[(&str, &[u8])], values: Value) -> String {
+fn write_files(files: &[(&str, &[u8])]) -> TempDir {
     let directory = TempDir::new().unwrap();
     for (name, bytes) in files {
         fs::write(directory.path().join(name), bytes).unwrap();
     }
-    let data = arguments_of_data(directory.path(), values);
-    let error = prepare(
-        TaskKind::TextClassification,
-        &data,
-        &words(),
-        &directory.path().join("cache"),
-        &mut |_| {},
-        &|_, _, _| {},
-    )
-    .unwrap_err()
-    .to_string();
-    assert!(
-        !fs::exists(directory.path().join("cache")).unwrap()
-            || fs::read_dir(directory.path().join("cache")).unwrap().count() == 0
-    );
-    error.replace(&format!("{}/", directory.path().display()), "")
+    directory
+}
+
+/// The problem of these files, which leave nothing in the cache.
+pub(super) fn problem_with(
+    files: &[(&str, &[u8])],
+    kind: TaskKind,
+    values: Value,
+    tokenizer: &TokenizerSource,
+) -> String {
+    let directory = write_files(files);
+    let (prepared, _) = prepare_logged(directory.path(), kind, values, tokenizer);
+    let cached = fs::read_dir(directory.path().join("cache"));
+    assert_eq!(cached.map_or(0, Iterator::count), 0);
+    prepared.unwrap_err().to_string().replace(&format!("{}/", directory.path().display()), "")
+}
+
+fn problem(files: &[(&str, &[u8])], values: Value) -> String {
+    problem_with(files, TaskKind::TextClassification, values, &words())
 }
 
 fn csv_problem(csv: &str) -> String {
-    problem_of(&[("a.csv", csv.as_bytes())], json!({"train": "a.csv", "clean.drop_empty": false}))
+    problem(&[("a.csv", csv.as_bytes())], json!({"train": "a.csv", "clean.drop_empty": false}))
+}
+
+fn csv_problem_begins(csv: &str, start: &str) {
+    let problem = csv_problem(csv);
+    assert!(problem.starts_with(start), "{problem}");
 }
 
 #[test]
 fn a_missing_file_is_named() {
-    assert_eq!(
-        problem_of(&[], json!({"train": "a.csv"})),
-        "a.csv: the file does not exist (paths are relative to the study file)"
-    );
+    let expected = "a.csv: the file does not exist (paths are relative to the study file)";
+    assert_eq!(problem(&[], json!({"train": "a.csv"})), expected);
 }
 
 #[test]
@@ -45,179 +51,127 @@ fn a_missing_column_is_named_with_those_there_are() {
 
 #[test]
 fn a_file_with_another_delimiter_is_told_so() {
-    assert!(
-        csv_problem("text;label\nx;1\n")
-            .ends_with("(are its fields separated by `;`? `[data] separator = \";\"` says so)")
-    );
-    assert!(
-        csv_problem("text\tlabel\nx\t1\n")
-            .ends_with("(are its fields separated by tabs? `[data] separator = \"\\t\"` says so)")
-    );
+    let remedy = "(are its fields separated by `;`? `[data] separator = \";\"` says so)";
+    assert!(csv_problem("text;label\nx;1\n").ends_with(remedy));
+    let remedy = "(are its fields separated by tabs? `[data] separator = \"\\t\"` says so)";
+    assert!(csv_problem("text\tlabel\nx\t1\n").ends_with(remedy));
 }
 
 #[test]
 fn empty_files_and_headers_alone_are_refused() {
-    assert_eq!(
-        csv_problem("\n"),
-        "a.csv: the file is empty (was it written to its end? `[data]` names another one)"
-    );
-    assert_eq!(
-        csv_problem("text,label\n"),
-        "a.csv: the file has a header but no rows (was it written to its end?)"
-    );
+    let empty = "a.csv: the file is empty (was it written to its end? `[data]` names another one)";
+    assert_eq!(csv_problem("\n"), empty);
+    let no_rows = "a.csv: the file has a header but no rows (was it written to its end?)";
+    assert_eq!(csv_problem("text,label\n"), no_rows);
 }
 
 #[test]
 fn one_label_is_not_enough() {
-    assert!(
-        csv_problem("text,label\nx,1\ny,1\n").starts_with("a.csv: all 2 rows have the label `1`")
-    );
+    csv_problem_begins("text,label\nx,1\ny,1\n", "a.csv: all 2 rows have the label `1`");
 }
 
 #[test]
 fn broken_quoting_is_found_at_its_line() {
-    assert!(
-        csv_problem("text,label\nx,1\n\"y,2\nz,1\n")
-            .starts_with("a.csv:3: a quote is opened here and never closed (close it")
-    );
-    assert!(
-        csv_problem("text,label\nx,1\n\"y\" z,2\n")
-            .starts_with("a.csv:3: text after a closing quote")
-    );
-    assert!(
-        csv_problem("text,label\nx,1\ny, z,2\n")
-            .starts_with("a.csv:3: 3 fields where the first line has 2")
-    );
+    for (csv, start) in [
+        (
+            "text,label\nx,1\n\"y,2\nz,1\n",
+            "a.csv:3: a quote is opened here and never closed (close it",
+        ),
+        ("text,label\nx,1\n\"y\" z,2\n", "a.csv:3: text after a closing quote"),
+        ("text,label\nx,1\ny, z,2\n", "a.csv:3: 3 fields where the first line has 2"),
+    ] {
+        csv_problem_begins(csv, start);
+    }
 }
 
 #[test]
 fn quoted_line_breaks_count_as_lines() {
-    let problem = csv_problem("text,label\n\"x\ny\",1\n\"a \"\"b\"\"\",2\nz,\n");
-    assert_eq!(
-        problem,
-        "a.csv:5: the label in column `label` is empty (give it a label, or take the row out)"
-    );
+    let expected =
+        "a.csv:5: the label in column `label` is empty (give it a label, or take the row out)";
+    assert_eq!(csv_problem("text,label\n\"x\ny\",1\n\"a \"\"b\"\"\",2\nz,\n"), expected);
 }
 
 #[test]
 fn bytes_that_are_not_utf_8_are_located() {
-    let problem =
-        problem_of(&[("a.csv", b"text,label\nx,1\ncaf\xe9,2\n")], json!({"train": "a.csv"}));
+    let problem = problem(&[("a.csv", b"text,label\nx,1\ncaf\xe9,2\n")], json!({"train": "a.csv"}));
     assert!(problem.starts_with("a.csv:3: not UTF-8: byte 0xe9 at byte offset 18"), "{problem}");
 }
 
 #[test]
 fn an_empty_text_is_an_error_unless_it_is_to_be_dropped() {
-    assert!(
-        csv_problem("text,label\nx,1\n ,2\n")
-            .starts_with("a.csv:3: the text in column `text` is empty")
-    );
-    let problem = problem_of(&[("a.csv", b"text,label\n,1\n,2\n")], json!({"train": "a.csv"}));
-    assert_eq!(
-        problem,
-        "a.csv: all 2 texts in column `text` are empty (is that the right column? `[data] text` names it)"
-    );
+    csv_problem_begins("text,label\nx,1\n ,2\n", "a.csv:3: the text in column `text` is empty");
+    let expected = "a.csv: all 2 texts in column `text` are empty (is that the right column? `[data] text` names it)";
+    let files: [(&str, &[u8]); 1] = [("a.csv", b"text,label\n,1\n,2\n")];
+    assert_eq!(problem(&files, json!({"train": "a.csv"})), expected);
 }
 
 #[test]
 fn a_label_that_is_never_trained_is_an_error() {
     let files: [(&str, &[u8]); 2] =
         [("a.csv", b"text,label\nx,1\ny,2\n"), ("v.csv", b"text,label\nx,1\nz,3\n")];
-    let problem = problem_of(&files, json!({"train": "a.csv", "validation": "v.csv"}));
-    assert!(
-        problem.starts_with(
-            "v.csv:3: label `3` occurs in the validation rows but not in the training rows"
-        ),
-        "{problem}"
-    );
+    let problem = problem(&files, json!({"train": "a.csv", "validation": "v.csv"}));
+    let expected = "v.csv:3: label `3` occurs in the validation rows but not in the training rows";
+    assert!(problem.starts_with(expected), "{problem}");
 }
 
 #[test]
 fn too_few_rows_cannot_be_split() {
-    assert!(
-        csv_problem("text,label\nx,1\ny,2\n")
-            .starts_with("a.csv: 2 rows with 2 labels are too few to split")
-    );
+    let expected = "a.csv: 2 rows with 2 labels are too few to split";
+    csv_problem_begins("text,label\nx,1\ny,2\n", expected);
 }
 
 #[test]
 fn json_lines_are_located_too() {
-    let problem =
-        |text: &str| problem_of(&[("a.jsonl", text.as_bytes())], json!({"train": "a.jsonl"}));
-    assert!(
-        problem("{\"text\": \"x\", \"label\": 1}\n{\"text\"\n").starts_with("a.jsonl:2: not JSON")
-    );
-    assert!(
-        problem("{\"text\": \"x\", \"label\": 1}\n{\"text\": \"y\"}\n")
-            .starts_with("a.jsonl:2: there is no column `label`")
-    );
-    assert!(problem("{\"text\": null, \"label\": 1}\n").starts_with("a.jsonl:1: `text` is `null`"));
+    for (text, start) in [
+        ("{\"text\": \"x\", \"label\": 1}\n{\"text\"\n", "a.jsonl:2: not JSON"),
+        (
+            "{\"text\": \"x\", \"label\": 1}\n{\"text\": \"y\"}\n",
+            "a.jsonl:2: there is no column `label`",
+        ),
+        ("{\"text\": null, \"label\": 1}\n", "a.jsonl:1: `text` is `null`"),
+    ] {
+        let problem = problem(&[("a.jsonl", text.as_bytes())], json!({"train": "a.jsonl"}));
+        assert!(problem.starts_with(start), "{problem}");
+    }
 }
 
 #[test]
-fn what_was_noticed_is_kept_with_the_data() {
-    let directory = TempDir::new().unwrap();
-    fs::write(
-        directory.path().join("a.tsv"),
-        "label\ttext\n10\tsay \"hi\n9\tbye\n10\t\n9\tbye\n10\tsay\n",
-    )
-    .unwrap();
-    fs::write(directory.path().join("v.jsonl"), "{\"text\": \"bye\", \"label\": 9}\n").unwrap();
-    let data = arguments_of_data(
+fn findings_are_kept_with_the_data() {
+    let directory = write_files(&[
+        ("a.tsv", b"label\ttext\n10\tsay \"hi\n9\tbye\n10\t\n9\tbye\n10\tsay\n"),
+        ("v.jsonl", b"{\"text\": \"bye\", \"label\": 9}\n"),
+    ]);
+    let (prepared, lines) = prepare_logged(
         directory.path(),
-        json!({"train": "a.tsv", "validation": "v.jsonl", "clean": {"deduplicate": true}}),
-    );
-    let mut lines = Vec::new();
-    let prepared = prepare(
         TaskKind::TextClassification,
-        &data,
+        json!({"train": "a.tsv", "validation": "v.jsonl", "clean": {"deduplicate": true}}),
         &words(),
-        &directory.path().join("cache"),
-        &mut |line| lines.push(line.to_owned()),
-        &|_, _, _| {},
-    )
-    .unwrap();
-    assert_eq!(prepared.labels(), ["9", "10"]);
-    assert_eq!(
-        (prepared.rows(Split::Train), prepared.rows(Split::Validation), prepared.rows(Split::Test)),
-        (3, 1, 0)
     );
+    let prepared = prepared.unwrap();
+    assert_eq!(prepared.labels(), ["9", "10"]);
+    assert_eq!(Split::ALL.map(|split| prepared.rows(split)), [3, 1, 0]);
     assert_eq!(prepared.label_counts(Split::Train), [1, 2]);
     let messages: Vec<&str> =
         prepared.findings().iter().map(|finding| finding.message.as_str()).collect();
-    assert!(
-        messages.contains(&"1 of 5 train rows have an empty text and are left out"),
-        "{messages:?}"
-    );
-    assert!(
-        messages.contains(&"1 of 4 train rows repeat an earlier one and are left out"),
-        "{messages:?}"
-    );
-    assert!(messages.contains(&"1 of 1 validation texts also occur in train"), "{messages:?}");
-    assert!(
-        lines.iter().any(|line| line == "warning: 1 of 1 validation texts also occur in train")
-    );
+    for expected in [
+        "1 of 5 train rows have an empty text and are left out",
+        "1 of 4 train rows repeat an earlier one and are left out",
+        "1 of 1 validation texts also occur in train",
+    ] {
+        assert!(messages.contains(&expected), "{messages:?}");
+    }
+    assert!(lines.contains(&"warning: 1 of 1 validation texts also occur in train".to_owned()));
 }
 
 #[test]
 fn preparing_again_uses_the_cache_and_a_changed_file_does_not() {
     let fixture = Fixture::new();
     let again = |name: &str| {
-        let data = arguments_of_data(
-            fixture.path(),
-            json!({"train": name, "validation_split": 0.2, "max_length": 16}),
-        );
-        let mut lines = Vec::new();
-        let prepared = prepare(
-            TaskKind::TextClassification,
-            &data,
-            &words(),
-            &fixture.path().join("cache"),
-            &mut |line| lines.push(line.to_owned()),
-            &|_, _, _| {},
-        )
-        .unwrap();
-        (prepared.digest().to_owned(), lines.iter().any(|line| line.starts_with("preparing")))
+        let values = json!({"train": name, "validation_split": 0.2, "max_length": 16});
+        let (prepared, lines) =
+            prepare_logged(fixture.path(), TaskKind::TextClassification, values, &words());
+        let digest = prepared.unwrap().digest().to_owned();
+        (digest, lines.iter().any(|line| line.starts_with("preparing")))
     };
     assert_eq!(again("train.csv"), (fixture.data.digest().to_owned(), false));
     fs::copy(fixture.path().join("train.csv"), fixture.path().join("moved.csv")).unwrap();
@@ -228,33 +182,15 @@ fn preparing_again_uses_the_cache_and_a_changed_file_does_not() {
 
 #[test]
 fn preparing_twice_at_once_gives_the_same_data() {
-    let directory = TempDir::new().unwrap();
-    fs::write(directory.path().join("a.csv"), keyword_csv(60)).unwrap();
-    let data = arguments_of_data(directory.path(), json!({"train": "a.csv"}));
-    let cache = directory.path().join("cache");
+    let directory = write_files(&[("a.csv", keyword_csv(60).as_bytes())]);
+    let prepare = || prepare_rows(directory.path(), json!({"train": "a.csv"})).unwrap();
     let digests: Vec<String> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4)
-            .map(|_| {
-                scope.spawn(|| {
-                    prepare(
-                        TaskKind::TextClassification,
-                        &data,
-                        &words(),
-                        &cache,
-                        &mut |_| {},
-                        &|_, _, _| {},
-                    )
-                    .unwrap()
-                    .digest()
-                    .to_owned()
-                })
-            })
-            .collect();
+        let threads = [(); 4].map(|()| scope.spawn(|| prepare().digest().to_owned()));
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert!(digests.iter().all(|digest| *digest == digests[0]));
-    let left: Vec<_> =
-        fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let cache = fs::read_dir(directory.path().join("cache")).unwrap();
+    let left: Vec<_> = cache.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
@@ -266,144 +202,72 @@ fn damaged_prepared_data_is_refused() {
     fs::remove_file(&rows).unwrap();
     fs::write(&rows, &bytes[..bytes.len() - 4]).unwrap();
     let error = PreparedData::open(fixture.data.directory()).unwrap_err().to_string();
-    assert!(error.contains("train.rows: prepared data is damaged"), "{error}");
+    assert_contains(&error, "train.rows: prepared data is damaged");
 }
 
 #[test]
 fn a_text_that_no_memory_suffices_for_is_refused_at_its_line() {
     let long = "word ".repeat((32 << 20) / 5 + 1);
-    let problem = csv_problem(&format!("text,label\na,b\n{long},c\n"));
-    assert_eq!(
-        problem,
-        "a.csv:3: the text has 32 MiB, and 32 MiB are the most (give it as several rows, or take the row out)"
-    );
-    let directory = TempDir::new().unwrap();
-    fs::write(
-        directory.path().join("a.txt"),
-        format!("two\nlines of words\n{}\nmore", "x".repeat((32 << 20) + 1)),
-    )
-    .unwrap();
-    let data =
-        arguments_of_data(directory.path(), json!({"train": "a.txt", "validation_split": 0.2}));
-    let chars = TokenizerSource::Trained(TokenizerArguments {
-        kind: TokenizerKind::Chars,
-        vocab_size: 100,
-        lowercase: false,
-    });
-    let problem = prepare(
+    let expected = "a.csv:3: the text has 32 MiB, and 32 MiB are the most (give it as several rows, or take the row out)";
+    assert_eq!(csv_problem(&format!("text,label\na,b\n{long},c\n")), expected);
+    let text = format!("two\nlines of words\n{}\nmore", "x".repeat((32 << 20) + 1));
+    let problem = problem_with(
+        &[("a.txt", text.as_bytes())],
         TaskKind::LanguageModeling,
-        &data,
-        &chars,
-        &directory.path().join("cache"),
-        &mut |_| {},
-        &|_, _, _| {},
-    )
-    .unwrap_err()
-    .to_string();
-    assert!(
-        problem.contains(
-            "a.txt:1: what follows without a space or line break between two words has 32 MiB"
-        ),
-        "{problem}"
+        json!({"train": "a.txt", "validation_split": 0.2}),
+        &tokenizer(TokenizerKind::Chars, 100, false),
     );
+    let expected =
+        "a.txt:1: what follows without a space or line break between two words has 32 MiB";
+    assert_contains(&problem, expected);
 }
 
 #[test]
 fn a_word_of_two_hundred_thousand_letters_is_no_reason_to_wait() {
     let rows: String = (0..20).map(|row| format!("some text {row},{}\n", row % 2)).collect();
+    let csv = format!("text,label\n{rows}{},1\n", "ab".repeat(100_000));
     for kind in [TokenizerKind::WordPiece, TokenizerKind::Bpe, TokenizerKind::Word] {
-        let directory = TempDir::new().unwrap();
-        fs::write(
-            directory.path().join("train.csv"),
-            format!("text,label\n{rows}{},1\n", "ab".repeat(100_000)),
-        )
-        .unwrap();
-        let data = arguments_of_data(
-            directory.path(),
-            json!({"train": "train.csv", "validation_split": 0.2, "max_length": 16}),
-        );
-        let tokenizer = TokenizerSource::Trained(TokenizerArguments {
-            kind,
-            vocab_size: 2000,
-            lowercase: true,
-        });
-        let began = std::time::Instant::now();
-        prepare(
-            TaskKind::TextClassification,
-            &data,
-            &tokenizer,
-            &directory.path().join("cache"),
-            &mut |_| {},
-            &|_, _, _| {},
-        )
-        .unwrap();
+        let directory = write_files(&[("train.csv", csv.as_bytes())]);
+        let values = json!({"train": "train.csv", "validation_split": 0.2, "max_length": 16});
+        let (began, tokenizer) = (std::time::Instant::now(), tokenizer(kind, 2000, true));
+        let (prepared, _) =
+            prepare_logged(directory.path(), TaskKind::TextClassification, values, &tokenizer);
+        prepared.unwrap();
         assert!(began.elapsed().as_secs() < 10, "{kind:?}: {:?}", began.elapsed());
     }
 }
 
 #[test]
 fn a_file_with_another_separator_and_without_a_header_is_read_as_the_same_rows() {
-    let directory = TempDir::new().unwrap();
-    let rows = |separator: &str| {
-        (0..12)
-            .map(|row| format!("{}{separator}a text {row}\n", ["no", "yes"][row % 2]))
-            .collect::<String>()
+    let rows = |separator: &str| -> String {
+        (0..12).map(|row| format!("{}{separator}a text {row}\n", ["no", "yes"][row % 2])).collect()
     };
-    fs::write(directory.path().join("plain.csv"), format!("label,text\n{}", rows(","))).unwrap();
-    fs::write(directory.path().join("bare.csv"), rows(";")).unwrap();
-    let prepared = |values: Value| {
-        let data = arguments_of_data(directory.path(), values);
-        prepare(
-            TaskKind::TextClassification,
-            &data,
-            &words(),
-            &directory.path().join("cache"),
-            &mut |_| {},
-            &|_, _, _| {},
-        )
-        .unwrap()
-    };
+    let plain = format!("label,text\n{}", rows(","));
+    let directory =
+        write_files(&[("plain.csv", plain.as_bytes()), ("bare.csv", rows(";").as_bytes())]);
+    let prepared = |values: Value| prepare_rows(directory.path(), values).unwrap();
     let plain = prepared(json!({"train": "plain.csv"}));
     let bare =
         prepared(json!({"train": "bare.csv", "separator": ";", "column_names": ["label", "text"]}));
     for split in Split::ALL {
-        let ids = |data: &PreparedData| {
-            (0..data.rows(split))
-                .map(|row| {
-                    (data.split(split).ids(row).collect::<Vec<_>>(), data.split(split).label(row))
-                })
-                .collect::<Vec<_>>()
+        let rows = |data: &PreparedData| -> Vec<(Vec<u32>, usize)> {
+            let rows = data.split(split);
+            (0..rows.len()).map(|row| (rows.ids(row).collect(), rows.label(row))).collect()
         };
-        assert_eq!(ids(&plain), ids(&bare), "{split:?}");
+        assert_eq!(rows(&plain), rows(&bare), "{split:?}");
     }
     assert_ne!(plain.digest(), bare.digest());
 }
 
 #[test]
 fn a_label_column_that_is_called_like_a_label_is_noticed() {
-    let directory = TempDir::new().unwrap();
-    let rows = (0..12)
-        .map(|row| format!("{}\ta text {row}\n", ["ham", "spam"][row % 2]))
-        .collect::<String>();
-    fs::write(directory.path().join("sms.tsv"), rows).unwrap();
-    let data = arguments_of_data(
-        directory.path(),
-        json!({"train": "sms.tsv", "text": "a text 0", "label": "ham"}),
-    );
-    let prepared = prepare(
-        TaskKind::TextClassification,
-        &data,
-        &words(),
-        &directory.path().join("cache"),
-        &mut |_| {},
-        &|_, _, _| {},
-    )
-    .unwrap();
+    let rows: String =
+        (0..12).map(|row| format!("{}\ta text {row}\n", ["ham", "spam"][row % 2])).collect();
+    let directory = write_files(&[("sms.tsv", rows.as_bytes())]);
+    let values = json!({"train": "sms.tsv", "text": "a text 0", "label": "ham"});
+    let prepared = prepare_rows(directory.path(), values).unwrap();
     let finding = prepared.findings().iter().find(|finding| finding.code == "header").unwrap();
     assert_eq!(finding.severity, Severity::Warning);
-    assert!(
-        finding.message.contains("called `ham`, which is also the label of 5 of its 11 rows"),
-        "{}",
-        finding.message
-    );
+    let expected = "called `ham`, which is also the label of 5 of its 11 rows";
+    assert_contains(&finding.message, expected);
 }

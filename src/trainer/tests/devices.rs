@@ -1,17 +1,19 @@
-//! The same training on every device: masks, losses and weights, with all that is random switched on.
+//! The same training on every device: masks, losses and weights, with dropout, accumulation and clipping.
 
 use super::super::fused::DropoutMask;
 use super::super::parameters::READS;
 use super::*;
 
 #[test]
-fn a_device_drops_what_the_processor_drops() {
+fn every_device_drops_the_same_elements() {
     let mask = DropoutMask::new(0x8000_0001_FFFF_FFFF, 0.3);
     each_device(|name| {
         let device = device::open(name).unwrap();
         for (rows, columns) in [(1, 1), (5, 13), (300, 64), (2, 1000)] {
-            let [all, wide] = [rows, columns].map(|many| fused::index_range(many, &device));
-            let dropped: Vec<bool> = mask.dropped(all, wide).into_data().iter::<bool>().collect();
+            let [row_range, column_range] =
+                [rows, columns].map(|count| fused::index_range(count, &device));
+            let dropped = mask.dropped(row_range, column_range).into_data();
+            let dropped: Vec<bool> = dropped.iter::<bool>().collect();
             let expected: Vec<bool> =
                 mask.factors(rows, columns).iter().map(|factor| *factor == 0.0).collect();
             assert_eq!(dropped, expected, "{name}, {rows} rows of {columns}");
@@ -19,8 +21,8 @@ fn a_device_drops_what_the_processor_drops() {
     });
 }
 
-/// A device, what a training reported there, and how it ended.
-type Reported = (String, Vec<(u64, BTreeMap<String, f64>)>, RunEnd);
+/// A device, the reports of a training there, and how it ended.
+type Reported = (String, Reports, RunEnd);
 
 /// A training of the fixture's classifier on each device.
 fn reports(values: Value) -> Vec<Reported> {
@@ -76,19 +78,16 @@ fn a_training_has_the_same_losses_everywhere() {
 #[test]
 fn steps_do_not_wait_for_the_device() {
     let reads = |steps: u32| {
-        let (fixture, arguments) = (
-            Fixture::new(),
-            arguments(json!({"max_steps": steps, "logging_steps": 1000, "eval_strategy": "no"})),
-        );
-        let job =
-            Job { milestones: Milestones::default(), ..fixture.job(&arguments, fixture.path()) };
+        let values = json!({"max_steps": steps, "logging_steps": 1000, "eval_strategy": "no"});
+        let (fixture, arguments, milestones) =
+            (Fixture::new(), arguments(values), Milestones::default());
         fused::without_fusion(|| {
             READS.set(0);
-            train(&job, &mut Runner::default()).unwrap();
+            trained(&Job { milestones, ..fixture.job(&arguments, fixture.path()) });
             READS.get()
         })
     };
-    // What is read at the end, and what came of steps: of 32 at once.
+    // Besides the end of the run, outcomes are read for 32 steps at once.
     let [few, more, many] = [8, 30, 8 + 32 * 3].map(reads);
     assert_eq!((more - few, many - few), (0, 3));
 }
@@ -111,35 +110,21 @@ fn a_training_that_diverges_ends_at_the_same_step_everywhere() {
     }
 }
 
-/// Short numbers round: what they come to is close to single floats, and not the same. With fp16 the first step is not made.
+/// bf16 and fp16 round: losses are close to those in f32, and not the same. With fp16 the first step is skipped.
 #[test]
-fn short_numbers_learn_what_single_floats_learn_and_go_on_after_an_interruption_bit_for_bit() {
+fn mixed_precision_learns_what_f32_learns_and_resumes_bit_for_bit() {
     for (argument, tolerance) in [("bf16", 0.03), ("fp16", 0.4)] {
         let base = json!({"num_train_epochs": 3, "model.dropout": 0, "model.attention_dropout": 0});
-        let mut short = base.clone();
-        short[argument] = json!(true);
-        let (fixture, single, short) = (Fixture::new(), arguments(base), arguments(short));
-        each_device(|name| {
-            if precision::compute_dtype(&short, name, &device::open(name).unwrap()).is_err() {
-                return println!("{name} does not have {argument}");
+        let mixed = arguments(merged(base.clone(), json!({argument: true})));
+        let (fixture, single) = (Fixture::new(), arguments(base));
+        each_device(|device| {
+            if precision::compute_dtype(&mixed, device, &device::open(device).unwrap()).is_err() {
+                return println!("{device} does not support {argument}");
             }
-            let run = |arguments: &TrainerArguments,
-                       runner: &mut Runner,
-                       directory: &Path,
-                       start: Start<'_>| {
-                train(&Job { device: name, start, ..fixture.job(arguments, directory) }, runner)
-                    .unwrap()
-            };
-            let directories = ["single", "short", "interrupted"].map(|_| TempDir::new().unwrap());
-            let [mut one, mut other, mut first, mut rest] = [(); 4].map(|()| Runner::default());
-            assert_eq!(
-                run(&single, &mut one, directories[0].path(), Start::Fresh),
-                RunEnd::Finished
-            );
-            assert_eq!(
-                run(&short, &mut other, directories[1].path(), Start::Fresh),
-                RunEnd::Finished
-            );
+            let directories = ["f32", "mixed", "interrupted"].map(|_| TempDir::new().unwrap());
+            let [one, other, parts] = directories.each_ref().map(TempDir::path);
+            let job = |arguments, directory| Job { device, ..fixture.job(arguments, directory) };
+            let (one, other) = (trained(&job(&single, one)), trained(&job(&mixed, other)));
             assert_eq!(one.reports.len(), other.reports.len());
             for ((step, metrics), (_, expected)) in other.reports.iter().zip(&one.reports) {
                 for metric in ["train_loss", "eval_loss", "weight_norm"] {
@@ -147,43 +132,31 @@ fn short_numbers_learn_what_single_floats_learn_and_go_on_after_an_interruption_
                     let off = (own - theirs).abs() / theirs.abs();
                     assert!(
                         off <= tolerance && off > 0.0,
-                        "{name}, {argument}, {metric} at {step}: {own} and {theirs}"
+                        "{device}, {argument}, {metric} at {step}: {own} and {theirs}"
                     );
                 }
             }
-            first.stop_after = Some(13);
-            assert_eq!(
-                run(&short, &mut first, directories[2].path(), Start::Fresh),
-                RunEnd::Interrupted
-            );
-            let (_, left) = first.checkpoints.last().unwrap();
-            let state = fs::read_to_string(left.join("trainer_state.json")).unwrap();
+            let first = interrupted(&job(&mixed, parts), 13);
+            let checkpoint = first.last_checkpoint();
+            let state = fs::read_to_string(checkpoint.join("trainer_state.json")).unwrap();
             assert_eq!(state.contains("\"scale\""), argument == "fp16");
-            assert_eq!(
-                run(&short, &mut rest, directories[2].path(), Start::Resume(left)),
-                RunEnd::Finished
-            );
-            let weights = |runner: &Runner| {
-                fs::read(runner.checkpoints.last().unwrap().1.join("model.safetensors")).unwrap()
-            };
+            let rest = trained(&Job { start: Start::Resume(checkpoint), ..job(&mixed, parts) });
             // CUDA adds long rows in an order of its own.
-            assert!(
-                name.starts_with("cuda") || weights(&rest) == weights(&other),
-                "{name}, {argument}"
-            );
+            let is_same = device.starts_with("cuda") || rest.weights() == other.weights();
+            assert!(is_same, "{device}, {argument}");
         });
     }
 }
 
 #[test]
-fn a_scale_that_is_too_great_is_halved_and_its_steps_are_not_made() {
+fn a_step_that_overflows_is_skipped() {
     let fixture = Fixture::new();
     let arguments = arguments(
         json!({"fp16": true, "max_steps": 6, "logging_steps": 1, "gradient_accumulation_steps": 1, "model.hidden_size": 64}),
     );
     let directory = TempDir::new().unwrap();
     let job = fixture.job(&arguments, directory.path());
-    let mut run = super::super::training::TrainingRun::begin(&job, &mut Runner::default()).unwrap();
+    let mut run = training::TrainingRun::begin(&job, &mut Runner::default()).unwrap();
     run.scale_losses_by(1e12);
     let before = run.numbers();
     run.step_with(0, 0.01).unwrap();

@@ -26,7 +26,7 @@ pub(super) struct Golden {
     data: PreparedData,
     device: Device,
     /// The device's name.
-    place: String,
+    device_name: String,
     directory: TempDir,
 }
 
@@ -34,8 +34,9 @@ pub(super) fn golden_directory(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/trainer/tests/golden").join(name)
 }
 
-pub(super) fn json_of(path: &Path) -> Value {
-    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+/// The `config.json` of a model's directory.
+pub(super) fn config_of(directory: &Path) -> serde_json::Map<String, Value> {
+    json_of(&directory.join("config.json")).as_object().unwrap().clone()
 }
 
 pub(super) fn numbers(value: &Value) -> Vec<f64> {
@@ -43,19 +44,23 @@ pub(super) fn numbers(value: &Value) -> Vec<f64> {
 }
 
 impl Golden {
-    pub(super) fn of(name: &str) -> Self {
-        Self::on("cpu", name)
-    }
-
-    fn on(place: &str, name: &str) -> Self {
-        let (source, device) = (golden_directory(name), device::open(place).unwrap());
-        let config = json_of(&source.join("config.json"));
-        let expected = json_of(&source.join("golden.json"));
-        let model = read_model(config.as_object().unwrap().clone()).unwrap();
+    pub(super) fn on(device_name: &str, name: &str) -> Self {
+        let (source, device) = (golden_directory(name), device::open(device_name).unwrap());
+        let (config, expected) = (config_of(&source), json_of(&source.join("golden.json")));
+        let model = read_model(config.clone()).unwrap();
         let values = load_trained(&source, &*model, &device).unwrap();
         let directory = TempDir::new().unwrap();
-        let data = classified(directory.path(), &config, &expected);
-        Self { model, values, expected, data, device, place: place.to_owned(), directory }
+        let is_regression = config.get("problem_type").is_some_and(|kind| kind == "regression");
+        let data = labelled_rows(directory.path(), is_regression, &expected);
+        Self {
+            model,
+            values,
+            expected,
+            data,
+            device,
+            device_name: device_name.to_owned(),
+            directory,
+        }
     }
 
     /// Model, values, data, device, and the directory that the data lies in.
@@ -64,66 +69,41 @@ impl Golden {
     }
 
     fn is_transformers(&self, name: &str) {
-        let config = EncoderConfig::read(
-            json_of(&golden_directory(name).join("config.json")).as_object().unwrap().clone(),
-        )
-        .unwrap();
+        let config = EncoderConfig::read(config_of(&golden_directory(name))).unwrap();
         let (encoder, _) = Encoder::new(&config);
         let rows = self.data.split(Split::Train);
         let texts = (0..rows.len()).map(|row| rows.ids(row).collect()).collect();
-        let logits = encoder
-            .forward(&ForwardContext::evaluation(&self.values, &self.device), &Batch::new(texts));
+        let context = ForwardContext::evaluation(&self.values, &self.device);
+        let logits = encoder.forward(&context, &Batch::new(texts));
         let loss = |context: &ForwardContext, chosen: &[usize]| {
-            let micro_batch = MicroBatch {
-                data: &self.data,
-                chosen,
-                step_examples: chosen.len(),
-                weights: None,
-                seed: 1,
-                epoch: 0,
-                smoothing: 0.0,
-            };
+            let micro_batch = MicroBatch { seed: 1, ..MicroBatch::whole_step(&self.data, chosen) };
             self.model.forward_loss(context, &micro_batch)
         };
-        let Self { place, device, expected, values, .. } = self;
-        Comparison {
-            place,
-            device,
-            expected,
-            parameters: self.model.parameters(),
-            values,
-            loss: &loss,
-        }
-        .run(logits, rows.len());
+        let Self { device_name, device, expected, values, .. } = self;
+        let parameters = self.model.parameters();
+        Comparison { device_name, device, expected, parameters, values, loss: &loss }
+            .run(logits, rows.len());
     }
 }
 
-/// The texts of a golden file as prepared data.
-fn classified(directory: &Path, config: &Value, expected: &Value) -> PreparedData {
-    let labels = expected["labels"].as_array().unwrap();
+pub(super) fn integers(value: &Value) -> Vec<u32> {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+/// The texts and labels of a golden file as prepared data.
+fn labelled_rows(directory: &Path, is_regression: bool, expected: &Value) -> PreparedData {
     let mut label_sets: Vec<Vec<usize>> = Vec::new();
-    let codes: Vec<u32> = labels
-        .iter()
-        .map(|label| match label {
-            Value::Array(all) => {
-                label_sets.push((0..all.len()).filter(|id| all[*id] == 1.0).collect());
-                u32::try_from(label_sets.len() - 1).unwrap()
-            }
-            number if config["problem_type"] == "regression" => {
-                (number.as_f64().unwrap() as f32).to_bits()
-            }
-            label => u32::try_from(label.as_u64().unwrap()).unwrap(),
-        })
-        .collect();
-    let texts = expected["texts"].as_array().unwrap().iter();
-    let ids = texts.map(|text| {
-        text.as_array()
-            .unwrap()
-            .iter()
-            .map(|id| u32::try_from(id.as_u64().unwrap()).unwrap())
-            .collect()
-    });
-    let rows: Vec<(Vec<u32>, u32)> = ids.zip(codes).collect();
+    let mut target = |label: &Value| match label {
+        Value::Array(all) => {
+            label_sets.push((0..all.len()).filter(|id| all[*id] == 1.0).collect());
+            u32::try_from(label_sets.len() - 1).unwrap()
+        }
+        number if is_regression => (number.as_f64().unwrap() as f32).to_bits(),
+        label => u32::try_from(label.as_u64().unwrap()).unwrap(),
+    };
+    let labels = expected["labels"].as_array().unwrap().iter().map(&mut target);
+    let texts = expected["texts"].as_array().unwrap().iter().map(integers);
+    let rows: Vec<(Vec<u32>, u32)> = texts.zip(labels).collect();
     let labels = ["LABEL_0", "LABEL_1", "LABEL_2"].map(str::to_owned).to_vec();
     prepared(directory, &rows, Description { labels, label_sets, ..plain(rows.len()) })
 }
@@ -151,12 +131,12 @@ pub(super) fn prepared(
     description: Description,
 ) -> PreparedData {
     let target = directory.join("data");
-    let draft = AtomicDirectory::new(&target).unwrap();
-    draft.write("train.rows", &TokenRows::encode(rows)).unwrap();
-    draft.write("validation.rows", &TokenRows::encode(rows)).unwrap();
-    draft.write("test.rows", &TokenRows::encode(&[])).unwrap();
-    draft.write("data.json", &serde_json::to_vec(&description).unwrap()).unwrap();
-    draft.publish(IfExists::Keep).unwrap();
+    let staged = AtomicDirectory::new(&target).unwrap();
+    staged.write("train.rows", &TokenRows::encode(rows)).unwrap();
+    staged.write("validation.rows", &TokenRows::encode(rows)).unwrap();
+    staged.write("test.rows", &TokenRows::encode(&[])).unwrap();
+    staged.write("data.json", &serde_json::to_vec(&description).unwrap()).unwrap();
+    staged.publish(IfExists::Keep).unwrap();
     PreparedData::open(&target).unwrap()
 }
 
@@ -173,9 +153,13 @@ pub(super) fn in_file_order(value: Tensor<2>, role: Role) -> Vec<f64> {
     host(value).unwrap().into_iter().map(f64::from).collect()
 }
 
+pub(super) fn norm_of(numbers: &[f64]) -> f64 {
+    numbers.iter().map(|number| number * number).sum::<f64>().sqrt()
+}
+
 /// A golden model, and how to compute its loss on some rows.
 pub(super) struct Comparison<'a> {
-    pub(super) place: &'a str,
+    pub(super) device_name: &'a str,
     pub(super) device: &'a Device,
     /// `golden.json`.
     pub(super) expected: &'a Value,
@@ -190,17 +174,13 @@ impl Comparison<'_> {
         let (logits, expected) = (host(logits).unwrap(), numbers(&self.expected["logits"]));
         assert_eq!(logits.len(), expected.len());
         for (own, theirs) in logits.iter().zip(expected) {
-            close("a logit", (*own).into(), theirs, on(self.place, 1e-4));
+            close("a logit", (*own).into(), theirs, on(self.device_name, 1e-4));
         }
-        let (loss, gradients) =
-            self.gradients(self.values, &(0..rows).collect::<Vec<_>>(), None, 1.0);
-        close(
-            "loss",
-            host(loss).unwrap()[0].into(),
-            self.expected["loss"].as_f64().unwrap(),
-            on(self.place, 1e-4),
-        );
-        self.gradients_are_theirs(gradients, on(self.place, 1e-3));
+        let rows: Vec<usize> = (0..rows).collect();
+        let (loss, gradients) = self.gradients(self.values, &rows, None, 1.0);
+        let (loss, theirs) = (host(loss).unwrap()[0], self.expected["loss"].as_f64().unwrap());
+        close("loss", loss.into(), theirs, on(self.device_name, 1e-4));
+        self.gradients_are_theirs(gradients, on(self.device_name, 1e-3));
         self.fine_tuning_follows();
         self.mixed_precision_follows();
     }
@@ -214,12 +194,9 @@ impl Comparison<'_> {
         scale: f64,
     ) -> (Tensor<1>, Values) {
         let (leaves, device) = (values.leaves(self.parameters), self.device.clone().autodiff());
-        let context = ForwardContext::training(
-            &leaves,
-            &device,
-            DropoutKey { seed: 1, step: 0, micro_batch: 0 },
-        )
-        .with_compute_dtype(compute_dtype);
+        let key = DropoutKey { seed: 1, step: 0, micro_batch: 0 };
+        let context =
+            ForwardContext::training(&leaves, &device, key).with_compute_dtype(compute_dtype);
         let loss = (self.loss)(&context, chosen) * scale;
         let mut gradients = loss.backward();
         let gradient = |leaf: &Tensor<2>| {
@@ -231,16 +208,11 @@ impl Comparison<'_> {
     /// Compares norms, sums and first elements by the names of the tensors.
     fn gradients_are_theirs(&self, gradients: Values, tolerance: f64) {
         let expected = &self.expected["gradients"];
-        assert_eq!(
-            self.parameters.iter().count(),
-            expected.as_object().unwrap().len(),
-            "as many tensors"
-        );
+        assert_eq!(self.parameters.iter().len(), expected.as_object().unwrap().len());
         for (parameter, gradient) in self.parameters.iter().zip(gradients.0) {
             let (own, theirs) =
                 (in_file_order(gradient, parameter.role), &expected[&parameter.name]);
-            let norm = own.iter().map(|number| number * number).sum::<f64>().sqrt();
-            close(&parameter.name, norm, theirs["norm"].as_f64().unwrap(), tolerance);
+            close(&parameter.name, norm_of(&own), theirs["norm"].as_f64().unwrap(), tolerance);
             close(&parameter.name, own.iter().sum(), theirs["sum"].as_f64().unwrap(), tolerance);
             for (own, theirs) in own.iter().zip(numbers(&theirs["first"])) {
                 close(&parameter.name, *own, theirs, tolerance);
@@ -251,15 +223,7 @@ impl Comparison<'_> {
     /// The arguments of twenty steps with AdamW, weight decay, clipping and a linear schedule, and the rows of each.
     fn steps(&self) -> (TrainerArguments, Vec<Vec<usize>>) {
         let training = &self.expected["training"];
-        let rows = |batch: &Value| {
-            batch
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|row| usize::try_from(row.as_u64().unwrap()).unwrap())
-                .collect()
-        };
-        let batches: Vec<_> = training["batches"].as_array().unwrap().iter().map(rows).collect();
+        let batches: Vec<Vec<usize>> = serde_json::from_value(training["batches"].clone()).unwrap();
         let arguments = arguments(json!({
             "learning_rate": training["learning_rate"], "weight_decay": training["weight_decay"], "max_steps": batches.len(), "warmup_steps": 0,
         }));
@@ -270,29 +234,23 @@ impl Comparison<'_> {
         let ((arguments, batches), losses) =
             (self.steps(), numbers(&self.expected["training"]["losses"]));
         let schedule = LearningRateSchedule::new(&arguments, losses.len() as u64);
-        let own = (self.place == "cpu").then_some(Placement::InPlace);
-        for place in own.into_iter().chain([Placement::Host, Placement::Device]) {
+        let own = (self.device_name == "cpu").then_some(Placement::InPlace);
+        for placement in own.into_iter().chain([Placement::Host, Placement::Device]) {
             let mut values = self.values.clone();
-            let mut optimiser = Optimiser::new(&arguments, self.parameters, self.device, place);
+            let mut optimiser = Optimiser::new(&arguments, self.parameters, self.device, placement);
             for (step, (chosen, expected)) in (0..).zip(batches.iter().zip(&losses)) {
                 let (loss, gradients) = self.gradients(&values, chosen, None, 1.0);
                 let gradients = Gradients::from(gradients);
                 let squares = gradients.loss_and_squares(loss.clone());
                 let (loss, norm) = gradients.loss_and_norm(loss).unwrap();
-                close(&format!("loss of step {step}"), loss, *expected, on(self.place, 1e-3));
-                let pace = StepScalars {
-                    learning_rate: schedule.learning_rate(step, &PlateauState::default()),
-                    step: step + 1,
+                close(&format!("loss of step {step}"), loss, *expected, on(self.device_name, 1e-3));
+                let learning_rate = schedule.learning_rate(step, &PlateauState::default());
+                let scalars = StepScalars { learning_rate, step: step + 1 };
+                let clip = match placement {
+                    Placement::Device => GradientClip::on_device(squares.narrow(0, 1, 1), 1.0),
+                    _ => GradientClip::By(clip_coefficient(norm, 1.0)),
                 };
-                let clip = match place {
-                    Placement::Device => {
-                        GradientClip::on_device(squares.clone().narrow(0, 1, 1), 1.0)
-                    }
-                    Placement::InPlace | Placement::Host => {
-                        GradientClip::By(clip_coefficient(norm, 1.0))
-                    }
-                };
-                optimiser.step(self.parameters, &mut values, gradients, pace, &clip).unwrap();
+                optimiser.step(self.parameters, &mut values, gradients, scalars, &clip).unwrap();
             }
         }
     }
@@ -304,14 +262,14 @@ impl Comparison<'_> {
         {
             if self.device.supports_dtype(dtype) {
                 let losses = self.losses_in(kind, dtype);
-                let [theirs, f32] = [format!("losses_in_{kind}"), "losses".to_owned()]
+                let [theirs, f32] = [format!("losses_in_{kind}").as_str(), "losses"]
                     .map(|key| numbers(&self.expected["training"][key]));
                 for (step, (own, theirs)) in losses.iter().zip(&theirs).enumerate() {
-                    let near = (own - theirs).abs() <= tolerance * f32[0];
+                    let is_close = (own - theirs).abs() <= tolerance * f32[0];
                     assert!(
-                        near,
-                        "{}, {kind}, step {step}: {own} where transformers has {theirs}",
-                        self.place
+                        is_close,
+                        "{}, {kind}, step {step}: {own}, not {theirs}",
+                        self.device_name
                     );
                 }
             }
@@ -325,12 +283,8 @@ impl Comparison<'_> {
             (self.steps(), numbers(&self.expected["training"][format!("skipped_in_{kind}")]));
         let schedule = LearningRateSchedule::new(&arguments, batches.len() as u64);
         let mut values = self.values.clone();
-        let mut optimiser = Optimiser::new(
-            &arguments,
-            self.parameters,
-            self.device,
-            device::optimiser_placement(self.place),
-        );
+        let placement = device::optimiser_placement(self.device_name);
+        let mut optimiser = Optimiser::new(&arguments, self.parameters, self.device, placement);
         let mut scaler = GradScaler::new(Some(dtype));
         let mut losses = Vec::new();
         for (step, chosen) in (0_u32..).zip(&batches) {
@@ -344,19 +298,17 @@ impl Comparison<'_> {
                     break (gradients, norm);
                 }
                 scale /= 2.0;
-                assert!(scale >= 8_192.0, "{}, {kind}, step {step}", self.place);
+                assert!(scale >= 8_192.0, "{}, {kind}, step {step}", self.device_name);
             };
             if skipped.contains(&f64::from(step)) {
                 assert!(scaler.as_mut().unwrap().overflowed());
                 continue;
             }
             let made = u64::from(step) - scaler.map_or(0, |scaler| scaler.skipped);
-            let pace = StepScalars {
-                learning_rate: schedule.learning_rate(made, &PlateauState::default()),
-                step: made + 1,
-            };
+            let learning_rate = schedule.learning_rate(made, &PlateauState::default());
+            let scalars = StepScalars { learning_rate, step: made + 1 };
             let clip = GradientClip::By(clip_coefficient(norm / scale, 1.0) / scale);
-            optimiser.step(self.parameters, &mut values, gradients, pace, &clip).unwrap();
+            optimiser.step(self.parameters, &mut values, gradients, scalars, &clip).unwrap();
         }
         losses
     }
@@ -366,7 +318,7 @@ macro_rules! classifiers {
     ($($test:ident: $name:literal),*) => {$(
         #[test]
         fn $test() {
-            each_device(|place| Golden::on(place, $name).is_transformers($name));
+            each_device(|device_name| Golden::on(device_name, $name).is_transformers($name));
         }
     )*};
 }

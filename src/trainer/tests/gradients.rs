@@ -12,20 +12,18 @@ use super::super::parameters::{Parameters, Role, Values, host, tensor};
 use super::*;
 
 fn model(values: Value) -> (Encoder, Parameters, Values, Device) {
-    let arguments = arguments(values);
-    let labels: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
-    let (encoder, parameters) = Encoder::new(
-        &EncoderConfig::new(&arguments.model, TaskKind::TextClassification, &labels, 12, 10)
-            .unwrap(),
-    );
+    let (model, labels) = (arguments(values).model, ["a", "b", "c"].map(str::to_owned));
+    let config = EncoderConfig::new(&model, TaskKind::TextClassification, &labels, 12, 10);
+    let (encoder, parameters) = Encoder::new(&config.unwrap());
     let device = Device::flex();
     let values = parameters.initial_values(3, &device);
     (encoder, parameters, values, device)
 }
 
+const KEY: DropoutKey = DropoutKey { seed: 1, step: 2, micro_batch: 0 };
+
 fn loss(encoder: &Encoder, values: &Values, device: &Device, batch: &Batch) -> Tensor<1> {
-    let context =
-        ForwardContext::training(values, device, DropoutKey { seed: 1, step: 2, micro_batch: 0 });
+    let context = ForwardContext::training(values, device, KEY);
     let logits = encoder.forward(&context, batch);
     let targets = tensor(vec![0.9, 0.05, 0.05, 0.1, 0.2, 0.7], [2, 3], device);
     (activation::log_softmax(logits, 1) * targets).sum().neg()
@@ -49,14 +47,9 @@ pub(super) fn gradients_are_finite_differences(
     loss: impl Fn(&Values, &Device) -> Tensor<1>,
 ) {
     // Initial embeddings are so small that a norm's curvature spoils the differences; gelu is smooth.
-    let values = Values(
-        values
-            .0
-            .into_iter()
-            .zip(parameters.iter())
-            .map(|(v, p)| if p.role == Role::Embedding { v * 30.0 } else { v })
-            .collect(),
-    );
+    let pairs = values.0.into_iter().zip(parameters.iter());
+    let larger = pairs.map(|(v, p)| if p.role == Role::Embedding { v * 30.0 } else { v });
+    let values = Values(larger.collect());
     let leaves = values.leaves(parameters);
     let tracked = device.clone().autodiff();
     let mut gradients = loss(&leaves, &tracked).backward();
@@ -76,11 +69,8 @@ pub(super) fn gradients_are_finite_differences(
             at(&moved)
         };
         let difference = (moved(1.0) - moved(-1.0)) / (2.0 * step);
-        assert!(
-            (exact - difference).abs() < 0.02 * exact.abs() + 0.004,
-            "{}: {exact} {difference}",
-            parameter.name
-        );
+        let is_close = (exact - difference).abs() < 0.02 * exact.abs() + 0.004;
+        assert!(is_close, "{}: {exact} {difference}", parameter.name);
     }
 }
 
@@ -94,10 +84,8 @@ fn padding_does_not_change_logits() {
         };
         let alone = logits(vec![vec![2, 7, 3]]);
         let beside = logits(vec![vec![2, 7, 3], vec![2, 5, 6, 7, 8, 9, 10, 11, 4, 3]]);
-        assert!(
-            alone.iter().zip(&beside).all(|(a, b)| (a - b).abs() < 1e-6),
-            "{alone:?} {beside:?}"
-        );
+        let is_close = alone.iter().zip(&beside).all(|(a, b)| (a - b).abs() < 1e-6);
+        assert!(is_close, "{alone:?} {beside:?}");
     }
 }
 
@@ -109,10 +97,8 @@ fn fresh_parameters_depend_on_seed_and_name_alone() {
         let twin = large.iter().position(|other| other == parameter).unwrap();
         assert_eq!(host(value.clone()).unwrap(), host(other.0[twin].clone()).unwrap());
     }
-    assert_ne!(
-        host(one.0[0].clone()).unwrap(),
-        host(small.initial_values(4, &device).0[0].clone()).unwrap()
-    );
+    let of_another_seed = small.initial_values(4, &device).0.swap_remove(0);
+    assert_ne!(host(one.0[0].clone()).unwrap(), host(of_another_seed).unwrap());
 }
 
 /// One weight and one bias, to which weight decay does not apply.
@@ -123,23 +109,27 @@ fn two_parameters() -> (Parameters, Device) {
     (parameters, Device::flex())
 }
 
-fn three_steps(values: Value, place: Placement) -> Vec<Vec<f32>> {
+fn step_with(
+    optimiser: &mut Optimiser,
+    parameters: &Parameters,
+    values: &mut Values,
+    gradients: Gradients,
+    step: u64,
+    clip: f64,
+) {
+    let scalars = StepScalars { learning_rate: 0.1, step };
+    optimiser.step(parameters, values, gradients, scalars, &GradientClip::By(clip)).unwrap();
+}
+
+fn three_steps(values: Value, placement: Placement) -> Vec<Vec<f32>> {
     let (parameters, device) = two_parameters();
-    let mut optimiser = Optimiser::new(&arguments(values), &parameters, &device, place);
+    let mut optimiser = Optimiser::new(&arguments(values), &parameters, &device, placement);
     let row =
         |numbers: Vec<f32>| -> Tensor<2> { tensor(numbers.clone(), [1, numbers.len()], &device) };
     let mut values = Values(vec![row(vec![1.0, -2.0]), row(vec![0.5])]);
     for (step, gradient) in (1..).zip([[0.1, -0.2, 0.3], [0.4, 0.0, -0.5], [-0.3, 1.0, 0.2]]) {
         let gradients = Values(vec![row(gradient[..2].to_vec()), row(gradient[2..].to_vec())]);
-        optimiser
-            .step(
-                &parameters,
-                &mut values,
-                gradients.into(),
-                StepScalars { learning_rate: 0.1, step },
-                &GradientClip::By(1.0),
-            )
-            .unwrap();
+        step_with(&mut optimiser, &parameters, &mut values, gradients.into(), step, 1.0);
     }
     values.0.into_iter().map(|value| host(value).unwrap()).collect()
 }
@@ -170,8 +160,8 @@ fn reference_adamw(mut value: f64, gradients: [f64; 3], decay: f64) -> f64 {
 fn adamw_takes_pytorchs_steps() {
     let reference =
         [reference_adamw(1.0, [0.1, 0.4, -0.3], 0.1), reference_adamw(-2.0, [-0.2, 0.0, 1.0], 0.1)];
-    for place in [Placement::InPlace, Placement::Host, Placement::Device] {
-        let actual = three_steps(json!({"weight_decay": 0.1}), place);
+    for placement in [Placement::InPlace, Placement::Host, Placement::Device] {
+        let actual = three_steps(json!({"weight_decay": 0.1}), placement);
         assert_close(&actual, &[&reference, &[reference_adamw(0.5, [0.3, -0.5, 0.2], 0.0)]]);
     }
 }
@@ -188,8 +178,8 @@ fn sgd_takes_pytorchs_steps() {
         value
     };
     let weight = [reference(1.0, [0.1, 0.4, -0.3], 0.1), reference(-2.0, [-0.2, 0.0, 1.0], 0.1)];
-    for place in [Placement::InPlace, Placement::Host, Placement::Device] {
-        let actual = three_steps(json!({"optim": "sgd", "weight_decay": 0.1}), place);
+    for placement in [Placement::InPlace, Placement::Host, Placement::Device] {
+        let actual = three_steps(json!({"optim": "sgd", "weight_decay": 0.1}), placement);
         assert_close(&actual, &[&weight, &[reference(0.5, [0.3, -0.5, 0.2], 0.0)]]);
     }
 }
@@ -207,34 +197,21 @@ fn clipping_is_by_the_norm_of_all_gradients_together() {
     assert_eq!(clip_coefficient(norm, 0.0), 1.0);
     assert_eq!(clip_coefficient(norm, 6.0), 1.0);
     let (parameters, device) = two_parameters();
-    for place in [Placement::InPlace, Placement::Host, Placement::Device] {
+    for placement in [Placement::InPlace, Placement::Host, Placement::Device] {
         for optim in ["sgd", "adamw"] {
             let step = |clip: f64, share: f64| {
-                let mut optimiser = Optimiser::new(
-                    &arguments(json!({"optim": optim})),
-                    &parameters,
-                    &device,
-                    place,
-                );
-                let mut values = Values(vec![
-                    tensor(vec![1.0, 2.0], [1, 2], &device),
-                    tensor(vec![3.0], [1, 1], &device),
-                ]);
-                let shrunk =
-                    Values(gradients().0.into_iter().map(|gradient| gradient * share).collect());
-                optimiser
-                    .step(
-                        &parameters,
-                        &mut values,
-                        shrunk.into(),
-                        StepScalars { learning_rate: 0.1, step: 1 },
-                        &GradientClip::By(clip),
-                    )
-                    .unwrap();
+                let arguments = arguments(json!({"optim": optim}));
+                let mut optimiser = Optimiser::new(&arguments, &parameters, &device, placement);
+                let (w, b) =
+                    (tensor(vec![1.0, 2.0], [1, 2], &device), tensor(vec![3.0], [1, 1], &device));
+                let mut values = Values(vec![w, b]);
+                let shrunk = gradients().0.into_iter().map(|gradient| gradient * share);
+                let shrunk = Values(shrunk.collect()).into();
+                step_with(&mut optimiser, &parameters, &mut values, shrunk, 1, clip);
                 values.0.into_iter().flat_map(|value| host(value).unwrap()).collect::<Vec<_>>()
             };
             for (clipped, scaled) in step(0.25, 1.0).iter().zip(step(1.0, 0.25)) {
-                assert!((clipped - scaled).abs() < 1e-6, "{place:?} {optim}");
+                assert!((clipped - scaled).abs() < 1e-6, "{placement:?} {optim}");
             }
         }
     }
@@ -245,32 +222,16 @@ fn sparse_gradients_are_the_dense_ones() {
     let (encoder, parameters, values, device) = model(json!({}));
     let batch = Batch::new(vec![vec![2, 5, 7, 7, 3], vec![2, 8, 3]]);
     let tracked = device.clone().autodiff();
-    let gradients = |sparse_gradients: Option<&SparseGradientSink>| {
-        let leaves = values.leaves(&parameters);
-        let context = ForwardContext::training(
-            &leaves,
-            &tracked,
-            DropoutKey { seed: 1, step: 2, micro_batch: 0 },
-        );
-        let context = if let Some(sparse_gradients) = sparse_gradients {
-            context.with_sparse_gradients(sparse_gradients)
-        } else {
-            context
-        };
+    let gradients = |is_sparse: bool| {
+        let (leaves, sink) = (values.leaves(&parameters), SparseGradientSink::default());
+        let context = ForwardContext::training(&leaves, &tracked, KEY);
+        let context = if is_sparse { context.with_sparse_gradients(&sink) } else { context };
         let loss = encoder.forward(&context, &batch).square().sum();
-        Gradients::of(
-            &loss,
-            &leaves,
-            sparse_gradients.unwrap_or(&SparseGradientSink::default()),
-            &device,
-        )
-        .unwrap()
+        Gradients::of(&loss, &leaves, &sink, &device).unwrap()
     };
-    let (whole, parts) = (gradients(None), gradients(Some(&SparseGradientSink::default())));
-    assert_eq!(
-        parts.0.iter().filter(|gradient| matches!(gradient, Gradient::Sparse(_))).count(),
-        2
-    );
+    let (whole, parts) = (gradients(false), gradients(true));
+    let is_sparse = |gradient: &&Gradient| matches!(gradient, Gradient::Sparse(_));
+    assert_eq!(parts.0.iter().filter(is_sparse).count(), 2);
     let loss = || tensor(vec![1.0], [1], &device);
     let (one, other) = (whole.loss_and_norm(loss()).unwrap(), parts.loss_and_norm(loss()).unwrap());
     assert!((one.1 - other.1).abs() < 1e-6 * one.1);
@@ -281,12 +242,9 @@ fn sparse_gradients_are_the_dense_ones() {
         let numbers = |gradient: Gradient| host(gradient.into_dense(parameter, &device)).unwrap();
         let (whole, part) = (numbers(whole), numbers(part));
         assert_eq!(whole, part, "{}", parameter.name);
-        assert!(
-            numbers(twice)
-                .iter()
-                .zip(&part)
-                .all(|(twice, part)| (twice - 2.0 * part).abs() <= 1e-6 * part.abs())
-        );
+        let is_twice =
+            |(twice, part): (&f32, &f32)| (twice - 2.0 * part).abs() <= 1e-6 * part.abs();
+        assert!(numbers(twice).iter().zip(&part).all(is_twice));
     }
 }
 
@@ -300,11 +258,8 @@ fn steps_with_sparse_gradients_equal_those_with_dense_ones_bit_for_bit() {
         let run = |whole: bool| {
             let mut optimiser =
                 Optimiser::new(&arguments, &parameters, &device, Placement::InPlace);
-            let mut values = Values(vec![tensor(
-                (1..16).map(|number| number as f32 / 7.0).collect(),
-                [5, 3],
-                &device,
-            )]);
+            let table = (1..16).map(|number| number as f32 / 7.0).collect();
+            let mut values = Values(vec![tensor(table, [5, 3], &device)]);
             for (step, ids) in (1..).zip([[1, 3], [3, 1], [0, 3], [1, 1]]) {
                 let entries = SparseRows::new(3, &ids, &[0.1, -0.2, 0.3, step as f32, 0.5, 0.7]);
                 let gradient = Gradient::Sparse(entries);
@@ -313,16 +268,8 @@ fn steps_with_sparse_gradients_equal_those_with_dense_ones_bit_for_bit() {
                 } else {
                     gradient
                 };
-                let pace = StepScalars { learning_rate: 0.1, step };
-                optimiser
-                    .step(
-                        &parameters,
-                        &mut values,
-                        Gradients(vec![gradient]),
-                        pace,
-                        &GradientClip::By(0.5),
-                    )
-                    .unwrap();
+                let gradients = Gradients(vec![gradient]);
+                step_with(&mut optimiser, &parameters, &mut values, gradients, step, 0.5);
             }
             let all = optimiser.state.into_iter().flat_map(|(_, values)| values.0).chain(values.0);
             all.flat_map(|value| host(value).unwrap()).map(f32::to_bits).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Fine-tuning from a directory, and what is said about directories that cannot be used.
+//! Fine-tuning of a pretrained model in a directory, and the errors about directories that cannot be used.
 
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
@@ -6,6 +6,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use super::super::progress::Progress;
 use super::super::vocabulary::train_tokenizer;
 use super::super::weights::Weights;
+use super::golden::golden_directory;
 use super::*;
 
 /// A tiny BERT with a tokenizer for the fixture's words, and a study's directory around it.
@@ -16,26 +17,18 @@ struct Study {
 impl Study {
     fn new() -> Self {
         let directory = TempDir::new().unwrap();
-        fs::write(directory.path().join("train.csv"), keyword_csv(120)).unwrap();
-        let model = directory.path().join("bert");
+        let (csv, model) = (keyword_csv(120), directory.path().join("bert"));
+        fs::write(directory.path().join("train.csv"), &csv).unwrap();
         fs::create_dir(&model).unwrap();
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/trainer/tests/golden/bert");
         for file in ["config.json", "model.safetensors"] {
-            fs::copy(golden.join(file), model.join(file)).unwrap();
+            fs::copy(golden_directory("bert").join(file), model.join(file)).unwrap();
         }
-        let texts = keyword_csv(120);
-        let texts: Vec<&str> =
-            texts.lines().skip(1).map(|line| line.split(',').next().unwrap()).collect();
+        let texts: Vec<&str> = rows_of(&csv).map(|(text, _)| text).collect();
         let words =
             TokenizerArguments { kind: TokenizerKind::Word, vocab_size: 40, lowercase: true };
-        fs::write(
-            model.join("tokenizer.json"),
-            train_tokenizer(&texts, &words, 12, &Progress::new(&|_, _, _| {}, 0))
-                .unwrap()
-                .to_string(false)
-                .unwrap(),
-        )
-        .unwrap();
+        let progress = Progress::new(&|_, _, _| {}, 0);
+        let tokenizer = train_tokenizer(&texts, &words, 12, &progress).unwrap();
+        fs::write(model.join("tokenizer.json"), tokenizer.to_string(false).unwrap()).unwrap();
         fs::write(model.join("tokenizer_config.json"), "{\"model_max_length\": 12}").unwrap();
         Self { directory }
     }
@@ -53,32 +46,23 @@ impl Study {
     }
 
     fn prepare_for(&self, kind: TaskKind, data: Value) -> Result<PreparedData, TrainerError> {
-        let mut all = json!({"train": "train.csv", "validation_split": 0.2, "max_length": 12});
-        all.as_object_mut().unwrap().extend(data.as_object().unwrap().clone());
-        let data = arguments_of_data(self.path(), all);
-        prepare(
-            kind,
-            &data,
-            &TokenizerSource::Pretrained(self.model()),
-            &self.path().join("cache"),
-            &mut |_| {},
-            &|_, _, _| {},
-        )
+        let base = json!({"train": "train.csv", "validation_split": 0.2, "max_length": 12});
+        let tokenizer = TokenizerSource::Pretrained(self.model());
+        prepare_logged(self.path(), kind, merged(base, data), &tokenizer).0
     }
 
-    /// What is wrong with the model as it is now.
-    fn problem(&self) -> String {
-        self.prepare(json!({})).unwrap_err().to_string()
+    #[track_caller]
+    fn assert_problem(&self, part: &str) {
+        assert_contains(&self.prepare(json!({})).unwrap_err().to_string(), part);
     }
 
-    fn edit_config(&self, edit: impl Fn(&mut Value)) {
+    /// Replaces keys of `config.json`; null removes one.
+    fn edit_config(&self, values: Value) {
         let path = self.model().join("config.json");
-        let mut config = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        edit(&mut config);
-        fs::write(path, config.to_string()).unwrap();
+        fs::write(&path, merged(json_of(&path), values).to_string()).unwrap();
     }
 
-    /// Rewrites the weights: what `edit` makes of each name, kind, shape and bytes.
+    /// Rewrites the weights: `edit` gives dtype, shape and bytes of each tensor, or drops it.
     fn edit_weights(
         &self,
         edit: impl Fn(&str, &[usize], &[u8]) -> Option<(Dtype, Vec<usize>, Vec<u8>)>,
@@ -99,132 +83,74 @@ impl Study {
     }
 }
 
-fn fine_tuning(study: &Study, values: Value) -> TrainerArguments {
-    let mut all = json!({"model": study.model(), "learning_rate": 0.01, "num_train_epochs": 3, "per_device_train_batch_size": 8, "warmup_steps": 2});
-    all.as_object_mut().unwrap().extend(values.as_object().unwrap().clone());
-    TrainerArguments::resolve(&serde_json::from_value(all).unwrap()).unwrap()
+/// Text and label of each row.
+fn rows_of(csv: &str) -> impl Iterator<Item = (&str, &str)> {
+    csv.lines().skip(1).map(|line| line.split_once(',').unwrap())
 }
 
-fn job<'a>(
-    arguments: &'a TrainerArguments,
-    data: &'a PreparedData,
-    directory: &'a Path,
-) -> Job<'a> {
-    Job {
-        arguments,
-        data,
-        device: "cpu",
-        seed: 7,
-        step_unit: StepUnit::Epoch,
-        milestones: Milestones { every: Some(1), at: vec![] },
-        directory,
-        start: Start::Fresh,
-        until: None,
-        reported: None,
-        objective: Objective { metric: "eval_loss".to_owned(), maximize: false },
-        rows_at_once: None,
-    }
+fn fine_tuning(study: &Study, values: Value) -> TrainerArguments {
+    let base = json!({"model": study.model(), "learning_rate": 0.01, "num_train_epochs": 3, "per_device_train_batch_size": 8, "warmup_steps": 2});
+    resolve(merged(base, values))
 }
 
 #[test]
 fn a_pretrained_model_gets_a_new_head_learns_and_serves_again_as_a_model() {
+    let has_new_head =
+        |data: &PreparedData| data.findings().iter().any(|finding| finding.code == "new_head");
     let study = Study::new();
-    study.edit_config(|config| config["id2label"] = json!({"0": "joy", "1": "anger", "2": "fear"}));
+    study.edit_config(json!({"id2label": {"0": "joy", "1": "anger", "2": "fear"}}));
     let data = study.prepare(json!({})).unwrap();
-    assert!(
-        data.findings().iter().any(|finding| finding.code == "new_head"),
-        "labels of other names"
-    );
+    assert!(has_new_head(&data), "labels of other names");
     let arguments = fine_tuning(&study, json!({"num_train_epochs": 8}));
-    let mut runner = Runner::default();
-    assert_eq!(
-        train(&job(&arguments, &data, &study.path().join("trial")), &mut runner).unwrap(),
-        RunEnd::Finished
-    );
-    assert!(
-        runner.logs.iter().any(|line| line.contains("a new head for 3 labels")),
-        "{:?}",
-        runner.logs
-    );
-    let last = &runner.reports.last().unwrap().1;
-    assert!(last["eval_accuracy"] > 0.9, "{last:?}");
+    let runner = trained(&job(&arguments, &data, &study.path().join("trial")));
+    assert!(runner.has_logged("a new head for 3 labels"), "{:?}", runner.logs);
+    assert!(runner.last_report()["eval_accuracy"] > 0.9, "{:?}", runner.last_report());
 
-    let (_, checkpoint) = runner.checkpoints.last().unwrap();
+    let checkpoint = runner.last_checkpoint();
     assert!(checkpoint.join("tokenizer_config.json").is_file());
-    let config: Value =
-        serde_json::from_slice(&fs::read(checkpoint.join("config.json")).unwrap()).unwrap();
-    assert_eq!(
-        (&config["architectures"][0], &config["problem_type"]),
-        (&json!("BertForSequenceClassification"), &json!("single_label_classification"))
-    );
+    let config = json_of(&checkpoint.join("config.json"));
+    assert_eq!(config["architectures"][0], "BertForSequenceClassification");
+    assert_eq!(config["problem_type"], "single_label_classification");
     assert_eq!(config["id2label"], json!({"0": "negative", "1": "neutral", "2": "positive"}));
 
-    // The same labels: the head is kept, and the first evaluation is as good as the last was.
+    // The same labels: the head is kept.
     let (again, from) = (Study::new(), study.path().join("again"));
     fs::create_dir(&from).unwrap();
     for file in ["config.json", "model.safetensors", "tokenizer.json"] {
         fs::copy(checkpoint.join(file), from.join(file)).unwrap();
         fs::copy(checkpoint.join(file), again.model().join(file)).unwrap();
     }
-    let data = again.prepare(json!({})).unwrap();
-    assert!(data.findings().iter().all(|finding| finding.code != "new_head"));
-    let predicted = predict(
-        &from,
-        &["the good film".to_owned(), "a bad book".to_owned()],
-        8,
-        "cpu",
-        &|_, _, _| {},
-    )
-    .unwrap();
-    assert_eq!(
-        predicted.iter().map(|text| text.labels[0].label.as_str()).collect::<Vec<_>>(),
-        ["positive", "negative"]
-    );
+    assert!(!has_new_head(&again.prepare(json!({})).unwrap()));
+    assert_eq!(best_labels(&from, &["the good film", "a bad book"]), ["positive", "negative"]);
 }
 
 #[test]
-fn fine_tuning_that_was_interrupted_goes_on_bit_for_bit_even_without_the_pretrained_weights() {
+fn interrupted_fine_tuning_resumes_bit_for_bit_even_without_the_pretrained_weights() {
     let study = Study::new();
     let data = study.prepare(json!({})).unwrap();
     let arguments = fine_tuning(&study, json!({}));
-    let mut whole = Runner::default();
-    train(&job(&arguments, &data, &study.path().join("whole")), &mut whole).unwrap();
-    let mut first = Runner { stop_after: Some(17), ..Runner::default() };
+    let whole = trained(&job(&arguments, &data, &study.path().join("whole")));
     let directory = study.path().join("parts");
-    assert_eq!(
-        train(&job(&arguments, &data, &directory), &mut first).unwrap(),
-        RunEnd::Interrupted
-    );
+    let first = interrupted(&job(&arguments, &data, &directory), 17);
     fs::remove_dir_all(study.model()).unwrap();
-    let (_, checkpoint) = first.checkpoints.last().unwrap().clone();
-    let mut second = Runner::default();
-    let resumed = Job { start: Start::Resume(&checkpoint), ..job(&arguments, &data, &directory) };
-    assert_eq!(train(&resumed, &mut second).unwrap(), RunEnd::Finished);
-    let weights = |runner: &Runner| {
-        fs::read(runner.checkpoints.last().unwrap().1.join("model.safetensors")).unwrap()
-    };
-    assert!(weights(&whole) == weights(&second), "the same weights");
+    let start = Start::Resume(first.last_checkpoint());
+    let second = trained(&Job { start, ..job(&arguments, &data, &directory) });
+    assert!(whole.weights() == second.weights(), "the same weights");
 }
 
 #[test]
 fn half_precision_and_several_files_are_read() {
     let study = Study::new();
-    let numbers = |study: &Study| {
+    let numbers = || -> Vec<(String, Vec<f32>)> {
         let weights = Weights::open(&study.model()).unwrap();
-        weights
-            .names()
-            .map(|name| (name.to_owned(), weights.values(name).unwrap()))
-            .collect::<Vec<_>>()
+        weights.names().map(|name| (name.to_owned(), weights.values(name).unwrap())).collect()
     };
-    let whole = numbers(&study);
+    let whole = numbers();
     study.edit_weights(|_, shape, bytes| {
-        Some((
-            Dtype::BF16,
-            shape.to_vec(),
-            bytes.chunks(4).flat_map(|word| [word[2], word[3]]).collect(),
-        ))
+        let halves = bytes.chunks(4).flat_map(|word| [word[2], word[3]]).collect();
+        Some((Dtype::BF16, shape.to_vec(), halves))
     });
-    for ((name, rounded), (_, exact)) in numbers(&study).iter().zip(&whole) {
+    for ((name, rounded), (_, exact)) in numbers().iter().zip(&whole) {
         assert!(rounded.iter().zip(exact).all(|(a, b)| (a - b).abs() <= b.abs() / 128.0), "{name}");
     }
     study.prepare(json!({})).unwrap();
@@ -239,23 +165,12 @@ fn half_precision_and_several_files_are_read() {
         fs::write(study.model().join(file), safetensors::serialize(half, None).unwrap()).unwrap();
     }
     fs::remove_file(&path).unwrap();
-    fs::write(
-        study.model().join("model.safetensors.index.json"),
-        json!({"weight_map": index}).to_string(),
-    )
-    .unwrap();
+    let path = study.model().join("model.safetensors.index.json");
+    fs::write(&path, json!({"weight_map": index}).to_string()).unwrap();
     study.prepare(json!({"seed": 1})).unwrap();
     index.insert("classifier.bias".to_owned(), json!("../../elsewhere"));
-    fs::write(
-        study.model().join("model.safetensors.index.json"),
-        json!({"weight_map": index}).to_string(),
-    )
-    .unwrap();
-    assert!(
-        study.problem().contains("`../../elsewhere`, which is not there"),
-        "{}",
-        study.problem()
-    );
+    fs::write(&path, json!({"weight_map": index}).to_string()).unwrap();
+    study.assert_problem("`../../elsewhere`, which is not there");
 }
 
 #[test]
@@ -265,28 +180,18 @@ fn tensors_that_are_missing_misshapen_or_of_unknown_layers_are_named() {
         (!name.contains("layer.1.output.dense"))
             .then(|| (Dtype::F32, shape.to_vec(), bytes.to_vec()))
     });
-    assert!(study.problem().contains("lacks tensors: `bert.encoder.layer.1.output.dense.weight`, `bert.encoder.layer.1.output.dense.bias`"));
+    study.assert_problem("lacks tensors: `bert.encoder.layer.1.output.dense.weight`, `bert.encoder.layer.1.output.dense.bias`");
 
     let study = Study::new();
-    study.edit_config(|config| config["intermediate_size"] = json!(25));
-    let problem = study.problem();
-    assert!(
-        problem.contains(
-            "`bert.encoder.layer.0.intermediate.dense.weight` is [24, 16] and must be [25, 16]"
-        ),
-        "{problem}"
+    study.edit_config(json!({"intermediate_size": 25}));
+    study.assert_problem(
+        "`bert.encoder.layer.0.intermediate.dense.weight` is [24, 16] and must be [25, 16]",
     );
-    assert!(problem.contains("and 1 more"), "{problem}");
+    study.assert_problem("and 1 more");
 
     let study = Study::new();
-    study.edit_config(|config| config["num_hidden_layers"] = json!(1));
-    assert!(
-        study
-            .problem()
-            .contains("layers that its config.json does not describe: `bert.encoder.layer.1."),
-        "{}",
-        study.problem()
-    );
+    study.edit_config(json!({"num_hidden_layers": 1}));
+    study.assert_problem("layers that its config.json does not describe: `bert.encoder.layer.1.");
 }
 
 #[test]
@@ -294,218 +199,131 @@ fn a_truncated_or_hostile_file_is_refused_before_memory_is_taken() {
     let study = Study::new();
     let path = study.model().join("model.safetensors");
     let bytes = fs::read(&path).unwrap();
-    fs::write(&path, &bytes[..bytes.len() - 100]).unwrap();
-    assert!(
-        study.problem().contains("`model.safetensors` is truncated or damaged"),
-        "{}",
-        study.problem()
-    );
-    let mut hostile = (1_u64 << 60).to_le_bytes().to_vec();
-    hostile.extend(b"{}");
-    fs::write(&path, hostile).unwrap();
-    assert!(study.problem().contains("is truncated or damaged"));
     let header = br#"{"a":{"dtype":"F32","shape":[4611686018427387904,4611686018427387904],"data_offsets":[0,0]}}"#;
-    let mut hostile = (header.len() as u64).to_le_bytes().to_vec();
-    hostile.extend(header);
-    fs::write(&path, hostile).unwrap();
-    assert!(study.problem().contains("is truncated or damaged"));
+    for hostile in [
+        bytes[..bytes.len() - 100].to_vec(),
+        [&(1_u64 << 60).to_le_bytes()[..], b"{}"].concat(),
+        [&(header.len() as u64).to_le_bytes()[..], header].concat(),
+    ] {
+        fs::write(&path, hostile).unwrap();
+        study.assert_problem("`model.safetensors` is truncated or damaged");
+    }
     fs::remove_file(&path).unwrap();
     fs::write(study.model().join("pytorch_model.bin"), "").unwrap();
-    assert!(study.problem().contains("its `pytorch_model.bin` must be converted"));
+    study.assert_problem("its `pytorch_model.bin` must be converted");
 }
 
 #[test]
-fn what_does_not_fit_the_data_is_said_before_training() {
-    let study = Study::new();
-    study.edit_config(|config| config["model_type"] = json!("t5"));
-    assert!(
-        study.problem().contains(
-            "`model_type` = \"t5\"; supported encoders are `hpsearch-encoder`, `modernbert`, `bert`"
+fn a_model_that_does_not_fit_the_data_is_refused_before_training() {
+    for (values, expected) in [
+        (
+            json!({"model_type": "t5"}),
+            "`model_type` = \"t5\"; supported encoders are `hpsearch-encoder`, `modernbert`, `bert`",
         ),
-        "{}",
-        study.problem()
-    );
-
+        (json!({"model_type": "gpt2"}), "a decoder: `task = \"language-modeling\"` trains it"),
+        (json!({"model_type": null}), "has no `model_type`; supported encoders are"),
+        (
+            json!({"quantization_config": {"quant_method": "gptq", "bits": 4}}),
+            "has weights quantised by `gptq`, which is not supported",
+        ),
+        (json!({"layer_norm_eps": -1}), "`layer_norm_eps` = -1, which is not in [0, 1)"),
+        (json!({"vocab_size": 10}), "`tokenizer.json` does not fit"),
+        (json!({"hidden_act": "mish"}), "`hidden_act` = \"mish\""),
+        (json!({"num_hidden_layers": 4_000_000_000_u64}), "`num_hidden_layers`"),
+    ] {
+        let study = Study::new();
+        study.edit_config(values);
+        study.assert_problem(expected);
+    }
     let study = Study::new();
     let problem = study.prepare(json!({"max_length": 13})).unwrap_err().to_string();
-    assert!(
-        problem.contains("reads at most 12 tokens, and `[data] max_length` is 13"),
-        "{problem}"
-    );
-
-    let study = Study::new();
-    study.edit_config(|config| config["model_type"] = json!("gpt2"));
-    assert!(
-        study.problem().contains("a decoder: `task = \"language-modeling\"` trains it"),
-        "{}",
-        study.problem()
-    );
-    study.edit_config(|config| {
-        config.as_object_mut().unwrap().remove("model_type");
-    });
-    assert!(
-        study.problem().contains("has no `model_type`; supported encoders are"),
-        "{}",
-        study.problem()
-    );
-
-    let study = Study::new();
-    study.edit_config(|config| {
-        config["quantization_config"] = json!({"quant_method": "gptq", "bits": 4})
-    });
-    assert!(
-        study.problem().contains("has weights quantised by `gptq`, which is not supported"),
-        "{}",
-        study.problem()
-    );
-
-    let study = Study::new();
-    study.edit_config(|config| config["layer_norm_eps"] = json!(-1));
-    assert!(
-        study.problem().contains("`layer_norm_eps` = -1, which is not in [0, 1)"),
-        "{}",
-        study.problem()
-    );
-
-    let study = Study::new();
-    study.edit_config(|config| config["vocab_size"] = json!(10));
-    assert!(study.problem().contains("`tokenizer.json` does not fit"), "{}", study.problem());
-
-    study.edit_config(|config| config["hidden_act"] = json!("mish"));
-    assert!(study.problem().contains("`hidden_act` = \"mish\""), "{}", study.problem());
-
-    study.edit_config(|config| config["num_hidden_layers"] = json!(4_000_000_000_u64));
-    assert!(study.problem().contains("`num_hidden_layers`"), "{}", study.problem());
-
+    assert_contains(&problem, "reads at most 12 tokens, and `[data] max_length` is 13");
     fs::remove_file(study.model().join("tokenizer.json")).unwrap();
-    assert!(study.problem().contains("has no `tokenizer.json`"), "{}", study.problem());
+    study.assert_problem("has no `tokenizer.json`");
     fs::remove_dir_all(study.model()).unwrap();
-    assert!(study.problem().contains("there is no such directory"), "{}", study.problem());
+    study.assert_problem("there is no such directory");
 }
 
 #[test]
 fn several_labels_and_numbers_are_learnt() {
-    let study = Study::new();
-    let rows = keyword_csv(120)
-        .lines()
-        .skip(1)
-        .map(|line| line.split_once(',').unwrap())
-        .map(|(text, label)| (text.to_owned(), label.to_owned()))
-        .collect::<Vec<_>>();
-    let several: String = rows
-        .iter()
-        .map(|(text, label)| {
-            let mut labels = vec![label.as_str()];
-            labels.extend(text.contains("film").then_some("film"));
-            labels.retain(|label| *label != "neutral");
-            json!({"text": text, "label": labels}).to_string() + "\n"
-        })
-        .collect();
-    fs::write(study.path().join("several.jsonl"), several).unwrap();
-    let data = study
-        .prepare_for(TaskKind::MultiLabelClassification, json!({"train": "several.jsonl"}))
-        .unwrap();
+    let (study, csv) = (Study::new(), keyword_csv(120));
+    let run = |kind: TaskKind, task: &str, file: &str, content: String| {
+        fs::write(study.path().join(file), content).unwrap();
+        let data = study.prepare_for(kind, json!({"train": file})).unwrap();
+        let arguments = fine_tuning(&study, json!({"task": task, "num_train_epochs": 12}));
+        (trained(&job(&arguments, &data, &study.path().join(task))), data)
+    };
+    let several = rows_of(&csv).map(|(text, label)| {
+        let mut labels = vec![label];
+        labels.extend(text.contains("film").then_some("film"));
+        labels.retain(|label| *label != "neutral");
+        json!({"text": text, "label": labels}).to_string() + "\n"
+    });
+    let kind = TaskKind::MultiLabelClassification;
+    let (runner, data) =
+        run(kind, "multi-label-classification", "several.jsonl", several.collect());
     assert_eq!(data.labels(), ["film", "negative", "positive"]);
     assert!(data.label_counts(Split::Train).iter().all(|count| *count > 10));
-    let arguments =
-        fine_tuning(&study, json!({"task": "multi-label-classification", "num_train_epochs": 12}));
-    let mut runner = Runner::default();
-    train(&job(&arguments, &data, &study.path().join("several")), &mut runner).unwrap();
-    let last = &runner.reports.last().unwrap().1;
+    let last = runner.last_report();
     assert!(last["eval_micro_f1"] > 0.9 && last["eval_exact_match"] > 0.8, "{last:?}");
 
-    let numbers: String = rows
-        .iter()
+    let numbers: String = rows_of(&csv)
         .map(|(text, label)| {
-            format!(
-                "{text},{}\n",
-                ["negative", "neutral", "positive"].iter().position(|one| one == label).unwrap()
-            )
+            let labels = ["negative", "neutral", "positive"];
+            format!("{text},{}\n", labels.iter().position(|one| *one == label).unwrap())
         })
         .collect();
-    fs::write(study.path().join("numbers.csv"), format!("text,label\n{numbers}")).unwrap();
-    let data =
-        study.prepare_for(TaskKind::TextRegression, json!({"train": "numbers.csv"})).unwrap();
-    let arguments = fine_tuning(&study, json!({"task": "text-regression", "num_train_epochs": 12}));
-    let mut runner = Runner::default();
-    train(&job(&arguments, &data, &study.path().join("numbers")), &mut runner).unwrap();
-    let last = &runner.reports.last().unwrap().1;
+    let numbers = format!("text,label\n{numbers}");
+    let (runner, _) = run(TaskKind::TextRegression, "text-regression", "numbers.csv", numbers);
+    let last = runner.last_report();
     assert!(last["eval_r2"] > 0.7 && last["eval_pearson"] > 0.8, "{last:?}");
-    let (_, checkpoint) = runner.checkpoints.last().unwrap();
-    let told = predict(
-        checkpoint,
-        &["the good film".to_owned(), "a bad book".to_owned()],
-        8,
-        "cpu",
-        &|_, _, _| {},
-    )
-    .unwrap();
-    assert!(told[0].labels[0].score > told[1].labels[0].score + 0.5);
+    let predictions =
+        predicted(runner.last_checkpoint(), &["the good film", "a bad book"]).unwrap();
+    assert!(predictions[0].labels[0].score > predictions[1].labels[0].score + 0.5);
 
     let problem = study.prepare_for(TaskKind::TextRegression, json!({})).unwrap_err().to_string();
-    assert!(problem.contains("is no number"), "{problem}");
+    assert_contains(&problem, "is no number");
 }
 
 #[test]
 fn trials_share_the_cached_outputs_of_frozen_layers_of_a_pretrained_model() {
     let study = Study::new();
     let data = study.prepare(json!({})).unwrap();
-    let run = |values: Value, name: &str| {
-        let (arguments, mut runner) = (fine_tuning(&study, values), Runner::default());
-        train(&job(&arguments, &data, &study.path().join(name)), &mut runner).unwrap();
-        let kept = runner.logs.iter().any(|line| line.contains("frozen layers are cached"));
-        (kept, fs::read(runner.checkpoints.last().unwrap().1.join("model.safetensors")).unwrap())
+    let run = |layers: usize, name: &str| {
+        let arguments = fine_tuning(&study, json!({"freeze_layers": layers}));
+        let runner = trained(&job(&arguments, &data, &study.path().join(name)));
+        (runner.has_logged("frozen layers are cached"), runner.weights())
     };
-    let features = || {
-        fs::read_dir(data.directory())
-            .unwrap()
-            .filter(|entry| {
-                entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("features-")
-            })
-            .count()
+    let features = || -> Vec<PathBuf> {
+        let entries = fs::read_dir(data.directory()).unwrap().map(|entry| entry.unwrap().path());
+        entries.map(|path| path.join("rows.f32")).filter(|path| path.exists()).collect()
     };
-    let (first, weights) = run(json!({"freeze_layers": 1}), "first");
-    assert!(first && features() == 1);
-    assert_eq!(
-        run(json!({"freeze_layers": 1}), "again"),
-        (false, weights),
-        "read from the disk, to the same weights"
-    );
-    assert!(run(json!({"freeze_layers": 2}), "deeper").0 && features() == 2, "of another depth");
-    // A file that is not whole is made anew.
-    let directory = fs::read_dir(data.directory())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .find(|path| path.join("rows.f32").exists())
-        .unwrap();
-    fs::write(directory.join("rows.f32"), "torn").unwrap();
-    let (one, other) =
-        (run(json!({"freeze_layers": 1}), "one"), run(json!({"freeze_layers": 2}), "other"));
-    assert!(one.0 != other.0, "one of them was made again");
-    assert!(
-        !run(json!({"freeze_layers": 1}), "one").0 && !run(json!({"freeze_layers": 2}), "other").0,
-        "and kept"
-    );
+    let (is_computed, weights) = run(1, "first");
+    assert!(is_computed && features().len() == 1);
+    assert!(run(1, "again") == (false, weights), "read from the disk, to the same weights");
+    assert!(run(2, "deeper").0 && features().len() == 2, "of another depth");
+    // A damaged file is computed again.
+    fs::write(&features()[0], "torn").unwrap();
+    assert!(run(1, "one").0 != run(2, "other").0, "one of them was computed again");
+    assert!(!run(1, "one").0 && !run(2, "other").0, "and kept");
 }
 
 #[test]
-fn a_model_whose_tokenizer_knows_more_than_it_does_labels_nothing() {
+fn a_tokenizer_with_more_tokens_than_the_model_is_refused() {
     let study = Study::new();
     let tokenizer = study.model().join("tokenizer.json");
-    let mut larger: Value = serde_json::from_slice(&fs::read(&tokenizer).unwrap()).unwrap();
+    let mut larger = json_of(&tokenizer);
     larger["model"]["vocab"]["beyond"] = json!(40);
     fs::write(&tokenizer, larger.to_string()).unwrap();
-    let problem = predict(&study.model(), &["beyond".to_owned()], 8, "cpu", &|_, _, _| {})
-        .unwrap_err()
-        .to_string();
-    assert!(problem.contains("it has the token `beyond` with the number 40"), "{problem}");
+    let problem = predicted(&study.model(), &["beyond"]).unwrap_err().to_string();
+    assert_contains(&problem, "it has the token `beyond` with the number 40");
 }
 
 #[test]
 fn a_tokenizer_that_the_library_panics_over_is_an_error_that_names_its_file() {
     let study = Study::new();
     let path = study.model().join("tokenizer.json");
-    let sound: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let sound = json_of(&path);
     let hostile = [
         ("decoder", json!(5)),
         ("decoder", json!([])),
@@ -538,29 +356,17 @@ fn a_tokenizer_that_the_library_panics_over_is_an_error_that_names_its_file() {
         tokenizer[key] = value.clone();
         fs::write(&path, tokenizer.to_string()).unwrap();
         let texts = [
-            "a good film of many words, longer than twelve of them are, so that it is cut"
-                .to_owned(),
-            "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac".to_owned(),
+            "a good film of many words, longer than twelve of them are, so that it is cut",
+            "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac",
         ];
-        let told = |what: &str, done: std::thread::Result<Result<(), String>>| {
+        let no_panic = |what: &str, call: &dyn Fn() -> Result<(), TrainerError>| {
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
             let done = done.unwrap_or_else(|_| panic!("{what} panics: {key} {value}"));
-            if let Err(message) = done {
-                assert!(message.contains("okenizer"), "{what}: {message}");
+            if let Err(error) = done {
+                assert_contains(&error.to_string(), "okenizer");
             }
         };
-        told(
-            "prepare",
-            std::panic::catch_unwind(|| {
-                study.prepare(json!({})).map(|_| ()).map_err(|error| error.to_string())
-            }),
-        );
-        told(
-            "predict",
-            std::panic::catch_unwind(|| {
-                predict(&study.model(), &texts, 8, "cpu", &|_, _, _| {})
-                    .map(|_| ())
-                    .map_err(|error| error.to_string())
-            }),
-        );
+        no_panic("prepare", &|| study.prepare(json!({})).map(|_| ()));
+        no_panic("predict", &|| predicted(&study.model(), &texts).map(|_| ()));
     }
 }

@@ -1,4 +1,4 @@
-//! What evaluations decide: early stopping, the plateau's cuts, and that interruptions leave no trace in either.
+//! Early stopping and learning-rate cuts on a plateau, also across interruptions; log lines.
 
 use super::*;
 
@@ -9,11 +9,9 @@ fn run(fixture: &Fixture, values: Value, name: &str, stops: &[usize]) -> (RunEnd
     let mut from: Option<PathBuf> = None;
     for stop in stops.iter().copied().map(Some).chain([None]) {
         let mut runner = Runner { stop_after: stop, ..Runner::default() };
-        let start = from.as_deref().map_or(Start::Fresh, Start::Resume);
-        let reported = all.reports.last().map(|(clock, _)| *clock);
         let job = Job {
-            start,
-            reported,
+            start: from.as_deref().map_or(Start::Fresh, Start::Resume),
+            reported: all.reported_steps().last().copied(),
             objective: Objective { metric: "eval_accuracy".to_owned(), maximize: true },
             ..fixture.job(&arguments, &directory)
         };
@@ -39,27 +37,17 @@ fn early_stopping_ends_a_run_that_gets_no_better_also_when_it_is_resumed() {
     let values = json!({"learning_rate": 1e-12, "num_train_epochs": 9, "eval_strategy": "epoch", "early_stopping_patience": 2});
     let (end, whole) = run(&fixture, values.clone(), "whole", &[]);
     assert_eq!((end, whole.reports.len()), (RunEnd::Finished, 3));
-    assert!(
-        whole
-            .logs
-            .iter()
-            .any(|line| line.contains("early stopping: no better eval_accuracy in 2 evaluations")),
-        "{:?}",
-        whole.logs
-    );
+    let line = "early stopping: no better eval_accuracy in 2 evaluations";
+    assert!(whole.has_logged(line), "{:?}", whole.logs);
     let (end, parts) = run(&fixture, values.clone(), "parts", &[14, 13]);
     assert_eq!((end, parts.reports.len()), (RunEnd::Finished, 3));
 
     // A run that ended so ends at once when it is started again from its last checkpoint.
     let (arguments, directory) = (arguments(values), fixture.path().join("whole"));
     let checkpoint = directory.join("checkpoint-36");
-    let mut again = Runner::default();
-    let job = Job {
-        start: Start::Resume(&checkpoint),
-        reported: Some(3),
-        ..fixture.job(&arguments, &directory)
-    };
-    assert_eq!((train(&job, &mut again).unwrap(), again.reports.len()), (RunEnd::Finished, 0));
+    let (start, reported) = (Start::Resume(&*checkpoint), Some(3));
+    let again = trained(&Job { start, reported, ..fixture.job(&arguments, &directory) });
+    assert!(again.reports.is_empty());
 }
 
 #[test]
@@ -84,8 +72,7 @@ fn a_plateau_cuts_the_learning_rate_also_when_the_run_is_resumed() {
     assert_eq!(rates(&whole), [1e-3, 1e-3, 5e-4, 2.5e-4, 1.25e-4]);
     let (_, parts) = run(&fixture, values, "parts", &[12, 1, 13, 20]);
     assert_eq!(rates(&parts), rates(&whole));
-    let loss = |runner: &Runner| runner.reports.last().unwrap().1["eval_loss"];
-    assert!(loss(&whole) == loss(&parts));
+    assert!(whole.last_report()["eval_loss"] == parts.last_report()["eval_loss"]);
 }
 
 #[test]
@@ -101,18 +88,12 @@ fn log_lines_come_when_they_are_asked_for() {
             .collect()
     };
     assert_eq!(steps(json!({"logging_steps": 10})), ["10/24", "20/24"]);
-    assert_eq!(
-        steps(json!({"logging_steps": 10, "logging_first_step": true})),
-        ["1/24", "10/24", "20/24"]
-    );
+    let first = json!({"logging_steps": 10, "logging_first_step": true});
+    assert_eq!(steps(first), ["1/24", "10/24", "20/24"]);
     assert_eq!(steps(json!({"logging_strategy": "epoch"})), ["12/24", "24/24"]);
     assert!(steps(json!({"logging_strategy": "no"})).is_empty());
-    let (_, runner) =
-        run(&fixture, json!({"eval_on_start": true, "num_train_epochs": 1}), "start", &[]);
-    assert!(
-        runner.logs.iter().any(|line| line.starts_with("step 0 epoch 0.00 eval_accuracy")),
-        "{:?}",
-        runner.logs
-    );
+    let values = json!({"eval_on_start": true, "num_train_epochs": 1});
+    let (_, runner) = run(&fixture, values, "start", &[]);
+    assert!(runner.has_logged("step 0 epoch 0.00 eval_accuracy"), "{:?}", runner.logs);
     assert_eq!(runner.reports.len(), 1);
 }

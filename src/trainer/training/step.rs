@@ -8,7 +8,7 @@ use super::super::backward_pass::BackwardPass;
 use super::super::gradients::{Gradients, loss_and_norm_of};
 use super::super::layers::DropoutKey;
 use super::super::optimiser::{GradientClip, Placement, StepScalars, clip_coefficient};
-use super::super::parameters::{Values, host};
+use super::super::parameters::host;
 use super::super::precision::GradScaler;
 use super::super::task::MicroBatch;
 use super::super::{TrainerError, profile};
@@ -83,21 +83,13 @@ impl TrainingRun<'_> {
             self.tuning.step_weight(self.job.data, micro_batches.iter().flatten().copied());
         let mut sum: Option<(Tensor<1>, Gradients)> = None;
         for (number, chosen) in (0..).zip(&micro_batches) {
-            let (seed, smoothing) = (self.job.seed, arguments.label_smoothing_factor);
-            let micro_batch = MicroBatch {
-                data: self.job.data,
-                chosen,
-                step_examples,
-                weights,
-                seed,
-                epoch,
-                smoothing,
-            };
-            let (loss, gradients) = self.backward_pass().gradients(
-                &self.values,
-                &micro_batch,
-                DropoutKey { seed, step, micro_batch: number },
-            )?;
+            let (data, seed) = (self.job.data, self.job.seed);
+            let smoothing = arguments.label_smoothing_factor;
+            let micro_batch =
+                MicroBatch { data, chosen, step_examples, weights, seed, epoch, smoothing };
+            let key = DropoutKey { seed, step, micro_batch: number };
+            let (loss, gradients) =
+                self.backward_pass().gradients(&self.values, &micro_batch, key)?;
             sum = Some(match sum {
                 None => (loss, gradients),
                 Some((losses, sums)) => (losses + loss, sums.plus(gradients, &self.device)?),
@@ -129,13 +121,13 @@ impl TrainingRun<'_> {
                         StepOutcome::Overflow
                     }));
                 }
-                let culprit = match self.first_not_finite(&self.values)? {
+                let (parameters, values) =
+                    (self.model.parameters(), Gradients::from(self.values.clone()));
+                let culprit = match values.first_non_finite(parameters)? {
                     Some(name) => format!("; the parameter `{name}` is not finite any more"),
-                    None => gradients
-                        .first_non_finite(self.model.parameters())?
-                        .map_or(String::new(), |name| {
-                            format!("; the first gradient that is not finite is `{name}`'s")
-                        }),
+                    None => gradients.first_non_finite(parameters)?.map_or(String::new(), |name| {
+                        format!("; the first gradient that is not finite is `{name}`'s")
+                    }),
                 };
                 return Ok(Some(StepOutcome::NotFinite(format!("{what}{culprit}"))));
             }
@@ -152,13 +144,8 @@ impl TrainingRun<'_> {
             let _span = profile::phase("optimiser");
             let skipped = self.state.scaling.map_or(0, |scaling| scaling.skipped);
             let scalars = StepScalars { learning_rate, step: step + 1 - skipped };
-            self.optimiser.step(
-                self.model.parameters(),
-                &mut self.values,
-                gradients,
-                scalars,
-                &clip,
-            )?;
+            let (parameters, values) = (self.model.parameters(), &mut self.values);
+            self.optimiser.step(parameters, values, gradients, scalars, &clip)?;
         }
         self.count_step(learning_rate, began);
         Ok(outcome)
@@ -229,27 +216,16 @@ impl TrainingRun<'_> {
 
     /// The forward and backward pass of a micro-batch.
     fn backward_pass(&self) -> BackwardPass<'_> {
-        let recompute = self.job.arguments.gradient_checkpointing;
         BackwardPass {
             model: &*self.model,
             tuning: &self.tuning,
             autodiff_device: &self.autodiff_device,
             device: &self.device,
             features: self.features.as_ref(),
-            recompute,
+            recompute: self.job.arguments.gradient_checkpointing,
             precision: self.precision,
             ranges: &self.ranges,
             scale: self.state.scaling.map_or(1.0, |scaling| scaling.scale),
         }
-    }
-
-    /// The first parameter with a non-finite value, in order from input to output.
-    fn first_not_finite(&self, values: &Values) -> Result<Option<String>, TrainerError> {
-        for (parameter, value) in self.model.parameters().iter().zip(&values.0) {
-            if !host(value.clone())?.iter().all(|number| number.is_finite()) {
-                return Ok(Some(parameter.name.clone()));
-            }
-        }
-        Ok(None)
     }
 }

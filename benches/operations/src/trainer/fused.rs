@@ -16,7 +16,14 @@ pub trait Operation<const N: usize>: Clone + Send + Debug + 'static {
     const SAVES_INPUT: [bool; N] = [true; N];
     type Saved: Clone + Send + Debug + 'static;
     fn forward(&self, inputs: [&[f32]; N], grad_mode: GradMode) -> (Vec<f32>, Self::Saved);
-    fn backward(&self, inputs: [&[f32]; N], saved: Self::Saved, gradient: &[f32], needs_grad: [bool; N]) -> [InputGradient; N];
+    fn backward(&self, pass: BackwardInput<N, Self::Saved>) -> [InputGradient; N];
+}
+
+pub struct BackwardInput<'a, const N: usize, S> {
+    pub inputs: [&'a [f32]; N],
+    pub saved: S,
+    pub gradient: &'a [f32],
+    pub needs_grad: [bool; N],
 }
 
 pub enum InputGradient {

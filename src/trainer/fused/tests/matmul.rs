@@ -28,13 +28,17 @@ fn own<R: PartialEq + std::fmt::Debug>(compute: impl Fn() -> R) -> R {
     best
 }
 
+fn on_threads<R: Send>(threads: usize, compute: impl FnOnce() -> R + Send) -> R {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(compute)
+}
+
 fn sums(
     [rows, inner, columns]: [usize; 3],
     left: (&[f32], Strides),
     right: (&[f32], Strides),
 ) -> Vec<f64> {
-    let at = |(numbers, place): (&[f32], Strides), row: usize, column: usize| {
-        f64::from(numbers[place.offset + row * place.row + column * place.column])
+    let at = |(numbers, strides): (&[f32], Strides), row: usize, column: usize| {
+        f64::from(numbers[strides.offset + row * strides.row + column * strides.column])
     };
     let sum = |row: usize, column: usize| {
         (0..inner).map(|i| at(left, row, i) * at(right, i, column)).sum()
@@ -70,10 +74,13 @@ fn products_of_any_sizes_and_strides_are_sums_of_products() {
         [7, 1024, TWO_BLOCKS],
     ] {
         let (left, right) = (numbers(1, rows * inner), numbers(2, inner * columns));
-        for left_place in [Strides::dense(inner), Strides::dense(rows).transposed()] {
-            for right_place in [Strides::dense(columns), Strides::dense(inner).transposed()] {
-                let (sizes, left, right) =
-                    ([rows, inner, columns], (&left[..], left_place), (&right[..], right_place));
+        for left_strides in [Strides::dense(inner), Strides::dense(rows).transposed()] {
+            for right_strides in [Strides::dense(columns), Strides::dense(inner).transposed()] {
+                let (sizes, left, right) = (
+                    [rows, inner, columns],
+                    (&left[..], left_strides),
+                    (&right[..], right_strides),
+                );
                 assert_near(&own(|| matmul(sizes, left, right)), &sums(sizes, left, right), inner);
             }
         }
@@ -89,19 +96,13 @@ fn products_within_wider_matrices_are_scaled_and_added() {
     for beta in [Beta::Zero, Beta::One] {
         let found = own(|| {
             let mut output = before.clone();
-            gemm(
-                [rows, inner, columns],
-                (&mut output, Strides::new(5, wide)),
-                left,
-                right,
-                0.5,
-                beta,
-            );
+            let strides = Strides::new(5, wide);
+            gemm([rows, inner, columns], (&mut output, strides), left, right, 0.5, beta);
             output
         });
         let mut expected: Vec<f64> = before.iter().map(|number| f64::from(*number)).collect();
-        for (place, sum) in sums([rows, inner, columns], left, right).into_iter().enumerate() {
-            let number = &mut expected[5 + place / columns * wide + place % columns];
+        for (index, sum) in sums([rows, inner, columns], left, right).into_iter().enumerate() {
+            let number = &mut expected[5 + index / columns * wide + index % columns];
             *number = 0.5 * sum + if beta == Beta::One { *number } else { 0.0 };
         }
         assert_near(&found, &expected, inner);
@@ -117,17 +118,12 @@ fn bias_is_added_to_every_row() {
         let (left, right, bias) =
             (numbers(1, rows * inner), numbers(2, inner * columns), numbers(3, columns));
         let (sizes, left) = ([rows, inner, columns], (&left[..], Strides::dense(inner)));
-        for place in [Strides::dense(columns), Strides::dense(inner).transposed()] {
-            let mut expected = sums(sizes, left, (&right, place));
-            expected
-                .iter_mut()
-                .zip(bias.iter().cycle())
-                .for_each(|(sum, bias)| *sum += f64::from(*bias));
-            assert_near(
-                &own(|| matmul_with_bias(sizes, left, (&right, place), &bias)),
-                &expected,
-                inner,
-            );
+        for strides in [Strides::dense(columns), Strides::dense(inner).transposed()] {
+            let mut expected = sums(sizes, left, (&right, strides));
+            let pairs = expected.iter_mut().zip(bias.iter().cycle());
+            pairs.for_each(|(sum, bias)| *sum += f64::from(*bias));
+            let found = own(|| matmul_with_bias(sizes, left, (&right, strides), &bias));
+            assert_near(&found, &expected, inner);
         }
     }
 }
@@ -139,14 +135,14 @@ fn column_sums_of_the_right_operand_are_in_the_order_of_its_rows() {
     {
         let left = numbers(1, rows * inner);
         let right = numbers(2, inner * (columns + 5));
-        for place in [Strides::new(4, columns + 5), Strides::dense(inner).transposed()] {
-            let (left, right) = ((&left[..], Strides::dense(inner)), (&right[..], place));
+        for strides in [Strides::new(4, columns + 5), Strides::dense(inner).transposed()] {
+            let (left, right) = ((&left[..], Strides::dense(inner)), (&right[..], strides));
             let (found, sums) = own(|| matmul_and_column_sums([rows, inner, columns], left, right));
             assert_eq!(found, own(|| matmul([rows, inner, columns], left, right)));
             let expected: Vec<f32> = (0..columns)
                 .map(|column| {
                     (0..inner).fold(0.0, |sum, row| {
-                        sum + right.0[place.offset + row * place.row + column * place.column]
+                        sum + right.0[strides.offset + row * strides.row + column * strides.column]
                     })
                 })
                 .collect();
@@ -171,16 +167,16 @@ fn the_epilogue_runs_once_for_every_element_of_the_product() {
     let expected: Vec<f32> = plain
         .iter()
         .enumerate()
-        .map(|(place, number)| f32::midpoint(*number, place as f32))
+        .map(|(index, number)| f32::midpoint(*number, index as f32))
         .collect();
     assert_eq!(own(|| matmul_with_epilogue(sizes, left, right, &[], &[], epilogue)), expected);
     assert_eq!(finished.into_inner(), 2 * 14 * TWO_BLOCKS);
-    let negated: &Epilogue<'_> = &|_, _, numbers, room| {
-        room.iter_mut().zip(numbers).for_each(|(room, number)| {
-            room.write(-*number);
+    let negated: &Epilogue<'_> = &|_, _, numbers, side| {
+        side.iter_mut().zip(numbers).for_each(|(side, number)| {
+            side.write(-*number);
         });
     };
-    // SAFETY: the closure writes all of the room.
+    // SAFETY: the closure writes all of the side output.
     #[expect(unsafe_code, reason = "the buffer is not zeroed first")]
     let (same, other) =
         own(|| unsafe { matmul_with_side_output(sizes, left, right, &[], negated) });
@@ -198,11 +194,11 @@ fn concatenated_products_are_those_one_by_one() {
     for bias in [Vec::new(), numbers(4, 93)] {
         let together = own(|| matmul_concat([14, 40], left, parts, &bias));
         let mut first = 0;
-        for (right, place, columns) in parts {
+        for (right, strides, columns) in parts {
             let bias = bias.get(first..first + columns).unwrap_or(&[]);
-            let alone = own(|| matmul_with_bias([14, 40, columns], left, (right, place), bias));
-            for (place, number) in alone.iter().enumerate() {
-                let (row, column) = (place / columns, first + place % columns);
+            let alone = own(|| matmul_with_bias([14, 40, columns], left, (right, strides), bias));
+            for (index, number) in alone.iter().enumerate() {
+                let (row, column) = (index / columns, first + index % columns);
                 assert_eq!(together[row * 93 + column].to_bits(), number.to_bits());
             }
             first += columns;
@@ -214,34 +210,18 @@ fn concatenated_products_are_those_one_by_one() {
 fn any_number_of_threads_computes_the_same_bits() {
     let sizes = [301, 200, 250];
     let (left, right) = (numbers(1, 301 * 200), numbers(2, 200 * 250));
+    let (left, right) = ((&left[..], Strides::dense(200)), (&right[..], Strides::dense(250)));
+    let epilogue: &Epilogue<'_> = &|row, column, numbers, _| {
+        numbers.iter_mut().for_each(|number| *number += (row * 250 + column / 250) as f32)
+    };
     let compute = || {
         FORCE_OWN_KERNELS.set(Some(true));
-        let found = matmul_with_epilogue(
-            sizes,
-            (&left, Strides::dense(200)),
-            (&right, Strides::dense(250)),
-            &[],
-            &[],
-            &|row, column, numbers, _| {
-                numbers.iter_mut().for_each(|number| *number += (row * 250 + column / 250) as f32)
-            },
-        );
+        let product = matmul_with_epilogue(sizes, left, right, &[], &[], epilogue);
+        let sums = matmul_and_column_sums(sizes, left, right);
         FORCE_OWN_KERNELS.set(None);
-        found
+        (product, sums)
     };
-    let sums = || {
-        FORCE_OWN_KERNELS.set(Some(true));
-        let found = matmul_and_column_sums(
-            sizes,
-            (&left, Strides::dense(200)),
-            (&right, Strides::dense(250)),
-        );
-        FORCE_OWN_KERNELS.set(None);
-        found
-    };
-    let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-    assert_eq!(pool(1).install(compute), pool(3).install(compute));
-    assert_eq!(pool(1).install(sums), pool(3).install(sums));
+    assert_eq!(on_threads(1, compute), on_threads(3, compute));
 }
 
 #[test]
@@ -255,25 +235,14 @@ fn dropout_in_epilogues_follows_the_mask_across_blocks_and_threads() {
     );
     let operation = ResidualLinear { width, dropout: Some(mask) };
     let compute = || operation.forward([&residual, &x, &weight, &bias], GradMode::Disabled).0;
-    let map = own(|| {
-        matmul_with_bias(
-            [rows, inner, width],
-            (&x, Strides::dense(inner)),
-            (&weight, Strides::dense(width)),
-            &bias,
-        )
-    });
-    let numbers = map.iter().zip(mask.factors(rows, width)).zip(&residual);
+    let (left, right) = ((&x[..], Strides::dense(inner)), (&weight[..], Strides::dense(width)));
+    let projected = own(|| matmul_with_bias([rows, inner, width], left, right, &bias));
+    let numbers = projected.iter().zip(mask.factors(rows, width)).zip(&residual);
     let expected: Vec<f32> =
-        numbers.map(|((mapped, factor), residual)| residual + mapped * factor).collect();
+        numbers.map(|((value, factor), residual)| residual + value * factor).collect();
     assert_eq!(own(compute), expected);
     for threads in [1, 3] {
-        let found = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .unwrap()
-            .install(|| own(compute));
-        assert_eq!(found, expected);
+        assert_eq!(on_threads(threads, || own(compute)), expected);
     }
 }
 

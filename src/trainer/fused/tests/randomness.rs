@@ -77,7 +77,7 @@ fn the_numbers_dropped_among_sixteen_are_binomial() {
                 (0..LEN - 15 * apart).filter(|first| first / apart % 16 == 0).collect();
             let mut counts = [0_usize; 17];
             for first in &groups {
-                counts[(0..16).filter(|place| mask[first + place * apart]).count()] += 1;
+                counts[(0..16).filter(|index| mask[first + index * apart]).count()] += 1;
             }
             let mut share = 0.5_f64.powi(16);
             for (number, count) in counts.into_iter().enumerate() {
@@ -93,19 +93,19 @@ fn the_numbers_dropped_among_sixteen_are_binomial() {
 
 #[test]
 fn every_element_is_dropped_equally_often_over_many_steps() {
-    let (rate, steps, places) = (0.1, 2_000, 256);
-    let mut counts = vec![0; places];
+    let (rate, steps, elements) = (0.1, 2_000, 256);
+    let mut counts = vec![0; elements];
     for step in 0..steps {
         let mask =
-            DropoutMask::new(key(9, "dropout", &[step, 0, 1]), rate).factors(places / 16, 16);
+            DropoutMask::new(key(9, "dropout", &[step, 0, 1]), rate).factors(elements / 16, 16);
         counts
             .iter_mut()
             .zip(mask)
             .for_each(|(count, factor)| *count += usize::from(factor == 0.0));
     }
-    for (place, count) in counts.into_iter().enumerate() {
+    for (element, count) in counts.into_iter().enumerate() {
         let off = deviations(count, usize::try_from(steps).unwrap(), rate);
-        assert!(off.abs() < MOST, "{place}: {off}");
+        assert!(off.abs() < MOST, "{element}: {off}");
     }
 }
 
