@@ -18,7 +18,7 @@ mod tests {
     use super::*;
     use crate::pruners::{Case, Pruner};
     use crate::samplers::conformance::trial_of;
-    use crate::study::decision::{Reason, Verdict};
+    use crate::study::decision::Verdict;
     use crate::study::history::History;
     use crate::study::metric::Direction;
     use crate::study::params::Params;
@@ -73,11 +73,8 @@ mod tests {
         );
         let stopped = judge(&rule, others(), &[(1, 0.45), (2, 9.0)], Direction::Minimize);
         assert_eq!(
-            stopped,
-            Verdict::Stop(Reason(
-                "best value 0.45 is worse than the median 0.4 of 3 completed trials at step 2"
-                    .to_owned()
-            ))
+            stopped.in_words(),
+            "stop: best value 0.45 is worse than the median 0.4 of 3 completed trials at step 2"
         );
         assert_eq!(
             judge(&rule, others(), &[(1, 0.45), (2, 0.3)], Direction::Maximize).word(),

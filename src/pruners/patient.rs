@@ -3,8 +3,8 @@
 use super::percentile::PercentileRule;
 use super::wilcoxon::WilcoxonRule;
 use super::{Case, Pruner, PrunerEntry};
-use crate::study::decision::{Reason, Verdict};
-use crate::study::metric::Score;
+use crate::study::decision::{Comparison, Reason, Verdict};
+use crate::study::metric::Number;
 use crate::study::registry::{OptionKind, OptionSpec};
 use crate::study::spec::{Milestones, PolicySpec};
 
@@ -78,34 +78,27 @@ impl Pruner for PatientRule {
         else {
             return Verdict::GO_ON;
         };
-        let value = |score: Score| history.words().number(history.direction().loss(score.loss()));
-        let at = history.words().at(step);
         let border = history.score(history.direction().loss(best_before.loss() + self.min_delta));
-        let since = format!("{} of the last {last} reports", value(best_since));
-        let worse = if best_since.loss().is_nan() {
-            format!("the last {last} reports up to {at} are NaN")
-        } else if best_since > border {
-            let delta = if self.min_delta > 0.0 {
-                format!(" by more than {}", self.min_delta)
-            } else {
-                String::new()
-            };
-            format!(
-                "the best value {since} up to {at} is worse than {} before them{delta}",
-                value(best_before)
-            )
+        let comparison = if best_since.loss().is_nan() {
+            Comparison::Worse
         } else {
-            let improved = format!(
-                "the best value {since} up to {at} is not worse than {} before them",
-                value(best_before)
-            );
-            return Verdict::Continue(Some(Reason(improved)));
+            Comparison::of(best_since, border)
         };
+        let reason = |wrapped: Option<Reason>| Reason::Patience {
+            best: history.value(best_since),
+            reports: last as u64,
+            before: history.value(best_before),
+            min_delta: Number(self.min_delta),
+            at: history.clock().at(step),
+            comparison,
+            wrapped: wrapped.map(Box::new),
+        };
+        if comparison == Comparison::NotWorse {
+            return Verdict::go_on(reason(None));
+        }
         match self.wrapped.as_ref().map(|wrapped| wrapped.judge(case)) {
-            None => Verdict::Stop(Reason(worse)),
-            Some(Verdict::Stop(Reason(second))) => {
-                Verdict::Stop(Reason(format!("{worse}, and {second}")))
-            }
+            None => Verdict::Stop(reason(None)),
+            Some(Verdict::Stop(second)) => Verdict::Stop(reason(Some(second))),
             Some(mild) => mild,
         }
     }
@@ -168,7 +161,7 @@ mod tests {
         let stopped = judge(&patience(1), &[], &[1.0, 3.0, 2.0], Direction::Minimize);
         let reason =
             "the best value 2 of the last 2 reports up to step 3 is worse than 1 before them";
-        assert_eq!(stopped, Verdict::Stop(Reason(reason.to_owned())));
+        assert_eq!(stopped.in_words(), format!("stop: {reason}"));
         assert_eq!(
             judge(&patience(1), &[], &[1.0, 3.0, 2.0], Direction::Maximize).word(),
             "continue"
@@ -201,7 +194,7 @@ mod tests {
         let spec = patience(0).with("wrapped", "median");
         assert_eq!(judge(&spec, &[5.0; 5], &[1.0, 2.0], Direction::Minimize).word(), "continue");
         let stopped = judge(&spec, &[0.5; 5], &[1.0, 2.0], Direction::Minimize);
-        assert!(stopped.reason().unwrap().0.ends_with("before them, and best value 1 is worse than the median 0.5 of 5 completed trials at step 2"));
+        assert!(stopped.in_words().ends_with("before them, and best value 1 is worse than the median 0.5 of 5 completed trials at step 2"));
         assert_eq!(judge(&spec, &[0.5; 5], &[1.0, 1.0], Direction::Minimize).word(), "continue");
     }
 }

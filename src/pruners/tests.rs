@@ -61,29 +61,3 @@ fn decisions_about_fixed_curves_are_those_of_optuna() {
     }
     assert!(compared > 5000, "{compared} decisions");
 }
-
-/// Pruners that compare something else than a report's rank or value with a border; `curve` does both.
-const NO_CUT_OFF: [&str; 2] = ["curve", "wilcoxon"];
-
-#[test]
-fn the_sentences_of_every_pruner_tell_explain_the_cut_off() {
-    for entry in PRUNERS {
-        let mut spec = entry.defaults();
-        // Pruners that stop nobody with their defaults are asked with a border.
-        if entry.name == "threshold" {
-            spec =
-                resolve(entry.name, [("upper".to_owned(), serde_json::json!(0.5))].into()).unwrap();
-        }
-        let reasons = conformance::reasons(entry, &spec).unwrap();
-        assert!(entry.name == "none" || !reasons.is_empty(), "{} was never heard", entry.name);
-        for reason in reasons {
-            let understood = crate::study::decision::Reason(reason.clone()).cut_off().is_some()
-                || reason.contains("NaN");
-            assert!(
-                understood || NO_CUT_OFF.contains(&entry.name),
-                "{}: `Reason::cut_off` does not understand `{reason}`: teach it, or list the pruner as one without a cut-off",
-                entry.name
-            );
-        }
-    }
-}

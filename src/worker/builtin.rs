@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
+use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +14,12 @@ use crossbeam_channel::Receiver;
 
 use super::{Incoming, say};
 use crate::arguments::{ArgumentProblem, DataArguments, Probe, TokenizerSource, TrainerArguments};
+use crate::runner::causes::cause_of;
 use crate::runner::protocol::{Down, EndWord, Job, TrainJob, USED_BY, Up};
 use crate::storage::paths;
+use crate::study::decision::Action;
 use crate::study::metric::{Direction, Metrics};
-use crate::study::spec::StepClock;
+use crate::study::spec::{FailureCause, StepClock};
 use crate::trainer::{
     self, GenerationConfig, Host, HostError, HostVerdict, Milestones, Objective, PreparedData,
     RunEnd, Split, Start, StepUnit, TrainerError,
@@ -59,16 +62,14 @@ pub(super) fn run(job: &Job, incoming: &Receiver<Incoming>) {
     let _of_an_earlier_job = take_device_panic();
     let (end, message) = match catch_unwind(AssertUnwindSafe(|| carry_out(job, incoming))) {
         Ok(Ok(end)) => (end.0, end.1),
-        Ok(Err(message)) => (EndWord::Failed, Some(message)),
+        Ok(Err(failed)) => (failed.end, Some(failed.message)),
         Err(panic) => {
             let text = panic
                 .downcast_ref::<String>()
                 .cloned()
                 .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            (
-                EndWord::Failed,
-                Some(panicked(&text.unwrap_or_default(), take_device_panic().as_deref())),
-            )
+            let failed = panicked(&text.unwrap_or_default(), take_device_panic().as_deref());
+            (failed.end, Some(failed.message))
         }
     };
     if let (Job::Train(_), Some(bytes)) = (job, peak()) {
@@ -97,14 +98,54 @@ fn take_device_panic() -> Option<String> {
     DEVICE_PANIC.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// The message of a panic. If a device's thread panicked first, the device failed, and another process may succeed.
-fn panicked(text: &str, device_panic: Option<&str>) -> String {
+/// What a panic means. If a device's thread panicked first, the device failed, and another process may succeed.
+fn panicked(text: &str, device_panic: Option<&str>) -> Failed {
     match device_panic {
         Some(first) => {
-            TrainerError::DeviceLost { message: format!("a thread of it panicked: {first}") }
-                .to_string()
+            let message = format!("a thread of it panicked: {first}");
+            TrainerError::DeviceLost { message }.into()
         }
-        None => format!("the trainer panicked (please report it): {text}"),
+        None => Failed {
+            end: end_by_cause(cause_of(text)),
+            message: format!("the trainer panicked (please report it): {text}"),
+        },
+    }
+}
+
+/// Why a job was not done.
+#[derive(Debug, PartialEq)]
+struct Failed {
+    end: EndWord,
+    message: String,
+}
+
+impl From<String> for Failed {
+    fn from(message: String) -> Self {
+        Failed { end: EndWord::Failed, message }
+    }
+}
+
+impl From<TrainerError> for Failed {
+    fn from(error: TrainerError) -> Self {
+        let end = match &error {
+            _ if error.is_refused_by_the_machine() => EndWord::Refused,
+            TrainerError::DeviceLost { message } => {
+                end_by_cause(cause_of(message).or(Some(FailureCause::DeviceLost)))
+            }
+            TrainerError::Io { source, .. } if source.kind() == ErrorKind::OutOfMemory => {
+                EndWord::Oom
+            }
+            _ => EndWord::Failed,
+        };
+        Failed { end, message: chain(&error) }
+    }
+}
+
+fn end_by_cause(cause: Option<FailureCause>) -> EndWord {
+    match cause {
+        Some(FailureCause::Oom) => EndWord::Oom,
+        Some(FailureCause::DeviceLost) => EndWord::DeviceLost,
+        _ => EndWord::Failed,
     }
 }
 
@@ -123,7 +164,7 @@ fn peak() -> Option<u64> {
 
 type End = (EndWord, Option<String>);
 
-fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
+fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
     match job {
         Job::Train(job) => train(job, incoming),
         Job::Probe { train, probe: what } => probe(train, *what, incoming),
@@ -163,20 +204,17 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
                 rows,
                 &device.to_string(),
                 &report_progress,
-            )
-            .map_err(|error| chain(&error))?;
+            )?;
             let metrics: Metrics = metrics.into_iter().collect();
             answer(serde_json::to_value(metrics).map_err(|error| error.to_string())?)
         }
         Job::Quantize { checkpoint, target } => {
-            let [before, after] =
-                trainer::quantize(checkpoint, target).map_err(|error| chain(&error))?;
+            let [before, after] = trainer::quantize(checkpoint, target)?;
             answer(serde_json::json!({ "before": before, "after": after }))
         }
         Job::Predict { directory, texts, device, rows } => {
             let predictions =
-                trainer::predict(directory, texts, *rows, &device.to_string(), &report_progress)
-                    .map_err(|error| chain(&error))?;
+                trainer::predict(directory, texts, *rows, &device.to_string(), &report_progress)?;
             answer(serde_json::to_value(predictions).map_err(|error| error.to_string())?)
         }
         Job::Generate {
@@ -199,26 +237,24 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
             };
             let mut hear = |text: &str| say(&Up::Text { text: text.to_owned() });
             let done =
-                trainer::generate(directory, prompt, &config, &device.to_string(), &mut hear)
-                    .map_err(|error| chain(&error))?;
+                trainer::generate(directory, prompt, &config, &device.to_string(), &mut hear)?;
             answer(serde_json::json!({ "tokens": done.tokens, "unknown": done.unknown }))
         }
         Job::Devices => answer(serde_json::json!(trainer::gpu_devices())),
         Job::TryDevice { device, arguments } => {
-            trainer::try_device(&device.to_string(), &resolve(arguments)?)
-                .map_err(|error| chain(&error))?;
+            trainer::try_device(&device.to_string(), &resolve(arguments)?)?;
             answer(serde_json::json!({}))
         }
-        Job::Command(_) => Err("a command is not the trainer's job".to_owned()),
+        Job::Command(_) => Err("a command is not the trainer's job".to_owned().into()),
     }
 }
 
-fn answer(body: serde_json::Value) -> Result<End, String> {
+fn answer(body: serde_json::Value) -> Result<End, Failed> {
     say(&Up::Answer { body });
     Ok((EndWord::Finished, None))
 }
 
-fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, String> {
+fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
     let (arguments, prepared) = resolve_job(job)?;
     if let Some(study) =
         job.trial.directory.parent().and_then(Path::file_name).and_then(|name| name.to_str())
@@ -247,15 +283,12 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, String> {
         Ok(RunEnd::Diverged { step, what }) => {
             Ok((EndWord::Diverged, Some(format!("{what} at optimiser step {step}"))))
         }
-        Err(error) if error.is_refused_by_the_machine() => {
-            Ok((EndWord::Refused, Some(chain(&error))))
-        }
-        Err(error) => Err(chain(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// A trial's arguments and its data.
-fn resolve_job(job: &TrainJob) -> Result<(TrainerArguments, PreparedData), String> {
+fn resolve_job(job: &TrainJob) -> Result<(TrainerArguments, PreparedData), Failed> {
     let mut values = job.arguments.clone();
     values.extend(job.trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
     let prepared = prepare(&values, &job.data, &job.cache)?;
@@ -294,25 +327,25 @@ fn profile(
     steps: u32,
     trace: &Path,
     incoming: &Receiver<Incoming>,
-) -> Result<End, String> {
+) -> Result<End, Failed> {
     let (arguments, prepared) = resolve_job(job)?;
     let device = job.trial.device.to_string();
     let run = training(job, &arguments, &prepared, &device, Start::Fresh);
     let mut host = RunnerConnection::new(job, incoming);
-    let profile = trainer::profile(&run, steps, trace, &mut host).map_err(|error| chain(&error))?;
+    let profile = trainer::profile(&run, steps, trace, &mut host)?;
     answer(serde_json::to_value(profile).map_err(|error| error.to_string())?)
 }
 
-fn probe(job: &TrainJob, probe: Probe, incoming: &Receiver<Incoming>) -> Result<End, String> {
+fn probe(job: &TrainJob, probe: Probe, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
     let (arguments, prepared) = resolve_job(job)?;
     let device = job.trial.device.to_string();
     let run = training(job, &arguments, &prepared, &device, Start::Fresh);
     let mut host = RunnerConnection::new(job, incoming);
-    let points = trainer::probe(&run, probe, &mut host).map_err(|error| chain(&error))?;
+    let points = trainer::probe(&run, probe, &mut host)?;
     answer(serde_json::json!({ "points": points }))
 }
 
-fn prepare(arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedData, String> {
+fn prepare(arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedData, Failed> {
     prepare_for(None, arguments, data, cache)
 }
 
@@ -321,10 +354,9 @@ fn prepare_and_check(
     arguments: &Values,
     data: &Values,
     cache: &Path,
-) -> Result<(PreparedData, Vec<trainer::Finding>), String> {
+) -> Result<(PreparedData, Vec<trainer::Finding>), Failed> {
     let prepared = prepare(arguments, data, cache)?;
-    let trained = trainer::check_fine_tuning(&resolve(arguments)?, &prepared)
-        .map_err(|error| chain(&error))?;
+    let trained = trainer::check_fine_tuning(&resolve(arguments)?, &prepared)?;
     let findings = prepared.findings().iter().cloned().chain(trained).collect();
     Ok((prepared, findings))
 }
@@ -335,27 +367,26 @@ fn prepare_for(
     arguments: &Values,
     data: &Values,
     cache: &Path,
-) -> Result<PreparedData, String> {
+) -> Result<PreparedData, Failed> {
     let data = DataArguments::resolve(data).map_err(|problems| all("data", &problems))?;
     let arguments = resolve(arguments)?;
     let tokenizer = match (arguments.tokenizer(), checkpoint) {
         (TokenizerSource::Pretrained(model), Some(checkpoint)) => TokenizerSource::Pretrained(
             trainer::find_local(&model).unwrap_or_else(|| checkpoint.to_owned()),
         ),
-        (TokenizerSource::Pretrained(model), None) => TokenizerSource::Pretrained(
-            trainer::locate(&model, &report_progress).map_err(|error| chain(&error))?,
-        ),
+        (TokenizerSource::Pretrained(model), None) => {
+            TokenizerSource::Pretrained(trainer::locate(&model, &report_progress)?)
+        }
         (tokenizer @ TokenizerSource::Trained(_), _) => tokenizer,
     };
-    trainer::prepare(
+    Ok(trainer::prepare(
         arguments.task,
         &data,
         &tokenizer,
         cache,
         &mut |line| println!("{line}"),
         &report_progress,
-    )
-    .map_err(|error| chain(&error))
+    )?)
 }
 
 /// Reports progress.
@@ -417,12 +448,11 @@ impl<'a> RunnerConnection<'a> {
     fn verdict(&self) -> Result<HostVerdict, HostError> {
         loop {
             match self.incoming.recv() {
-                Ok(Incoming::Verdict(line)) => {
-                    let json: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
-                    return Ok(match json.get("verdict").and_then(serde_json::Value::as_str) {
-                        Some("pause") => HostVerdict::Pause,
-                        Some("stop") => HostVerdict::Stop,
-                        _ => HostVerdict::Continue,
+                Ok(Incoming::Verdict { action, .. }) => {
+                    return Ok(match action {
+                        Action::Continue => HostVerdict::Continue,
+                        Action::Pause => HostVerdict::Pause,
+                        Action::Stop => HostVerdict::Stop,
                     });
                 }
                 Ok(Incoming::Down(Down::Leave | Down::Kill)) => self.stop_requested.set(true),
@@ -490,13 +520,14 @@ mod tests {
         let first = take_device_panic();
         assert_eq!(
             panicked("receiving on a closed channel", first.as_deref()),
-            "the device failed: a thread of it panicked: CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered"
+            Failed { end: EndWord::DeviceLost, message: "the device failed: a thread of it panicked: CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered".to_owned() }
         );
         assert_eq!(take_device_panic(), None, "told once");
-        assert_eq!(
-            panicked("index out of bounds", None),
-            "the trainer panicked (please report it): index out of bounds"
-        );
+        let own = "the trainer panicked (please report it): index out of bounds".to_owned();
+        assert_eq!(panicked("index out of bounds", None), own.into());
+        let starved = "DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")";
+        assert_eq!(panicked("closed", Some(starved)).end, EndWord::Oom);
+        assert_eq!(panicked(starved, None).end, EndWord::Oom);
     }
 
     #[test]

@@ -123,11 +123,8 @@ fn stopping_follows_the_ranks_of_arrival() {
         "continue", "continue",
     ];
     assert_eq!(words.iter().map(Verdict::word).collect::<Vec<_>>(), expected);
-    assert_eq!(words[5], Verdict::Stop(Reason("rank 6 of 6 at step 1; 2 go on".to_owned())));
-    assert_eq!(
-        words[0],
-        Verdict::Continue(Some(Reason("rank 1 of 1 at step 1; the first 2 go on".to_owned())))
-    );
+    assert_eq!(words[5].in_words(), "stop: rank 6 of 6 at step 1; 2 go on");
+    assert_eq!(words[0].in_words(), "continue: rank 1 of 1 at step 1; the first 2 go on");
 }
 
 #[test]
@@ -186,10 +183,7 @@ fn a_report_that_skips_rungs_counts_at_each_and_is_judged_at_the_highest() {
             step: 4,
         })
     };
-    assert_eq!(
-        judge(&trials),
-        Verdict::Continue(Some(Reason("rank 1 of 7 at step 4; 2 go on".to_owned())))
-    );
+    assert_eq!(judge(&trials).in_words(), "continue: rank 1 of 7 at step 4; 2 go on");
     trials[6].curve = vec![(4, 0.6)];
     assert_eq!(judge(&trials).word(), "stop");
 }
@@ -199,7 +193,7 @@ fn a_rung_that_was_judged_is_not_judged_again_at_another_step() {
     let asha = promoting(9);
     let decision = crate::study::trial::Decision {
         step: 5,
-        verdict: Verdict::Pause(Reason("rung 3".to_owned())),
+        verdict: Verdict::Pause(Reason::Recorded("rung 3".to_owned())),
     };
     let trial = Trial {
         curve: vec![(4, 0.1), (5, 0.1)],
@@ -419,9 +413,11 @@ fn trials_are_ranked_by_the_ends_that_others_foretell() {
         [word(&by_end, 0.05, 2.7).word(), word(&by_end, 0.95, 2.1).word()],
         ["continue", "stop"]
     );
-    let reason = word(&by_end, 0.05, 2.7).reason().unwrap().0.clone();
+    let reason = word(&by_end, 0.05, 2.7).in_words();
     assert!(
-        reason.ends_with("of 41 at step 1, by the ends that 20 that went on foretell; 13 go on"),
+        reason.ends_with(
+            "of 41 at step 1, by final values forecast from 20 that continued; 13 go on"
+        ),
         "{reason}"
     );
     assert!(
