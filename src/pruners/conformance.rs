@@ -170,16 +170,9 @@ impl Suite<'_> {
         curve: &[(u64, f64)],
         step: u64,
     ) -> Result<Verdict, String> {
-        let mut trials = others.to_vec();
-        trials.push(trial(others.len() as u64, TrialState::Running, curve));
-        let case = Case {
-            space: &Space::default(),
-            history: History::of(&trials, self.direction),
-            trial: &trials[others.len()],
-            step,
-        };
-        let verdict = self.pruner.judge(&case);
-        if verdict != self.pruner.judge(&case) {
+        let judge = || judge(self.pruner, others, curve, step, self.direction);
+        let verdict = judge();
+        if verdict != judge() {
             return self.fails(format!("the same case at step {step} had two verdicts"));
         }
         if verdict.reason().is_some_and(|reason| reason.to_string().is_empty()) {
@@ -249,7 +242,33 @@ fn severity(verdict: &Verdict) -> u8 {
     }
 }
 
-fn trial(number: u64, state: TrialState, curve: &[(u64, f64)]) -> Trial {
+/// The verdict on a running trial with `curve` after `others`.
+pub(super) fn judge(
+    pruner: &dyn Pruner,
+    others: &[Trial],
+    curve: &[(u64, f64)],
+    step: u64,
+    direction: Direction,
+) -> Verdict {
+    let mut trials = others.to_vec();
+    trials.push(trial(others.len() as u64, TrialState::Running, curve));
+    judge_at(pruner, &trials, others.len(), step, direction)
+}
+
+/// The verdict on one of `trials`.
+pub(super) fn judge_at(
+    pruner: &dyn Pruner,
+    trials: &[Trial],
+    index: usize,
+    step: u64,
+    direction: Direction,
+) -> Verdict {
+    let (space, history) = (&Space::default(), History::of(trials, direction));
+    pruner.judge(&Case { space, history, trial: &trials[index], step })
+}
+
+/// A trial with these reports; where it is complete the last one is its value.
+pub(super) fn trial(number: u64, state: TrialState, curve: &[(u64, f64)]) -> Trial {
     let value = curve.last().filter(|_| state == TrialState::Complete).map(|(_, value)| *value);
     Trial { curve: curve.to_vec(), ..trial_of(number, Params::new(), state, value) }
 }

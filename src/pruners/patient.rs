@@ -113,32 +113,19 @@ impl Pruner for PatientRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pruners::conformance;
-    use crate::samplers::conformance::trial_of;
-    use crate::study::history::History;
+    use crate::pruners::conformance::{self, trial};
     use crate::study::metric::Direction;
-    use crate::study::params::Params;
-    use crate::study::space::Space;
     use crate::study::trial::{Trial, TrialState};
 
     fn judge(spec: &PolicySpec, others: &[f64], values: &[f64], direction: Direction) -> Verdict {
         let curve: Vec<(u64, f64)> = (1..).zip(values.iter().copied()).collect();
-        let constant = |(number, value): (u64, &f64)| Trial {
-            curve: (1..=10).map(|step| (step, *value)).collect(),
-            ..trial_of(number, Params::new(), TrialState::Complete, Some(*value))
+        let constant = |(number, value): (u64, &f64)| {
+            let curve: Vec<(u64, f64)> = (1..=10).map(|step| (step, *value)).collect();
+            trial(number, TrialState::Complete, &curve)
         };
-        let mut trials: Vec<Trial> = (0..).zip(others).map(constant).collect();
-        trials.push(Trial {
-            curve,
-            ..trial_of(others.len() as u64, Params::new(), TrialState::Running, None)
-        });
-        let trial = trials.last().unwrap();
-        PatientRule::new(spec).judge(&Case {
-            space: &Space::default(),
-            history: History::of(&trials, direction),
-            trial,
-            step: values.len() as u64,
-        })
+        let others: Vec<Trial> = (0..).zip(others).map(constant).collect();
+        let (rule, step) = (PatientRule::new(spec), values.len() as u64);
+        conformance::judge(&rule, &others, &curve, step, direction)
     }
 
     fn patience(patience: u64) -> PolicySpec {

@@ -142,31 +142,16 @@ fn percentile(scores: &mut [Score], percentile: f64, history: &History<'_>) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samplers::conformance::trial_of;
+    use crate::pruners::conformance::{self, trial};
     use crate::study::metric::Direction;
-    use crate::study::params::Params;
-    use crate::study::space::Space;
     use crate::study::trial::Trial;
 
     fn judge(percentile: f64, values: &[f64], own: f64, direction: Direction) -> Verdict {
-        let trial = |number, value, state| Trial {
-            curve: vec![(1, value)],
-            ..trial_of(number, Params::new(), state, Some(value))
-        };
-        let mut trials: Vec<Trial> = (0..)
-            .zip(values)
-            .map(|(number, value)| trial(number, *value, TrialState::Complete))
-            .collect();
-        trials.push(trial(trials.len() as u64, own, TrialState::Running));
-        let rule = PercentileRule::new(
-            &ENTRY.defaults().with("percentile", percentile).with("n_startup_trials", 1),
-        );
-        rule.judge(&Case {
-            space: &Space::default(),
-            history: History::of(&trials, direction),
-            trial: trials.last().unwrap(),
-            step: 1,
-        })
+        let complete =
+            |(number, value): (u64, &f64)| trial(number, TrialState::Complete, &[(1, *value)]);
+        let others: Vec<Trial> = (0..).zip(values).map(complete).collect();
+        let spec = ENTRY.defaults().with("percentile", percentile).with("n_startup_trials", 1);
+        conformance::judge(&PercentileRule::new(&spec), &others, &[(1, own)], 1, direction)
     }
 
     #[test]

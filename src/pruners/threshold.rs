@@ -90,29 +90,16 @@ impl Pruner for ThresholdRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samplers::conformance::trial_of;
-    use crate::study::history::History;
+    use crate::pruners::conformance;
     use crate::study::metric::Direction;
-    use crate::study::params::Params;
-    use crate::study::space::Space;
-    use crate::study::trial::{Trial, TrialState};
 
     fn judge(options: &[(&str, f64)], curve: &[(u64, f64)], direction: Direction) -> Verdict {
         let spec = options
             .iter()
             .fold(ENTRY.defaults(), |spec, (key, value)| spec.with(key, *value))
             .with("n_warmup_steps", 2);
-        let trials = [Trial {
-            curve: curve.to_vec(),
-            ..trial_of(0, Params::new(), TrialState::Running, None)
-        }];
-        let case = Case {
-            space: &Space::default(),
-            history: History::of(&trials, direction),
-            trial: &trials[0],
-            step: curve.last().unwrap().0,
-        };
-        ThresholdRule::new(&spec).unwrap().judge(&case)
+        let (rule, step) = (ThresholdRule::new(&spec).unwrap(), curve.last().unwrap().0);
+        conformance::judge(&rule, &[], curve, step, direction)
     }
 
     #[test]

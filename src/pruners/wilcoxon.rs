@@ -157,29 +157,16 @@ fn share_of_sums_from(ranks: &[usize], least: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samplers::conformance::trial_of;
+    use crate::pruners::conformance::{self, trial};
     use crate::study::metric::Direction;
-    use crate::study::params::Params;
-    use crate::study::space::Space;
     use crate::study::trial::TrialState;
 
     fn judge(best: &[f64], own: &[f64], direction: Direction) -> Verdict {
         let curve =
             |values: &[f64]| -> Vec<(u64, f64)> { (1..).zip(values.iter().copied()).collect() };
-        let trials = [
-            Trial {
-                curve: curve(best),
-                ..trial_of(0, Params::new(), TrialState::Complete, Some(0.0))
-            },
-            Trial { curve: curve(own), ..trial_of(1, Params::new(), TrialState::Running, None) },
-        ];
-        let case = Case {
-            space: &Space::default(),
-            history: History::of(&trials, direction),
-            trial: &trials[1],
-            step: own.len() as u64,
-        };
-        WilcoxonRule::new(&ENTRY.defaults()).judge(&case)
+        let others = [trial(0, TrialState::Complete, &curve(best))];
+        let (rule, step) = (WilcoxonRule::new(&ENTRY.defaults()), own.len() as u64);
+        conformance::judge(&rule, &others, &curve(own), step, direction)
     }
 
     /// `scipy.stats.wilcoxon(d, alternative="greater", zero_method="zsplit").pvalue`.

@@ -456,15 +456,14 @@ mod tests {
         }
     }
 
+    fn digits() -> StudySpec {
+        let space = Space::default();
+        StudySpec::new("digits", "loss", Direction::Minimize, space, Program::Inline)
+    }
+
     #[test]
     fn a_study_is_told_line_by_line() {
-        let mut spec = StudySpec::new(
-            "digits",
-            "loss",
-            Direction::Minimize,
-            Space::default(),
-            Program::Inline,
-        );
+        let mut spec = digits();
         spec.budget.trials = Some(4);
         let mut events =
             trial(0, 0.01, &[0.5, 0.25], finished(0, TrialState::Complete, Some(0.25), None));
@@ -481,14 +480,7 @@ mod tests {
 
     #[test]
     fn pauses_are_told_and_reports_and_rungs_that_are_passed_are_not() {
-        let spec = StudySpec::new(
-            "digits",
-            "loss",
-            Direction::Minimize,
-            Space::default(),
-            Program::Inline,
-        );
-        let view = StudyView::new(&spec);
+        let view = StudyView::new(&digits());
         let said = |event: &Event| {
             line(&Happening { seq: Seq(1), at: Timestamp(0), event, view: &view }, false)
         };
@@ -511,14 +503,7 @@ mod tests {
     }
 
     fn lines(events: Vec<Event>) -> Vec<String> {
-        let spec = StudySpec::new(
-            "digits",
-            "loss",
-            Direction::Minimize,
-            Space::default(),
-            Program::Inline,
-        );
-        told(&spec, events).lines().map(str::to_owned).collect()
+        told(&digits(), events).lines().map(str::to_owned).collect()
     }
 
     #[test]

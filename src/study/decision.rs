@@ -424,148 +424,106 @@ impl Verdict {
 mod tests {
     use super::*;
     use crate::study::spec::StepClock;
+    use serde_json::json;
 
     #[test]
-    fn a_reason_is_said_in_words_stored_as_numbers_and_knows_its_cut_off() {
-        let at = StepClock::Step.at(300);
-        let rank =
-            |rank, of, first, forecast_from| Reason::Rank { rank, of, first, at, forecast_from };
-        let cut = |first, of| Some(CutOff::Rank { first, of });
-        let (worse, not_worse) = (Comparison::Worse, Comparison::NotWorse);
-        let percentile = |percentile, best, border, comparison| Reason::Percentile {
-            best: Number(best),
-            border: Number(border),
-            percentile: Number(percentile),
-            of: 3,
-            at,
-            comparison,
-        };
-        let patience = |best, before, min_delta, wrapped: Option<Reason>| Reason::Patience {
-            best: Number(best),
-            reports: 2,
-            before: Number(before),
-            min_delta: Number(min_delta),
-            at,
-            comparison: worse,
-            wrapped: wrapped.map(Box::new),
-        };
-        let wilcoxon = |p, means| Reason::Wilcoxon {
-            p: Number(p),
-            threshold: Number(0.1),
-            steps: 4,
-            at,
-            best: 3,
-            means,
-        };
-        let means = |comparison| Some(Means { own: Number(4.0), best: Number(3.0), comparison });
-        let forecast = |deviation, threshold, rank: Option<Reason>| Reason::Forecast {
-            mean: Number(0.456),
-            deviation: Number(deviation),
-            best: Number(0.4),
-            probability: Number(0.01),
-            threshold,
-            at,
-            rank: rank.map(Box::new),
-        };
-        let reasons = [
-            (rank(9, 12, 4, None), "rank 9 of 12 at step 300; 4 go on", cut(4, 12)),
-            (rank(2, 3, 1, None), "rank 2 of 3 at step 300; 1 goes on", cut(1, 3)),
-            (rank(1, 1, 2, None), "rank 1 of 1 at step 300; the first 2 go on", cut(2, 1)),
+    fn a_reason_is_stored_as_numbers_said_in_words_and_knows_its_cut_off() {
+        let at = json!({ "clock": "step", "step": 300 });
+        let rank = |first, of| Some(CutOff::Rank { first, of });
+        let value = |value| Some(CutOff::Value(value));
+        let cases = [
             (
-                rank(9, 41, 13, Some(20)),
-                "rank 9 of 41 at step 300, by final values forecast from 20 that continued; 13 go on",
-                cut(13, 41),
+                json!({ "rank": { "rank": 9, "of": 12, "first": 4, "at": at } }),
+                "rank 9 of 12 at step 300; 4 go on",
+                rank(4, 12),
             ),
             (
-                Reason::Rung { rung: 3, rank: 2, of: 5, first: 1 },
+                json!({ "rank": { "rank": 2, "of": 3, "first": 1, "at": at } }),
+                "rank 2 of 3 at step 300; 1 goes on",
+                rank(1, 3),
+            ),
+            (
+                json!({ "rank": { "rank": 1, "of": 1, "first": 2, "at": at, "forecast_from": 20 } }),
+                "rank 1 of 1 at step 300, by final values forecast from 20 that continued; the first 2 go on",
+                rank(2, 1),
+            ),
+            (
+                json!({ "rung": { "rung": 3, "rank": 2, "of": 5, "first": 1 } }),
                 "rung 3 reached with rank 2 of 5; the best 1 go on",
-                cut(1, 5),
+                rank(1, 5),
             ),
             (
-                Reason::Promoted { rung: 3, rank: 1, of: 5, first: 1, until: Some(at) },
+                json!({ "promoted": { "rung": 3, "rank": 1, "of": 5, "first": 1, "until": at } }),
                 "rank 1 of 5 at rung 3; 1 goes on to step 300",
-                cut(1, 5),
+                rank(1, 5),
             ),
             (
-                Reason::Promoted { rung: 3, rank: 2, of: 9, first: 3, until: None },
+                json!({ "promoted": { "rung": 3, "rank": 2, "of": 9, "first": 3, "until": null } }),
                 "rank 2 of 9 at rung 3; 3 go on to the end",
-                cut(3, 9),
+                rank(3, 9),
             ),
             (
-                Reason::Concluded { rung: 3 },
+                json!({ "concluded": { "rung": 3 } }),
                 "the best trial at rung 3, the highest that was reached, runs to its end: no other did",
                 None,
             ),
             (
-                percentile(50.0, 0.45, 0.4, worse),
+                json!({ "percentile": { "best": 0.45, "border": 0.4, "percentile": 50.0, "of": 3, "at": at, "comparison": "worse" } }),
                 "best value 0.45 is worse than the median 0.4 of 3 completed trials at step 300",
-                Some(CutOff::Value(0.4)),
+                value(0.4),
             ),
             (
-                percentile(25.0, -1e-9, 1.75, not_worse),
+                json!({ "percentile": { "best": -1e-9, "border": 1.75, "percentile": 25.0, "of": 3, "at": at, "comparison": "not_worse" } }),
                 "best value -1e-9 is not worse than 1.75, percentile 25 of 3 completed trials at step 300",
-                Some(CutOff::Value(1.75)),
+                value(1.75),
             ),
             (
-                patience(0.5, f64::NEG_INFINITY, 1.0, None),
+                json!({ "patience": { "best": 0.5, "reports": 2, "before": "-Infinity", "min_delta": 1.0, "at": at, "comparison": "worse" } }),
                 "the best value 0.5 of the last 2 reports up to step 300 is worse than -inf before them by more than 1",
-                Some(CutOff::Value(f64::NEG_INFINITY)),
+                value(f64::NEG_INFINITY),
             ),
             (
-                patience(f64::NAN, 0.5, 1.0, Some(Reason::OnlyNan { at })),
+                json!({ "patience": { "best": "NaN", "reports": 2, "before": 0.5, "min_delta": 1.0, "at": at, "comparison": "worse",
+                    "wrapped": { "only_nan": { "at": at } } } }),
                 "the last 2 reports up to step 300 are NaN, and every value up to step 300 is NaN",
-                Some(CutOff::Value(0.5)),
+                value(0.5),
             ),
             (
-                Reason::Threshold {
-                    value: Number(2.5),
-                    bound: Bound::Upper,
-                    threshold: Number(2.0),
-                    at,
-                },
+                json!({ "threshold": { "value": 2.5, "bound": "upper", "threshold": 2.0, "at": at } }),
                 "value 2.5 at step 300 is above the threshold 2",
-                Some(CutOff::Value(2.0)),
+                value(2.0),
             ),
             (
-                wilcoxon(0.2, None),
+                json!({ "wilcoxon": { "p": 0.2, "threshold": 0.1, "steps": 4, "at": at, "best": 3 } }),
                 "p = 0.2000 at 4 steps in common with the best trial 3 is not below 0.1",
                 None,
             ),
             (
-                wilcoxon(0.01, means(worse)),
+                json!({ "wilcoxon": { "p": 0.01, "threshold": 0.1, "steps": 4, "at": at, "best": 3,
+                    "means": { "own": 4.0, "best": 3.0, "comparison": "worse" } } }),
                 "p = 0.0100 at 4 steps in common with the best trial 3 is below 0.1, and the mean 4 is worse than its 3",
                 None,
             ),
             (
-                wilcoxon(0.01, means(not_worse)),
-                "p = 0.0100 at 4 steps in common with the best trial 3 is below 0.1, but the mean 4 is not worse than its 3",
-                None,
-            ),
-            (
-                forecast(0.02, Some(Number(0.02)), None),
+                json!({ "forecast": { "mean": 0.456, "deviation": 0.02, "best": 0.4, "probability": 0.01, "threshold": 0.02, "at": at } }),
                 "at step 300 expected to end at 0.456 +- 0.020: better than the best, 0.400, with probability 0.010, less than 0.02",
                 None,
             ),
             (
-                forecast(0.2, None, Some(rank(1, 3, 1, None))),
+                json!({ "forecast": { "mean": 0.456, "deviation": 0.2, "best": 0.4, "probability": 0.01, "at": at,
+                    "rank": { "rank": { "rank": 1, "of": 3, "first": 1, "at": at } } } }),
                 "rank 1 of 3 at step 300; 1 goes on; at step 300 expected to end at 0.46 +- 0.20: better than the best, 0.40, with probability 0.010",
-                cut(1, 3),
+                rank(1, 3),
             ),
-            (Reason::Nan { at }, "the value at step 300 is NaN", None),
-            (Reason::Reached(StepClock::Epoch.at(9)), "epoch 9 is reached", None),
-            (Reason::Recorded("rank 9 of 12".to_owned()), "rank 9 of 12", None),
+            (json!({ "nan": { "at": at } }), "the value at step 300 is NaN", None),
+            (json!({ "reached": { "clock": "epoch", "step": 9 } }), "epoch 9 is reached", None),
+            (json!("rank 9 of 12; 4 go on"), "rank 9 of 12; 4 go on", None),
         ];
-        for (reason, words, cut_off) in reasons {
+        for (stored, words, cut_off) in cases {
+            let reason: Reason = serde_json::from_value(stored.clone()).unwrap();
             assert_eq!((reason.to_string().as_str(), reason.cut_off()), (words, cut_off));
-            let verdict = Verdict::Stop(reason);
-            let stored = serde_json::to_string(&verdict).unwrap();
-            assert_eq!(serde_json::from_str::<Verdict>(&stored).unwrap(), verdict, "{stored}");
+            assert_eq!(serde_json::to_value(&reason).unwrap(), stored);
         }
-        let stored = serde_json::to_string(&rank(9, 12, 4, None)).unwrap();
-        assert_eq!(
-            stored,
-            r#"{"rank":{"rank":9,"of":12,"first":4,"at":{"clock":"step","step":300}}}"#
-        );
     }
 
     #[test]

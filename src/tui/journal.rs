@@ -232,7 +232,7 @@ mod tests {
         assert!(!journal.cut);
         assert_eq!(journal.entries[0].seq, Seq(1));
         let view = JournalView { text: "RANK 3".into(), ..JournalView::default() };
-        assert_eq!(view.shown(&journal.entries).len(), 2);
+        assert_eq!(view.shown(&journal.entries).len(), 3);
     }
 
     #[test]
