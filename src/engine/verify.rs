@@ -320,8 +320,10 @@ impl Replay {
                 let now = self.engine.judge(*trial, *step);
                 let stored = stored_verdict(next, *trial, *step);
                 if !now.repeats(&stored) {
-                    let words =
-                        |verdict: &Verdict| format!("{} at step {step}", verdict.in_words());
+                    let words = |verdict: &Verdict| {
+                        let because = verdict.reason().map(|reason| format!(": {reason}"));
+                        format!("{} at step {step}{}", verdict.word(), because.unwrap_or_default())
+                    };
                     return differs("verdict", words(&stored), words(&now));
                 }
             }

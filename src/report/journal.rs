@@ -205,6 +205,6 @@ fn measured(metrics: &Metrics) -> String {
     pairs.join(", ")
 }
 
-fn because(reason: Option<&impl ToString>) -> String {
-    reason.map(|reason| format!(": {}", reason.to_string())).unwrap_or_default()
+fn because(reason: Option<&impl std::fmt::Display>) -> String {
+    reason.map(|reason| format!(": {reason}")).unwrap_or_default()
 }

@@ -129,8 +129,12 @@ impl From<TrainerError> for Failed {
     fn from(error: TrainerError) -> Self {
         let end = match &error {
             _ if error.is_refused_by_the_machine() => EndWord::Refused,
+            // The words of a driver, a library or the system.
             TrainerError::DeviceLost { message } => {
                 end_by_cause(cause_of(message).or(Some(FailureCause::DeviceLost)))
+            }
+            TrainerError::Checkpoint { message, .. } | TrainerError::Model { message, .. } => {
+                end_by_cause(cause_of(message))
             }
             TrainerError::Io { source, .. } if source.kind() == ErrorKind::OutOfMemory => {
                 EndWord::Oom
