@@ -136,7 +136,7 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
             events.push(Event::Decided {
                 trial,
                 step: steps,
-                verdict: Verdict::Stop(Reason(reason.clone())),
+                verdict: Verdict::Stop(Reason::Recorded(reason.clone())),
             });
             (AttemptEnd::Stopped, TrialState::Pruned, None, Some(reason))
         }

@@ -175,7 +175,7 @@ impl Study {
         }
         let mut answer = json!({ "verdict": verdict.word() });
         if let (Some(reason), Some(object)) = (verdict.reason(), answer.as_object_mut()) {
-            object.insert("reason".to_owned(), reason.0.as_str().into());
+            object.insert("reason".to_owned(), reason.to_string().into());
         }
         Ok(answer)
     }

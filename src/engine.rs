@@ -50,7 +50,6 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::Verdict;
 use crate::study::device::Slot;
 use crate::study::event::{AttemptEnd, Event, Request};
-use crate::study::history::Words;
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
 use crate::study::provenance::Lineage;
@@ -351,7 +350,6 @@ pub struct Engine {
     sampler: Box<dyn Sampler>,
     pruner: Box<dyn Pruner>,
     milestones: Milestones,
-    words: Words,
     seeds: SeedTree,
     view: StudyView,
     /// What decisions may know, where that is not all there is.
@@ -434,7 +432,6 @@ impl Engine {
             lineage: None,
             places: slots.iter().map(|_| Place::default()).collect(),
             packed: Packed::new(&spec, &slots),
-            words: Words::of(spec.step),
             spec,
             sampler,
             pruner,
@@ -641,10 +638,11 @@ impl Engine {
             match (verdict, self.hold_of(number)) {
                 _ if continued.is_some() && arrived => self.complete(number),
                 (Some(Verdict::Stop(reason)), _) if continued.is_none() => {
-                    self.finish_trial(number, TrialState::Pruned, None, Some(reason.0))
+                    self.finish_trial(number, TrialState::Pruned, None, Some(reason.to_string()))
                 }
                 (Some(Verdict::Pause(reason)), hold) if arrived && continued.is_none() => {
-                    self.emit(Event::TrialPaused { trial: number, reason: reason.0, hold });
+                    let reason = reason.to_string();
+                    self.emit(Event::TrialPaused { trial: number, reason, hold });
                 }
                 (_, Some(hold)) => self.hold(number, hold),
                 _ => {

@@ -6,7 +6,7 @@
 )]
 
 pub mod adoption;
-mod causes;
+pub mod causes;
 pub mod clock;
 mod copies;
 pub mod desk;

@@ -15,13 +15,14 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::runner::processes::ControlGroup;
 use crate::runner::protocol::{Down, EndWord, Job, RUN_GROUP, Up};
+use crate::study::decision::Action;
 
 /// What arrives on a worker's stdin.
 enum Incoming {
     /// A message to the worker itself.
     Down(Down),
     /// The verdict on a report, as a line.
-    Verdict(String),
+    Verdict { action: Action, line: String },
     /// The runner closed the pipe, or died.
     RunnerGone,
 }
@@ -52,8 +53,9 @@ pub fn serve() -> i32 {
                 }
                 job => carry_out(&job, &rx),
             },
-            Ok(Incoming::Down(Down::Leave | Down::Examine | Down::Kill) | Incoming::Verdict(_)) => {
-            }
+            Ok(
+                Incoming::Down(Down::Leave | Down::Examine | Down::Kill) | Incoming::Verdict { .. },
+            ) => {}
             Ok(Incoming::RunnerGone) | Err(_) => return 0,
         }
     }
@@ -119,12 +121,13 @@ fn say_aside(message: &Up) {
 fn read_stdin(incoming: &Sender<Incoming>) {
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
-        let is_down = serde_json::from_str::<serde_json::Value>(&line)
-            .is_ok_and(|json| json.get("hpsearch").is_some());
-        let message = match (is_down, serde_json::from_str::<Down>(&line)) {
-            (true, Ok(down)) => Incoming::Down(down),
-            (true, Err(_)) => continue,
-            (false, _) => Incoming::Verdict(line),
+        let json: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+        let message = if json.get("hpsearch").is_some() {
+            let Ok(down) = serde_json::from_value(json) else { continue };
+            Incoming::Down(down)
+        } else {
+            let action = serde_json::from_value(json["verdict"].clone());
+            Incoming::Verdict { action: action.unwrap_or(Action::Continue), line }
         };
         if incoming.send(message).is_err() {
             return;

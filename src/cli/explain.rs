@@ -242,7 +242,7 @@ fn json<'a>(
     let decisions = story.judgements.iter().map(|judgement| DecisionJson {
         step: judgement.step,
         decision: judgement.verdict.word(),
-        reason: judgement.verdict.reason().map(|reason| reason.0.clone()),
+        reason: judgement.verdict.reason().map(ToString::to_string),
         value: judgement.value.map(Number),
         rank: judgement.field.as_ref().map(|field| field.rank),
         of: judgement.field.as_ref().map(|field| field.of),
@@ -551,7 +551,10 @@ fn decision_columns(spec: &StudySpec, judgements: &[Judgement]) -> Vec<Column> {
             "why",
             Align::Left,
             cells(&|judgement| {
-                judgement.verdict.reason().map_or_else(String::new, |reason| one_line(&reason.0))
+                judgement
+                    .verdict
+                    .reason()
+                    .map_or_else(String::new, |reason| one_line(&reason.to_string()))
             }),
         ),
     ]

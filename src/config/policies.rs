@@ -8,7 +8,7 @@ use super::section::Section;
 use super::syntax::{Entry, Table};
 use crate::pruners;
 use crate::samplers;
-use crate::study::registry::{PolicyError, PolicyProblem};
+use crate::study::registry::{Consequence, PolicyError, PolicyProblem};
 use crate::study::spec::PolicySpec;
 
 /// The sampler of a study that names none.
@@ -39,33 +39,24 @@ impl Chosen {
     /// `length`: where a full trial's length is written, which an option may not fit.
     pub fn problem(&self, error: &PolicyError, length: Option<Place>) -> Diagnostic {
         match error {
-            PolicyError::Option { option, why, policy } => {
+            PolicyError::Option { option, why, policy, consequence } => {
                 let place = self.options.get(option).copied().or(self.place);
+                let mut problem = Diagnostic::error(place, format!("`{option}`: {why}"));
                 // The consequence goes under the value: together they are longer than a line.
-                let problem = match why.split_once(", so ") {
-                    Some((wrong, consequence)) => {
-                        Diagnostic::error(place, format!("`{option}`: {wrong}"))
-                            .label(format!("so {consequence}"))
-                    }
-                    None => Diagnostic::error(place, format!("`{option}`: {why}")),
-                };
-                if why.contains("a full trial") {
+                if let Some(consequence) = consequence {
+                    problem = problem.label(consequence.to_string());
+                }
+                if *consequence == Some(Consequence::NothingStops) {
                     return problem
                         .related(length, "a full trial's length")
                         .help(format!("make `{option}` smaller, or trials longer"));
                 }
                 problem.help(format!("change `{option}`, or leave it out: `hpsearch list` tells what `{policy}` takes"))
             }
-            // What is wrong comes first in the reason, what to do after the semicolon.
-            PolicyError::Unsuitable { policy, why } => match why.split_once("; ") {
-                Some((wrong, advice)) => Diagnostic::error(
-                    self.place,
-                    format!("`{policy}` cannot serve this study: {wrong}"),
-                )
-                .help(advice),
-                None => Diagnostic::error(self.place, error.to_string())
-                    .help("`hpsearch list` tells what others there are"),
-            },
+            PolicyError::Unsuitable { policy, why, advice } => {
+                Diagnostic::error(self.place, format!("`{policy}` cannot serve this study: {why}"))
+                    .help(*advice)
+            }
         }
     }
 }
@@ -151,10 +142,10 @@ pub(super) fn read(
 
 fn located(problem: PolicyProblem, place: Place, options: &[&Entry]) -> Diagnostic {
     let entry = problem.key.as_ref().and_then(|key| options.iter().find(|entry| entry.key == *key));
-    let known_key =
-        problem.message.starts_with(&format!("`{}`:", problem.key.as_deref().unwrap_or_default()));
-    let place =
-        entry.map_or(place, |entry| if known_key { entry.value.place } else { entry.place });
+    let place = entry.map_or(place, |entry| match problem.is_about_value {
+        true => entry.value.place,
+        false => entry.place,
+    });
     Diagnostic::error(place, problem.message)
         .help(problem.help.unwrap_or_else(|| "`hpsearch list` tells its options".to_owned()))
 }

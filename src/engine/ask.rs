@@ -144,7 +144,7 @@ impl Engine {
                 None
             }
             Promotion::Resume { trial, until, reason } => {
-                self.emit(Event::TrialQueued { trial, until, reason: reason.0 });
+                self.emit(Event::TrialQueued { trial, until, reason: reason.to_string() });
                 Some(trial)
             }
             // No pruner of today's table clones; the first that does brings its event.
@@ -173,7 +173,7 @@ impl Engine {
         };
         choose(
             self.pruner.as_ref(),
-            &PromotionAsk { history: history.in_words(self.words) },
+            &PromotionAsk { history: history.with_clock(self.spec.step) },
             &mut rng,
         )
     }

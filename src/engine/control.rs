@@ -4,6 +4,7 @@ use super::{Busy, Effect, Engine, Leaving, Outcome, Phase};
 use crate::study::constraint;
 use crate::study::decision::{Reason, Verdict};
 use crate::study::event::{Answer, Event, Request, Retried};
+use crate::study::metric::Number;
 use crate::study::params::{Params, Value};
 use crate::study::spec::{Budget, Extension, Program, StepClock};
 use crate::study::time::Timestamp;
@@ -303,7 +304,7 @@ impl Engine {
         let said: Vec<String> = params
             .iter()
             .map(|(name, value)| match value {
-                Value::Float(float) => format!("{name}={}", self.words.number(*float)),
+                Value::Float(float) => format!("{name}={}", Number(*float)),
                 other => format!("{name}={other}"),
             })
             .collect();
@@ -462,13 +463,13 @@ impl Engine {
         let mut problems = Vec::new();
         if until > LARGEST_STEP {
             problems.push(refused(
-                format!("{} is beyond the largest one, {LARGEST_STEP}", self.words.at(until)),
+                format!("{} is beyond the largest one, {LARGEST_STEP}", self.spec.step.at(until)),
                 "say an earlier one",
             ));
         }
         if until <= last {
             problems.push(refused(
-                format!("trial {number} has reached {}", self.words.at(last)),
+                format!("trial {number} has reached {}", self.spec.step.at(last)),
                 format!("say a later one than {until}"),
             ));
         }
@@ -499,7 +500,7 @@ impl Engine {
         let place = self.place_of(number);
         self.emit(Event::TrialContinued { trial: number, until, from: state });
         self.reopen(format!("trial {number} continues"));
-        Ok(self.when(format!("trial {number} goes on {place} to {}", self.words.at(until))))
+        Ok(self.when(format!("trial {number} goes on {place} to {}", self.spec.step.at(until))))
     }
 
     /// Asks what is on a slot to save and leave. A command is told at its next report, for it may lose its work since the
@@ -538,7 +539,7 @@ impl Engine {
             .filter(|busy| busy.leaving.is_none() && busy.pause_by.is_some())?;
         busy.leaving = Some((Leaving::Holding { told: true }, deadline));
         let why = self.packed.why_evicted(busy.trial).cloned();
-        Some(Verdict::Pause(Reason(why.unwrap_or_else(|| BY_YOU.to_owned()))))
+        Some(Verdict::Pause(Reason::Held(why.unwrap_or_else(|| BY_YOU.to_owned()))))
     }
 
     /// What is on the slot need not pause any more; if it was told already, it is queued again when it has left.
@@ -559,7 +560,8 @@ impl Engine {
         let reached = until.is_none_or(|until| trial.last().is_some_and(|(last, _)| last >= until));
         match decided {
             Some(Verdict::Pause(reason)) if reached && trial.continued.is_none() => {
-                self.emit(Event::TrialPaused { trial: number, reason: reason.0, hold: None });
+                let reason = reason.to_string();
+                self.emit(Event::TrialPaused { trial: number, reason, hold: None });
             }
             _ => self.emit(Event::TrialQueued {
                 trial: number,
@@ -593,7 +595,7 @@ impl Engine {
         let checkpoint = self.view.trial(number).and_then(Trial::resumable_checkpoint);
         checkpoint.map_or_else(
             || "from the start".to_owned(),
-            |checkpoint| format!("from {}", self.words.at(checkpoint.step)),
+            |checkpoint| format!("from {}", self.spec.step.at(checkpoint.step)),
         )
     }
 

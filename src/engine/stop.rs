@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Busy, Effect, Engine, Leaving, Outcome, Phase};
 use crate::study::event::Event;
-use crate::study::metric::Score;
+use crate::study::metric::{Number, Score};
 use crate::study::spec::{Count, DeviceLimit};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
@@ -223,8 +223,8 @@ impl Engine {
         is_reached.then(|| {
             format!(
                 "trial {number} reached the target: {} against {}",
-                self.words.number(value),
-                self.words.number(target)
+                Number(value),
+                Number(target)
             )
         })
     }

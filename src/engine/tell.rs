@@ -47,7 +47,7 @@ impl Engine {
         let verdict = match trial_goes_past {
             // It ended before, and its user wants to see more of it: no pruner has a say.
             Some(until) if step < until => Verdict::GO_ON,
-            Some(until) => Verdict::Pause(Reason(format!("{} is reached", self.words.at(until)))),
+            Some(until) => Verdict::Pause(Reason::Reached(self.spec.step.at(until))),
             None if !is_judged => Verdict::GO_ON,
             // A pause that its pruner has lifted since is not one: a trial without a checkpoint comes by there again.
             None if judged => earlier
@@ -64,8 +64,8 @@ impl Engine {
         let leaving = match &verdict {
             Verdict::Continue(_) => None,
             Verdict::Pause(_) if trial_goes_past.is_some() => Some(Leaving::Arrived),
-            Verdict::Pause(reason) => Some(Leaving::Pausing(reason.0.clone())),
-            Verdict::Stop(reason) => Some(Leaving::Stopping(reason.0.clone())),
+            Verdict::Pause(reason) => Some(Leaving::Pausing(reason.to_string())),
+            Verdict::Stop(reason) => Some(Leaving::Stopping(reason.to_string())),
         };
         if let (Some(leaving), Some(busy)) = (leaving, self.busy[slot].as_mut()) {
             // A trial that is leaving for another reason keeps it: only its first word counts.
@@ -107,7 +107,7 @@ impl Engine {
                 let Some(known) = window.known_of(trial) else { return Verdict::GO_ON };
                 self.pruner.judge(&Case {
                     space: &self.spec.space,
-                    history: History::of(&known.trials, direction).in_words(self.words),
+                    history: History::of(&known.trials, direction).with_clock(self.spec.step),
                     trial,
                     step,
                 })
@@ -119,7 +119,7 @@ impl Engine {
                     Cow::Borrowed(_) => History::new(&self.view),
                     Cow::Owned(trials) => History::of(trials, direction),
                 };
-                let history = history.in_words(self.words);
+                let history = history.with_clock(self.spec.step);
                 self.pruner.judge(&Case { space: &self.spec.space, history, trial, step })
             }
         }
@@ -272,10 +272,10 @@ impl Engine {
         let trial = self.view.trial(number).filter(|trial| trial.continued.is_none())?;
         let (step, _) = trial.last()?;
         match &trial.decision_at(step)?.verdict {
-            Verdict::Stop(reason) => Some(Leaving::Stopping(reason.0.clone())),
+            Verdict::Stop(reason) => Some(Leaving::Stopping(reason.to_string())),
             // Otherwise it is the pause that this attempt was resumed from.
             Verdict::Pause(reason) if trial.until.is_some_and(|until| until <= step) => {
-                Some(Leaving::Pausing(reason.0.clone()))
+                Some(Leaving::Pausing(reason.to_string()))
             }
             Verdict::Pause(_) | Verdict::Continue(_) => None,
         }

@@ -13,7 +13,6 @@ use crate::samplers::SAMPLERS;
 use crate::study::decision::Verdict;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{Event, Seq};
-use crate::study::history::Words;
 use crate::study::params::Params;
 use crate::study::spec::{PolicySpec, Program, StudySpec};
 use crate::study::state::StudyView;
@@ -237,13 +236,11 @@ impl Replay {
                     differs("proposal", proposal_in_words(params, origin), now)
                 }
             },
-            Event::TrialQueued { trial, until, reason } if self.is_promotion(*trial, reason) => {
+            Event::TrialQueued { trial, until, reason } if self.is_promotion(*trial, next) => {
                 verified.promotions += 1;
-                let stored = promotion_in_words(*until, reason);
-                let decide = |engine: &mut Engine| promotion(engine, *trial, &stored);
-                match self.in_any_words(decide, Result::is_ok) {
+                match promotion(&self.engine, *trial, *until) {
                     Ok(()) => None,
-                    Err(now) => differs("promotion", stored, now),
+                    Err(now) => differs("promotion", promotion_in_words(*until, reason), now),
                 }
             }
             Event::TrialFinished { trial, state: TrialState::Complete, value, .. }
@@ -320,34 +317,19 @@ impl Replay {
             Event::BudgetExtended { by } => self.engine.spec.budget.extend(*by),
             Event::Reported { trial, step, .. } if is_judged => {
                 verified.verdicts += 1;
-                let now = self.in_any_words(
-                    |engine| engine.judge(*trial, *step),
-                    |now| *now == stored_verdict(next, *trial, *step),
-                );
+                let now = self.engine.judge(*trial, *step);
                 let stored = stored_verdict(next, *trial, *step);
-                if now != stored {
-                    return differs("verdict", in_words(*step, &stored), in_words(*step, &now));
+                if !now.repeats(&stored) {
+                    let words = |verdict: &Verdict| {
+                        let because = verdict.reason().map(|reason| format!(": {reason}"));
+                        format!("{} at step {step}{}", verdict.word(), because.unwrap_or_default())
+                    };
+                    return differs("verdict", words(&stored), words(&now));
                 }
             }
             _ => {}
         }
         None
-    }
-
-    /// What `decide` says in today's words, or in those of older journals where `is_stored` knows that again.
-    fn in_any_words<T>(
-        &mut self,
-        decide: impl Fn(&mut Engine) -> T,
-        is_stored: impl Fn(&T) -> bool,
-    ) -> T {
-        let now = decide(&mut self.engine);
-        if is_stored(&now) {
-            return now;
-        }
-        let words = std::mem::replace(&mut self.engine.words, Words::FIRST);
-        let then = decide(&mut self.engine);
-        self.engine.words = words;
-        if is_stored(&then) { then } else { now }
     }
 
     fn proposal(&self, params: &Params, origin: &Origin) -> Proposal {
@@ -389,14 +371,14 @@ impl Replay {
         }
     }
 
-    /// Whether the pruner lets the trial go on: not its user, and not the runner after a fault.
-    fn is_promotion(&self, number: TrialNumber, reason: &str) -> bool {
+    /// Whether the pruner lets the trial go on: not its user, whose request is answered next, and not the runner after a fault.
+    fn is_promotion(&self, number: TrialNumber, next: Option<&Entry>) -> bool {
         let waits = self
             .engine
             .view
             .trial(number)
             .is_some_and(|trial| trial.state == TrialState::Paused && trial.hold.is_none());
-        waits && !reason.starts_with("resumed by you")
+        waits && !matches!(next, Some((_, _, Event::RequestServed { .. })))
     }
 
     /// Whether a pruner has a say at this report: not at a step that was reported before, nor past the trial's end.
@@ -421,23 +403,21 @@ fn stored_verdict(next: Option<&Entry>, trial: TrialNumber, step: u64) -> Verdic
     }
 }
 
-fn promotion(engine: &Engine, number: TrialNumber, stored: &str) -> Result<(), String> {
-    let words = |promotion: Promotion| match promotion {
-        Promotion::Resume { trial, until, reason } => (trial, promotion_in_words(until, &reason.0)),
-        Promotion::Clone { from, reason, .. } => (from, reason.0),
-    };
-    let promoted = engine.promotion(|pruner, ask, rng| pruner.promote(ask, rng)).map(words);
-    let concluded = || engine.promotion(|pruner, ask, _| pruner.conclude(ask)).map(words);
-    let is_same = |found: &Option<(TrialNumber, String)>| {
-        found.as_ref().is_some_and(|(trial, text)| *trial == number && text == stored)
-    };
+/// Whether a pruner promotes the trial to that step; otherwise what it does.
+fn promotion(engine: &Engine, number: TrialNumber, stored: Option<u64>) -> Result<(), String> {
+    let promoted = engine.promotion(|pruner, ask, rng| pruner.promote(ask, rng));
+    let concluded = || engine.promotion(|pruner, ask, _| pruner.conclude(ask));
+    let is_same = |found: &Option<Promotion>| matches!(found, Some(Promotion::Resume { trial, until, .. }) if (*trial, *until) == (number, stored));
     if is_same(&promoted) || is_same(&concluded()) {
         return Ok(());
     }
-    Err(promoted.or_else(concluded).map_or_else(
-        || "nothing goes on".to_owned(),
-        |(trial, text)| format!("trial {trial}, {text}"),
-    ))
+    Err(match promoted.or_else(concluded) {
+        None => "nothing goes on".to_owned(),
+        Some(Promotion::Resume { trial, until, reason }) => {
+            format!("trial {trial}, {}", promotion_in_words(until, &reason.to_string()))
+        }
+        Some(Promotion::Clone { from, reason, .. }) => format!("trial {from}, {reason}"),
+    })
 }
 
 enum Proposal {
@@ -487,9 +467,4 @@ fn race_in_words(events: &[Event]) -> String {
     } else {
         events.iter().map(words).collect::<Vec<_>>().join("; ")
     }
-}
-
-fn in_words(step: u64, verdict: &Verdict) -> String {
-    let reason = verdict.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
-    format!("{} at step {step}{reason}", verdict.word())
 }

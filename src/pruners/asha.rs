@@ -11,9 +11,9 @@ use super::{Case, Promotion, PromotionAsk, Pruner, PrunerEntry};
 use crate::study::decision::{Reason, Verdict};
 use crate::study::history::History;
 use crate::study::metric::{Middle, Score};
-use crate::study::registry::{OptionKind, OptionSpec, PolicyError};
+use crate::study::registry::{Consequence, OptionKind, OptionSpec, PolicyError};
 use crate::study::seed::StreamRng;
-use crate::study::spec::{Milestones, PolicySpec};
+use crate::study::spec::{ClockStep, Milestones, PolicySpec};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 pub(super) const MIN_RESOURCE: OptionSpec = OptionSpec {
@@ -185,10 +185,12 @@ impl Asha {
         let own_numbers =
             spec.options.contains_key("min_resource") || spec.options.contains_key("max_resource");
         if let (true, true, Some(max)) = (rungs.is_empty(), own_numbers, max_resource) {
-            let why = format!(
-                "the first rung `{min_resource}` is not below a full trial's `{max}`, so nothing is ever stopped"
-            );
-            return Err(problem(spec, "min_resource", why));
+            return Err(PolicyError::Option {
+                policy: spec.name.clone(),
+                option: "min_resource".to_owned(),
+                why: format!("the first rung `{min_resource}` is not below a full trial's `{max}`"),
+                consequence: Some(Consequence::NothingStops),
+            });
         }
         let mode = if spec.word("mode", "stop") == "promote" { Mode::Promote } else { Mode::Stop };
         let by_end = spec.word("rank_by", "value") == "end";
@@ -284,23 +286,16 @@ impl Asha {
         &self,
         population: usize,
         rank: u64,
-        at: &str,
-        told_by: Option<usize>,
+        at: ClockStep,
+        forecast_from: Option<u64>,
     ) -> Verdict {
-        let survivors = self.survivors(population);
-        let by = told_by.map_or(String::new(), |went_on| {
-            format!(", by the ends that {went_on} that went on foretell")
-        });
-        let place = format!("rank {rank} of {population} at {at}{by}");
-        if survivors == 0 {
-            let first = self.reduction_factor - 1;
-            return Verdict::Continue(Some(Reason(format!("{place}; the first {first} go on"))));
-        }
-        let reason = Reason(format!(
-            "{place}; {survivors} {}",
-            if survivors == 1 { "goes on" } else { "go on" }
-        ));
-        if rank <= survivors { Verdict::Continue(Some(reason)) } else { Verdict::Stop(reason) }
+        // Below the reduction factor there are too few to choose from.
+        let first = match self.survivors(population) {
+            0 => self.reduction_factor - 1,
+            survivors => survivors,
+        };
+        let reason = Reason::Rank { rank, of: population as u64, first, at, forecast_from };
+        if rank <= first { Verdict::go_on(reason) } else { Verdict::Stop(reason) }
     }
 
     /// The best trial that waits at a rung, if it may go on.
@@ -314,14 +309,13 @@ impl Asha {
             return None;
         }
         let (rung, next) = (self.rungs[index], self.rungs.get(index + 1).copied());
-        let place = format!(
-            "rank {rank} of {population} at rung {rung}; {survivors} {}",
-            if survivors == 1 { "goes on" } else { "go on" }
-        );
-        let reason = Reason(match next {
-            Some(next) => format!("{place} to {}", history.words().at(next)),
-            None => format!("{place} to the end"),
-        });
+        let reason = Reason::Promoted {
+            rung,
+            rank,
+            of: population as u64,
+            first: survivors,
+            until: next.map(|next| history.clock().at(next)),
+        };
         Some(Promotion::Resume { trial, until: next, reason })
     }
 }
@@ -331,9 +325,9 @@ impl Pruner for Asha {
         let Case { history, trial, step, .. } = *case;
         let Some(index) = self.reached(trial, step) else { return Verdict::GO_ON };
         let Some(own) = history.score_at(trial, step) else { return Verdict::GO_ON };
-        let at = history.words().at(step);
+        let at = history.clock().at(step);
         if own.loss().is_nan() {
-            return Verdict::Stop(Reason(format!("the value at {at} is NaN")));
+            return Verdict::Stop(Reason::Nan { at });
         }
         // Equals share a rank: nobody has a smaller number than 0.
         let standing = |rung: &Rung| (rung.population(), rung.rank((own, TrialNumber(0))));
@@ -342,16 +336,17 @@ impl Pruner for Asha {
         match self.mode {
             Mode::Stop => match self.foreseen(case, own, index, population) {
                 Some(place) => {
-                    self.judge_for_good(place.population, place.rank, &at, Some(place.went_on))
+                    let forecast_from = Some(place.went_on as u64);
+                    self.judge_for_good(place.population, place.rank, at, forecast_from)
                 }
-                None => self.judge_for_good(population, rank, &at, None),
+                None => self.judge_for_good(population, rank, at, None),
             },
-            Mode::Promote => {
-                let (rung, survivors) = (self.rungs[index], self.survivors(population));
-                Verdict::Pause(Reason(format!(
-                    "rung {rung} reached with rank {rank} of {population}; the best {survivors} go on"
-                )))
-            }
+            Mode::Promote => Verdict::Pause(Reason::Rung {
+                rung: self.rungs[index],
+                rank,
+                of: population as u64,
+                first: self.survivors(population),
+            }),
         }
     }
 
@@ -380,10 +375,7 @@ impl Pruner for Asha {
         let (rung, (_, trial)) = (0..self.rungs.len())
             .rev()
             .find_map(|index| waiting(index).map(|best| (self.rungs[index], best)))?;
-        let reason = Reason(format!(
-            "the best trial at rung {rung}, the highest that was reached, runs to its end: no other did"
-        ));
-        Some(Promotion::Resume { trial, until: None, reason })
+        Some(Promotion::Resume { trial, until: None, reason: Reason::Concluded { rung } })
     }
 
     fn milestones(&self, budget: Option<u64>) -> Milestones {
@@ -404,7 +396,8 @@ impl Pruner for Asha {
 }
 
 fn problem(spec: &PolicySpec, option: &str, why: String) -> PolicyError {
-    PolicyError::Option { policy: spec.name.clone(), option: option.to_owned(), why }
+    let (policy, option) = (spec.name.clone(), option.to_owned());
+    PolicyError::Option { policy, option, why, consequence: None }
 }
 
 fn rungs_below(max_resource: Option<u64>, min_resource: u64, factor: u64) -> Vec<u64> {

@@ -1,8 +1,5 @@
 //! What every pruner must hold, whatever its rule: the suite that an implementor runs (each line of `PRUNERS` does).
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
-
 use super::{Case, Promotion, PromotionAsk, Pruner, PrunerEntry};
 use crate::samplers::conformance::trial_of;
 use crate::study::decision::Verdict;
@@ -26,13 +23,14 @@ use crate::study::trial::{Trial, TrialNumber, TrialState};
 pub fn check(entry: &PrunerEntry, spec: &PolicySpec) -> Result<(), String> {
     let pruner = (entry.build)(spec, Some(BUDGET)).map_err(|error| error.to_string())?;
     for direction in [Direction::Minimize, Direction::Maximize] {
-        let suite = Suite::new(entry, pruner.as_ref(), direction);
+        let suite = Suite { name: entry.name, pruner: pruner.as_ref(), direction };
         suite.any_history_is_survived()?;
         suite.the_best_is_never_stopped()?;
         suite.worse_is_never_treated_better()?;
         suite.promotions_go_ahead()?;
     }
-    Suite::new(entry, pruner.as_ref(), Direction::Minimize).milestones_ascend_within_the_budget()
+    Suite { name: entry.name, pruner: pruner.as_ref(), direction: Direction::Minimize }
+        .milestones_ascend_within_the_budget()
 }
 
 /// Clock values of a full trial in the suite.
@@ -42,23 +40,6 @@ struct Suite<'a> {
     name: &'static str,
     pruner: &'a dyn Pruner,
     direction: Direction,
-    reasons: RefCell<BTreeSet<String>>,
-}
-
-/// Every reason that the suite hears, for the test that they are understood.
-#[cfg(test)]
-pub(super) fn reasons(entry: &PrunerEntry, spec: &PolicySpec) -> Result<BTreeSet<String>, String> {
-    let pruner = (entry.build)(spec, Some(BUDGET)).map_err(|error| error.to_string())?;
-    let suite = Suite::new(entry, pruner.as_ref(), Direction::Minimize);
-    suite.any_history_is_survived()?;
-    suite.worse_is_never_treated_better()?;
-    Ok(suite.reasons.into_inner())
-}
-
-impl<'a> Suite<'a> {
-    fn new(entry: &PrunerEntry, pruner: &'a dyn Pruner, direction: Direction) -> Self {
-        Suite { name: entry.name, pruner, direction, reasons: RefCell::default() }
-    }
 }
 
 impl Suite<'_> {
@@ -189,20 +170,12 @@ impl Suite<'_> {
         curve: &[(u64, f64)],
         step: u64,
     ) -> Result<Verdict, String> {
-        let mut trials = others.to_vec();
-        trials.push(trial(others.len() as u64, TrialState::Running, curve));
-        let case = Case {
-            space: &Space::default(),
-            history: History::of(&trials, self.direction),
-            trial: &trials[others.len()],
-            step,
-        };
-        let verdict = self.pruner.judge(&case);
-        if verdict != self.pruner.judge(&case) {
+        let judge = || judge(self.pruner, others, curve, step, self.direction);
+        let verdict = judge();
+        if verdict != judge() {
             return self.fails(format!("the same case at step {step} had two verdicts"));
         }
-        self.reasons.borrow_mut().extend(verdict.reason().map(|reason| reason.0.clone()));
-        if verdict.reason().is_some_and(|reason| reason.0.is_empty()) {
+        if verdict.reason().is_some_and(|reason| reason.to_string().is_empty()) {
             return self.fails(format!(
                 "the verdict `{}` at step {step} has an empty reason",
                 verdict.word()
@@ -269,7 +242,33 @@ fn severity(verdict: &Verdict) -> u8 {
     }
 }
 
-fn trial(number: u64, state: TrialState, curve: &[(u64, f64)]) -> Trial {
+/// The verdict on a running trial with `curve` after `others`.
+pub(super) fn judge(
+    pruner: &dyn Pruner,
+    others: &[Trial],
+    curve: &[(u64, f64)],
+    step: u64,
+    direction: Direction,
+) -> Verdict {
+    let mut trials = others.to_vec();
+    trials.push(trial(others.len() as u64, TrialState::Running, curve));
+    judge_at(pruner, &trials, others.len(), step, direction)
+}
+
+/// The verdict on one of `trials`.
+pub(super) fn judge_at(
+    pruner: &dyn Pruner,
+    trials: &[Trial],
+    index: usize,
+    step: u64,
+    direction: Direction,
+) -> Verdict {
+    let (space, history) = (&Space::default(), History::of(trials, direction));
+    pruner.judge(&Case { space, history, trial: &trials[index], step })
+}
+
+/// A trial with these reports; where it is complete the last one is its value.
+pub(super) fn trial(number: u64, state: TrialState, curve: &[(u64, f64)]) -> Trial {
     let value = curve.last().filter(|_| state == TrialState::Complete).map(|(_, value)| *value);
     Trial { curve: curve.to_vec(), ..trial_of(number, Params::new(), state, value) }
 }

@@ -6,7 +6,7 @@ use self::forecast::{Expected, Forecast};
 use super::asha::{Asha, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
 use super::{Case, Pruner, PrunerEntry};
 use crate::study::decision::{Reason, Verdict};
-use crate::study::metric::Middle;
+use crate::study::metric::{Middle, Number};
 use crate::study::registry::{OptionKind, OptionSpec, PolicyError};
 use crate::study::spec::{Milestones, PolicySpec};
 
@@ -73,6 +73,7 @@ impl Curve {
                 policy: ENTRY.name.to_owned(),
                 option: "max_resource".to_owned(),
                 why,
+                consequence: None,
             });
         };
         let first = spec.count("min_resource", 1).max(1);
@@ -126,24 +127,19 @@ impl Curve {
             return Verdict::GO_ON;
         };
         let probability = probability_below(best.loss(), expected);
-        let value = |loss: f64| shown(history.direction().loss(loss), expected.deviation);
-        let forecast = format!(
-            "expected to end at {} +- {}",
-            value(expected.mean),
-            shown(expected.deviation, expected.deviation)
-        );
-        let against = format!(
-            "better than the best, {}, with probability {probability:.3}",
-            value(best.loss())
-        );
-        let at = history.words().at(step);
+        let reason = |threshold| Reason::Forecast {
+            mean: Number(history.direction().loss(expected.mean)),
+            deviation: Number(expected.deviation),
+            best: history.value(best),
+            probability: Number(probability),
+            threshold,
+            at: history.clock().at(step),
+            rank: None,
+        };
         if probability < self.probability {
-            Verdict::Stop(Reason(format!(
-                "at {at} {forecast}: {against}, less than {}",
-                self.probability
-            )))
+            Verdict::Stop(reason(Some(Number(self.probability))))
         } else {
-            Verdict::Continue(Some(Reason(format!("at {at} {forecast}: {against}"))))
+            Verdict::go_on(reason(None))
         }
     }
 }
@@ -151,8 +147,11 @@ impl Curve {
 impl Pruner for Curve {
     fn judge(&self, case: &Case<'_>) -> Verdict {
         match (self.halving.judge(case), self.judge_forecast(case)) {
-            (Verdict::Continue(Some(rank)), Verdict::Continue(Some(forecast))) => {
-                Verdict::Continue(Some(Reason(format!("{rank}; {forecast}"))))
+            (Verdict::Continue(by_rank), Verdict::Continue(Some(mut forecast))) => {
+                if let Reason::Forecast { rank, .. } = &mut forecast {
+                    *rank = by_rank.map(Box::new);
+                }
+                Verdict::go_on(forecast)
             }
             (Verdict::Continue(None), forecast)
             | (Verdict::Continue(_), forecast @ Verdict::Stop(_)) => forecast,
@@ -185,17 +184,6 @@ fn probability_below(loss: f64, expected: Expected) -> f64 {
             / expected.deviation.max(f64::MIN_POSITIVE)
             / std::f64::consts::SQRT_2,
     )
-}
-
-/// A number with as many places as its deviation has a meaning in.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a small number of places, clamped"
-)]
-fn shown(value: f64, deviation: f64) -> String {
-    let places = (1.0 - deviation.abs().log10().floor()).clamp(0.0, 12.0) as usize;
-    format!("{value:.places$}")
 }
 
 #[cfg(test)]
@@ -274,7 +262,7 @@ mod tests {
                 ": better than the best, 0.53",
                 ", with probability 0.000, less than 0.02",
             ];
-            assert!(words.iter().all(|part| reason.0.contains(part)), "{reason}");
+            assert!(words.iter().all(|part| reason.to_string().contains(part)), "{reason}");
         }
     }
 

@@ -16,46 +16,25 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pruners::{Case, Pruner};
-    use crate::samplers::conformance::trial_of;
-    use crate::study::decision::{Reason, Verdict};
-    use crate::study::history::History;
+    use crate::pruners::conformance::{self, trial};
+    use crate::study::decision::Verdict;
     use crate::study::metric::Direction;
-    use crate::study::params::Params;
-    use crate::study::space::Space;
     use crate::study::trial::{Trial, TrialState};
 
     fn completed(curves: &[&[(u64, f64)]]) -> Vec<Trial> {
-        let trial = |(number, curve): (u64, &&[(u64, f64)])| Trial {
-            curve: curve.to_vec(),
-            ..trial_of(
-                number,
-                Params::new(),
-                TrialState::Complete,
-                curve.last().map(|(_, value)| *value),
-            )
-        };
-        (0..).zip(curves).map(trial).collect()
+        (0..)
+            .zip(curves)
+            .map(|(number, curve)| trial(number, TrialState::Complete, curve))
+            .collect()
     }
 
     fn judge(
         rule: &PercentileRule,
-        mut trials: Vec<Trial>,
+        others: Vec<Trial>,
         curve: &[(u64, f64)],
         direction: Direction,
     ) -> Verdict {
-        let number = trials.len() as u64;
-        trials.push(Trial {
-            curve: curve.to_vec(),
-            ..trial_of(number, Params::new(), TrialState::Running, None)
-        });
-        let trial = trials.last().unwrap();
-        rule.judge(&Case {
-            space: &Space::default(),
-            history: History::of(&trials, direction),
-            trial,
-            step: curve.last().unwrap().0,
-        })
+        conformance::judge(rule, &others, curve, curve.last().unwrap().0, direction)
     }
 
     fn with(key: &str, value: u64) -> PercentileRule {
@@ -73,11 +52,8 @@ mod tests {
         );
         let stopped = judge(&rule, others(), &[(1, 0.45), (2, 9.0)], Direction::Minimize);
         assert_eq!(
-            stopped,
-            Verdict::Stop(Reason(
-                "best value 0.45 is worse than the median 0.4 of 3 completed trials at step 2"
-                    .to_owned()
-            ))
+            stopped.in_words(),
+            "stop: best value 0.45 is worse than the median 0.4 of 3 completed trials at step 2"
         );
         assert_eq!(
             judge(&rule, others(), &[(1, 0.45), (2, 0.3)], Direction::Maximize).word(),

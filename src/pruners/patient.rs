@@ -3,8 +3,8 @@
 use super::percentile::PercentileRule;
 use super::wilcoxon::WilcoxonRule;
 use super::{Case, Pruner, PrunerEntry};
-use crate::study::decision::{Reason, Verdict};
-use crate::study::metric::Score;
+use crate::study::decision::{Comparison, Reason, Verdict};
+use crate::study::metric::Number;
 use crate::study::registry::{OptionKind, OptionSpec};
 use crate::study::spec::{Milestones, PolicySpec};
 
@@ -78,34 +78,27 @@ impl Pruner for PatientRule {
         else {
             return Verdict::GO_ON;
         };
-        let value = |score: Score| history.words().number(history.direction().loss(score.loss()));
-        let at = history.words().at(step);
         let border = history.score(history.direction().loss(best_before.loss() + self.min_delta));
-        let since = format!("{} of the last {last} reports", value(best_since));
-        let worse = if best_since.loss().is_nan() {
-            format!("the last {last} reports up to {at} are NaN")
-        } else if best_since > border {
-            let delta = if self.min_delta > 0.0 {
-                format!(" by more than {}", self.min_delta)
-            } else {
-                String::new()
-            };
-            format!(
-                "the best value {since} up to {at} is worse than {} before them{delta}",
-                value(best_before)
-            )
+        let comparison = if best_since.loss().is_nan() {
+            Comparison::Worse
         } else {
-            let improved = format!(
-                "the best value {since} up to {at} is not worse than {} before them",
-                value(best_before)
-            );
-            return Verdict::Continue(Some(Reason(improved)));
+            Comparison::of(best_since, border)
         };
+        let reason = |wrapped: Option<Reason>| Reason::Patience {
+            best: history.value(best_since),
+            reports: last as u64,
+            before: history.value(best_before),
+            min_delta: Number(self.min_delta),
+            at: history.clock().at(step),
+            comparison,
+            wrapped: wrapped.map(Box::new),
+        };
+        if comparison == Comparison::NotWorse {
+            return Verdict::go_on(reason(None));
+        }
         match self.wrapped.as_ref().map(|wrapped| wrapped.judge(case)) {
-            None => Verdict::Stop(Reason(worse)),
-            Some(Verdict::Stop(Reason(second))) => {
-                Verdict::Stop(Reason(format!("{worse}, and {second}")))
-            }
+            None => Verdict::Stop(reason(None)),
+            Some(Verdict::Stop(second)) => Verdict::Stop(reason(Some(second))),
             Some(mild) => mild,
         }
     }
@@ -120,32 +113,19 @@ impl Pruner for PatientRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pruners::conformance;
-    use crate::samplers::conformance::trial_of;
-    use crate::study::history::History;
+    use crate::pruners::conformance::{self, trial};
     use crate::study::metric::Direction;
-    use crate::study::params::Params;
-    use crate::study::space::Space;
     use crate::study::trial::{Trial, TrialState};
 
     fn judge(spec: &PolicySpec, others: &[f64], values: &[f64], direction: Direction) -> Verdict {
         let curve: Vec<(u64, f64)> = (1..).zip(values.iter().copied()).collect();
-        let constant = |(number, value): (u64, &f64)| Trial {
-            curve: (1..=10).map(|step| (step, *value)).collect(),
-            ..trial_of(number, Params::new(), TrialState::Complete, Some(*value))
+        let constant = |(number, value): (u64, &f64)| {
+            let curve: Vec<(u64, f64)> = (1..=10).map(|step| (step, *value)).collect();
+            trial(number, TrialState::Complete, &curve)
         };
-        let mut trials: Vec<Trial> = (0..).zip(others).map(constant).collect();
-        trials.push(Trial {
-            curve,
-            ..trial_of(others.len() as u64, Params::new(), TrialState::Running, None)
-        });
-        let trial = trials.last().unwrap();
-        PatientRule::new(spec).judge(&Case {
-            space: &Space::default(),
-            history: History::of(&trials, direction),
-            trial,
-            step: values.len() as u64,
-        })
+        let others: Vec<Trial> = (0..).zip(others).map(constant).collect();
+        let (rule, step) = (PatientRule::new(spec), values.len() as u64);
+        conformance::judge(&rule, &others, &curve, step, direction)
     }
 
     fn patience(patience: u64) -> PolicySpec {
@@ -168,7 +148,7 @@ mod tests {
         let stopped = judge(&patience(1), &[], &[1.0, 3.0, 2.0], Direction::Minimize);
         let reason =
             "the best value 2 of the last 2 reports up to step 3 is worse than 1 before them";
-        assert_eq!(stopped, Verdict::Stop(Reason(reason.to_owned())));
+        assert_eq!(stopped.in_words(), format!("stop: {reason}"));
         assert_eq!(
             judge(&patience(1), &[], &[1.0, 3.0, 2.0], Direction::Maximize).word(),
             "continue"
@@ -201,7 +181,7 @@ mod tests {
         let spec = patience(0).with("wrapped", "median");
         assert_eq!(judge(&spec, &[5.0; 5], &[1.0, 2.0], Direction::Minimize).word(), "continue");
         let stopped = judge(&spec, &[0.5; 5], &[1.0, 2.0], Direction::Minimize);
-        assert!(stopped.reason().unwrap().0.ends_with("before them, and best value 1 is worse than the median 0.5 of 5 completed trials at step 2"));
+        assert!(stopped.in_words().ends_with("before them, and best value 1 is worse than the median 0.5 of 5 completed trials at step 2"));
         assert_eq!(judge(&spec, &[0.5; 5], &[1.0, 1.0], Direction::Minimize).word(), "continue");
     }
 }

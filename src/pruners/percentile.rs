@@ -2,9 +2,9 @@
 
 use super::interval::{INTERVAL_STEPS, Interval, N_WARMUP_STEPS};
 use super::{Case, Pruner, PrunerEntry};
-use crate::study::decision::{Reason, Verdict};
+use crate::study::decision::{Comparison, Reason, Verdict};
 use crate::study::history::History;
-use crate::study::metric::Score;
+use crate::study::metric::{Number, Score};
 use crate::study::registry::{OptionKind, OptionSpec};
 use crate::study::spec::{Milestones, PolicySpec};
 use crate::study::trial::TrialState;
@@ -86,32 +86,29 @@ impl Pruner for PercentileRule {
         {
             return Verdict::GO_ON;
         }
-        let at = history.words().at(step);
+        let at = history.clock().at(step);
         let Some(best) = history.best_until(trial, step) else { return Verdict::GO_ON };
         let mut others: Vec<Score> =
             completed().filter_map(|other| history.score_at(other, step)).collect();
         if best.loss().is_nan() {
-            return Verdict::Stop(Reason(format!("every value up to {at} is NaN")));
+            return Verdict::Stop(Reason::OnlyNan { at });
         }
         if (others.len() as u64) < self.min_trials.max(1) {
             return Verdict::GO_ON;
         }
         let border = percentile(&mut others, self.percentile, &history);
-        let value = |score: Score| history.words().number(history.direction().loss(score.loss()));
-        #[expect(clippy::float_cmp, reason = "the very number that `median` sets")]
-        let name = if self.percentile == 50.0 {
-            format!("the median {}", value(border))
-        } else {
-            format!("{}, percentile {}", value(border), self.percentile)
+        let comparison = Comparison::of(best, border);
+        let reason = Reason::Percentile {
+            best: history.value(best),
+            border: history.value(border),
+            percentile: Number(self.percentile),
+            of: others.len() as u64,
+            at,
+            comparison,
         };
-        let numbers = format!("{name} of {} completed trials at {at}", others.len());
-        if best > border {
-            Verdict::Stop(Reason(format!("best value {} is worse than {numbers}", value(best))))
-        } else {
-            Verdict::Continue(Some(Reason(format!(
-                "best value {} is not worse than {numbers}",
-                value(best)
-            ))))
+        match comparison {
+            Comparison::Worse => Verdict::Stop(reason),
+            Comparison::NotWorse => Verdict::go_on(reason),
         }
     }
 
@@ -145,31 +142,16 @@ fn percentile(scores: &mut [Score], percentile: f64, history: &History<'_>) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samplers::conformance::trial_of;
+    use crate::pruners::conformance::{self, trial};
     use crate::study::metric::Direction;
-    use crate::study::params::Params;
-    use crate::study::space::Space;
     use crate::study::trial::Trial;
 
     fn judge(percentile: f64, values: &[f64], own: f64, direction: Direction) -> Verdict {
-        let trial = |number, value, state| Trial {
-            curve: vec![(1, value)],
-            ..trial_of(number, Params::new(), state, Some(value))
-        };
-        let mut trials: Vec<Trial> = (0..)
-            .zip(values)
-            .map(|(number, value)| trial(number, *value, TrialState::Complete))
-            .collect();
-        trials.push(trial(trials.len() as u64, own, TrialState::Running));
-        let rule = PercentileRule::new(
-            &ENTRY.defaults().with("percentile", percentile).with("n_startup_trials", 1),
-        );
-        rule.judge(&Case {
-            space: &Space::default(),
-            history: History::of(&trials, direction),
-            trial: trials.last().unwrap(),
-            step: 1,
-        })
+        let complete =
+            |(number, value): (u64, &f64)| trial(number, TrialState::Complete, &[(1, *value)]);
+        let others: Vec<Trial> = (0..).zip(values).map(complete).collect();
+        let spec = ENTRY.defaults().with("percentile", percentile).with("n_startup_trials", 1);
+        conformance::judge(&PercentileRule::new(&spec), &others, &[(1, own)], 1, direction)
     }
 
     #[test]
@@ -178,11 +160,8 @@ mod tests {
         assert_eq!(judge(25.0, &values, 1.75, Direction::Minimize).word(), "continue");
         let stopped = judge(25.0, &values, 1.76, Direction::Minimize);
         assert_eq!(
-            stopped,
-            Verdict::Stop(Reason(
-                "best value 1.76 is worse than 1.75, percentile 25 of 4 completed trials at step 1"
-                    .to_owned()
-            ))
+            stopped.in_words(),
+            "stop: best value 1.76 is worse than 1.75, percentile 25 of 4 completed trials at step 1"
         );
         assert_eq!(judge(25.0, &values, 3.25, Direction::Maximize).word(), "continue");
         assert_eq!(judge(25.0, &values, 3.24, Direction::Maximize).word(), "stop");

@@ -1,9 +1,8 @@
 //! The pruners that Optuna has too, held against its own decisions.
 
+use super::conformance::{judge, trial};
 use super::*;
-use crate::samplers::conformance::trial_of;
 use crate::study::metric::Direction;
-use crate::study::space::Space;
 use crate::study::trial::TrialState;
 
 fn curve_of(json: &serde_json::Value) -> Vec<(u64, f64)> {
@@ -22,11 +21,7 @@ fn decisions_about_fixed_curves_are_those_of_optuna() {
     for (index, case) in golden["cases"].as_array().unwrap().iter().enumerate() {
         let direction =
             if case["direction"] == "maximize" { Direction::Maximize } else { Direction::Minimize };
-        let completed = |(number, json)| {
-            let curve = curve_of(json);
-            let value = curve.last().map(|(_, value)| *value);
-            Trial { curve, ..trial_of(number, Params::new(), TrialState::Complete, value) }
-        };
+        let completed = |(number, json)| trial(number, TrialState::Complete, &curve_of(json));
         let others: Vec<Trial> =
             (0..).zip(case["others"].as_array().unwrap()).map(completed).collect();
         let running = curve_of(&case["running"]);
@@ -38,52 +33,17 @@ fn decisions_about_fixed_curves_are_those_of_optuna() {
             let built =
                 (find(name).unwrap().build)(&resolve(name, options).unwrap(), None).unwrap();
             for (upto, expected) in decisions.as_array().unwrap().iter().enumerate() {
-                let trial = trial_of(others.len() as u64, Params::new(), TrialState::Running, None);
-                let mut trials = others.clone();
-                trials.push(Trial { curve: running[..=upto].to_vec(), ..trial });
-                let history = History::of(&trials, direction);
-                let verdict = built.judge(&Case {
-                    space: &Space::default(),
-                    history,
-                    trial: trials.last().unwrap(),
-                    step: running[upto].0,
-                });
+                let (own, step) = (&running[..=upto], running[upto].0);
+                let verdict = judge(built.as_ref(), &others, own, step, direction);
                 let stops = matches!(verdict, Verdict::Stop(_));
                 assert_eq!(
                     stops,
                     expected == 1,
-                    "case {index}, {pruner}, step {}: {verdict:?}",
-                    running[upto].0
+                    "case {index}, {pruner}, step {step}: {verdict:?}"
                 );
                 compared += 1;
             }
         }
     }
     assert!(compared > 5000, "{compared} decisions");
-}
-
-/// Pruners that compare something else than a report's rank or value with a border; `curve` does both.
-const NO_CUT_OFF: [&str; 2] = ["curve", "wilcoxon"];
-
-#[test]
-fn the_sentences_of_every_pruner_tell_explain_the_cut_off() {
-    for entry in PRUNERS {
-        let mut spec = entry.defaults();
-        // Pruners that stop nobody with their defaults are asked with a border.
-        if entry.name == "threshold" {
-            spec =
-                resolve(entry.name, [("upper".to_owned(), serde_json::json!(0.5))].into()).unwrap();
-        }
-        let reasons = conformance::reasons(entry, &spec).unwrap();
-        assert!(entry.name == "none" || !reasons.is_empty(), "{} was never heard", entry.name);
-        for reason in reasons {
-            let understood = crate::study::decision::Reason(reason.clone()).cut_off().is_some()
-                || reason.contains("NaN");
-            assert!(
-                understood || NO_CUT_OFF.contains(&entry.name),
-                "{}: `Reason::cut_off` does not understand `{reason}`: teach it, or list the pruner as one without a cut-off",
-                entry.name
-            );
-        }
-    }
 }

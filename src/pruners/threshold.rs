@@ -2,8 +2,9 @@
 
 use super::interval::{INTERVAL_STEPS, Interval, N_WARMUP_STEPS};
 use super::{Case, Pruner, PrunerEntry};
-use crate::study::decision::{Reason, Verdict};
-use crate::study::registry::{OptionKind, OptionSpec, PolicyError};
+use crate::study::decision::{Bound, Reason, Verdict};
+use crate::study::metric::Number;
+use crate::study::registry::{Consequence, OptionKind, OptionSpec, PolicyError};
 use crate::study::spec::{Milestones, PolicySpec};
 
 const ANY: OptionKind = OptionKind::Float { min: f64::NEG_INFINITY, max: f64::INFINITY };
@@ -47,13 +48,11 @@ impl ThresholdRule {
         let (lower, upper) =
             (spec.float("lower", f64::NEG_INFINITY), spec.float("upper", f64::INFINITY));
         if lower > upper {
-            let why = format!(
-                "`{lower}` is above `upper`, which is `{upper}`, so every trial is stopped"
-            );
             return Err(PolicyError::Option {
                 policy: ENTRY.name.to_owned(),
                 option: "lower".to_owned(),
-                why,
+                why: format!("`{lower}` is above `upper`, which is `{upper}`"),
+                consequence: Some(Consequence::EveryTrialStops),
             });
         }
         Ok(ThresholdRule { lower, upper, interval: Interval::new(spec) })
@@ -63,20 +62,21 @@ impl ThresholdRule {
 impl Pruner for ThresholdRule {
     fn judge(&self, case: &Case<'_>) -> Verdict {
         let Case { history, trial, step, .. } = *case;
-        let (words, at) = (history.words(), history.words().at(step));
+        let at = history.clock().at(step);
         let report = trial.curve.iter().rev().find(|(at, _)| *at == step);
         let Some((_, value)) = report.filter(|_| self.interval.is_due(trial, step)) else {
             return Verdict::GO_ON;
         };
-        let stop = |why: String| {
-            Verdict::Stop(Reason(format!("value {} at {at} is {why}", words.number(*value))))
+        let stop = |bound, threshold| {
+            let (value, threshold) = (Number(*value), Number(threshold));
+            Verdict::Stop(Reason::Threshold { value, bound, threshold, at })
         };
         if value.is_nan() {
-            Verdict::Stop(Reason(format!("the value at {at} is NaN")))
+            Verdict::Stop(Reason::Nan { at })
         } else if *value < self.lower {
-            stop(format!("below the threshold {}", self.lower))
+            stop(Bound::Lower, self.lower)
         } else if *value > self.upper {
-            stop(format!("above the threshold {}", self.upper))
+            stop(Bound::Upper, self.upper)
         } else {
             Verdict::GO_ON
         }
@@ -90,29 +90,16 @@ impl Pruner for ThresholdRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samplers::conformance::trial_of;
-    use crate::study::history::History;
+    use crate::pruners::conformance;
     use crate::study::metric::Direction;
-    use crate::study::params::Params;
-    use crate::study::space::Space;
-    use crate::study::trial::{Trial, TrialState};
 
     fn judge(options: &[(&str, f64)], curve: &[(u64, f64)], direction: Direction) -> Verdict {
         let spec = options
             .iter()
             .fold(ENTRY.defaults(), |spec, (key, value)| spec.with(key, *value))
             .with("n_warmup_steps", 2);
-        let trials = [Trial {
-            curve: curve.to_vec(),
-            ..trial_of(0, Params::new(), TrialState::Running, None)
-        }];
-        let case = Case {
-            space: &Space::default(),
-            history: History::of(&trials, direction),
-            trial: &trials[0],
-            step: curve.last().unwrap().0,
-        };
-        ThresholdRule::new(&spec).unwrap().judge(&case)
+        let (rule, step) = (ThresholdRule::new(&spec).unwrap(), curve.last().unwrap().0);
+        conformance::judge(&rule, &[], curve, step, direction)
     }
 
     #[test]
@@ -127,10 +114,7 @@ mod tests {
             );
         }
         let stopped = judge(&[("upper", 2.0)], &[(2, 2.5)], Direction::Minimize);
-        assert_eq!(
-            stopped,
-            Verdict::Stop(Reason("value 2.5 at step 2 is above the threshold 2".to_owned()))
-        );
+        assert_eq!(stopped.in_words(), "stop: value 2.5 at step 2 is above the threshold 2");
     }
 
     #[test]

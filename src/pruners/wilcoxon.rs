@@ -1,8 +1,9 @@
 //! The Wilcoxon rule: a trial that a signed-rank test finds worse than the best trial, step by step, stops.
 
 use super::{Case, Pruner, PrunerEntry};
-use crate::study::decision::{Reason, Verdict};
+use crate::study::decision::{Comparison, Means, Reason, Verdict};
 use crate::study::history::History;
+use crate::study::metric::Number;
 use crate::study::registry::{OptionKind, OptionSpec};
 use crate::study::spec::{Milestones, PolicySpec};
 use crate::study::trial::Trial;
@@ -67,27 +68,21 @@ impl Pruner for WilcoxonRule {
         }
         let p = p_worse(&excess);
         let (mean, best_mean) = (mean(own), mean(&best.curve));
-        let words = history.words();
-        let test = format!(
-            "p = {p:.4} at {} in common with the best trial {}",
-            words.several(excess.len()),
-            best.number
-        );
-        let threshold = self.p_threshold;
-        if p >= threshold {
-            Verdict::Continue(Some(Reason(format!("{test} is not below {threshold}"))))
-        } else if history.score(mean) <= history.score(best_mean) {
-            Verdict::Continue(Some(Reason(format!(
-                "{test} is below {threshold}, but the mean {} is not worse than its {}",
-                words.number(mean),
-                words.number(best_mean)
-            ))))
+        let comparison = Comparison::of(history.score(mean), history.score(best_mean));
+        let means = Means { own: Number(mean), best: Number(best_mean), comparison };
+        let is_below = p < self.p_threshold;
+        let reason = Reason::Wilcoxon {
+            p: Number(p),
+            threshold: Number(self.p_threshold),
+            steps: excess.len() as u64,
+            at: history.clock().at(step),
+            best: best.number.0,
+            means: is_below.then_some(means),
+        };
+        if is_below && comparison == Comparison::Worse {
+            Verdict::Stop(reason)
         } else {
-            Verdict::Stop(Reason(format!(
-                "{test} is below {threshold}, and the mean {} is worse than its {}",
-                words.number(mean),
-                words.number(best_mean)
-            )))
+            Verdict::go_on(reason)
         }
     }
 
@@ -162,29 +157,16 @@ fn share_of_sums_from(ranks: &[usize], least: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samplers::conformance::trial_of;
+    use crate::pruners::conformance::{self, trial};
     use crate::study::metric::Direction;
-    use crate::study::params::Params;
-    use crate::study::space::Space;
     use crate::study::trial::TrialState;
 
     fn judge(best: &[f64], own: &[f64], direction: Direction) -> Verdict {
         let curve =
             |values: &[f64]| -> Vec<(u64, f64)> { (1..).zip(values.iter().copied()).collect() };
-        let trials = [
-            Trial {
-                curve: curve(best),
-                ..trial_of(0, Params::new(), TrialState::Complete, Some(0.0))
-            },
-            Trial { curve: curve(own), ..trial_of(1, Params::new(), TrialState::Running, None) },
-        ];
-        let case = Case {
-            space: &Space::default(),
-            history: History::of(&trials, direction),
-            trial: &trials[1],
-            step: own.len() as u64,
-        };
-        WilcoxonRule::new(&ENTRY.defaults()).judge(&case)
+        let others = [trial(0, TrialState::Complete, &curve(best))];
+        let (rule, step) = (WilcoxonRule::new(&ENTRY.defaults()), own.len() as u64);
+        conformance::judge(&rule, &others, &curve(own), step, direction)
     }
 
     /// `scipy.stats.wilcoxon(d, alternative="greater", zero_method="zsplit").pvalue`.
@@ -210,7 +192,7 @@ mod tests {
         assert_eq!(judge(&best, &[1.1, 2.2, 9.0], Direction::Minimize).word(), "continue");
         let stopped = judge(&best, &[1.5, 3.0, 9.0, 10.5], Direction::Minimize);
         let reason = "p = 0.0625 at 4 steps in common with the best trial 0 is below 0.1, and the mean 6 is worse than its 3";
-        assert_eq!(stopped, Verdict::Stop(Reason(reason.to_owned())));
+        assert_eq!(stopped.in_words(), format!("stop: {reason}"));
         assert_eq!(judge(&best, &[1.5, 3.0, 9.0, 10.5], Direction::Maximize).word(), "continue");
     }
 
@@ -219,7 +201,7 @@ mod tests {
         let verdict =
             judge(&[1.0, 2.0, 3.0, 4.0, 50.0], &[1.5, 3.0, 9.0, 10.5], Direction::Minimize);
         let reason = "p = 0.0625 at 4 steps in common with the best trial 0 is below 0.1, but the mean 6 is not worse than its 12";
-        assert_eq!(verdict, Verdict::Continue(Some(Reason(reason.to_owned()))));
+        assert_eq!(verdict.in_words(), format!("continue: {reason}"));
     }
 
     #[test]

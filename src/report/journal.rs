@@ -1,15 +1,16 @@
-//! The whole journal as lines for people: what the reporter `plain` says, and what it leaves out.
+//! The journal in words: the one wording of each event, for the lines of `run` and `events` and for the screens.
 
 use super::Happening;
-use super::plain;
 use super::wording::{
-    attempt_end, disk_exceeded, duration, extension, micros, number, one_line, param, passed_over,
-    slots,
+    attempt_end, disk_exceeded, duration, extension, micros, number, one_line, params, proposed,
+    remarked, skipped, slots,
 };
 use crate::study::decision::Verdict;
-use crate::study::event::{Answer, Event};
-use crate::study::metric::{Direction, Score};
-use crate::study::trial::{Origin, TrialState};
+use crate::study::event::{Answer, AttemptEnd, Event};
+use crate::study::metric::{Direction, Metrics, Score};
+use crate::study::spec::StepClock;
+use crate::study::state::StudyView;
+use crate::study::trial::{Trial, TrialState};
 
 /// Says what each event of a journal means; it has to be told all of them, in order.
 #[derive(Debug, Default)]
@@ -44,135 +45,166 @@ impl Journal {
 
     /// One line about an event that was just taken in.
     pub fn line(happening: &Happening<'_>, is_best: bool) -> String {
-        let line = plain::line(happening, |_| is_best);
-        line.unwrap_or_else(|| one_line(&other(happening)))
+        let Happening { event, view, .. } = *happening;
+        let said = said(event, view.clock(), Some(view), is_best);
+        one_line(&match (event, event.trial()) {
+            (Event::Packed { .. }, _) | (_, None) => said,
+            (
+                Event::Remarked { .. }
+                | Event::PassedOver { .. }
+                | Event::Noted { .. }
+                | Event::ResultsKnown { .. },
+                Some(trial),
+            ) => format!("trial {trial}: {said}"),
+            (_, Some(trial)) => format!("trial {trial} {said}"),
+        })
     }
 }
 
-/// The events that the reporter is silent about.
-fn other(happening: &Happening<'_>) -> String {
-    let clock = happening.view.clock().as_str();
-    match happening.event {
-        Event::RunnerStarted { .. } => "a runner took the study up".to_owned(),
+/// What happened, without the trial that it happened to: the one wording of each event. A `view` with the event taken in tells
+/// more of it; `is_best` says whether the event gave the study its best value.
+pub fn said(event: &Event, clock: StepClock, view: Option<&StudyView>, is_best: bool) -> String {
+    let trial = event.trial().and_then(|number| view?.trial(number));
+    match event {
+        Event::RunnerStarted { pid, host, slots: now } => {
+            format!("running on {}, process {pid} on {host}", slots(now))
+        }
         Event::RunnerDescribed { lineage } => {
             format!("it is hpsearch {} on {}", lineage.hpsearch.version, lineage.machine.system)
-        }
-        Event::ResultsKnown { trial } => {
-            format!("results of trial {trial} are known to decisions from here on")
-        }
-        // The reporter has a line for these.
-        Event::RaceBegun { .. } | Event::RaceDropped { .. } | Event::RaceWon { .. } => {
-            String::new()
-        }
-        Event::WinnerTested { trial, .. } => {
-            format!("trial {trial} was measured on the test split")
         }
         Event::RunnerStopped { reason, ran_micros, .. } => {
             format!("the runner left after {}: {reason}", duration(micros(*ran_micros)))
         }
-        Event::TrialCreated { trial, params, origin } => {
-            let pairs: Vec<String> =
-                params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
-            format!("trial {trial} {}: {}", source(origin), pairs.join(" "))
+        Event::ResultsKnown { .. } => "its results are known to decisions from here on".to_owned(),
+        Event::RaceBegun { finalists } => {
+            let finalists: Vec<String> = finalists.iter().map(ToString::to_string).collect();
+            format!("the race begins: trials {} run again on fresh seeds", finalists.join(", "))
         }
-        Event::AttemptStarted { trial, attempt, slot, .. } => {
-            format!("trial {trial} attempt {attempt} started on {}", slot.device)
+        Event::RaceDropped { reason, .. } => format!("leaves the race: {reason}"),
+        Event::RaceWon { reason, .. } => format!("wins the race: {reason}"),
+        Event::WinnerTested { metrics, .. } => {
+            format!("was measured on the test split: {}", measured(metrics))
         }
-        Event::AttemptLaunched { trial, attempt, pid, .. } => {
-            format!("trial {trial} attempt {attempt} is process {pid}")
+        Event::TrialCreated { params: own, origin, .. } => {
+            format!("{}: {}", proposed(origin), params(own))
         }
-        Event::Reported { trial, step, metrics, .. } => {
-            let pairs: Vec<String> =
-                metrics.iter().map(|(name, value)| format!("{name} {}", number(value))).collect();
-            format!("trial {trial} {clock} {step}: {}", pairs.join(", "))
-        }
-        // The reporter has a line for it.
-        Event::Remarked { .. } => String::new(),
-        Event::Decided { trial, step, verdict } => match verdict {
-            Verdict::Continue(reason) => {
-                format!(
-                    "trial {trial} goes on at {clock} {step}{}",
-                    because(reason.as_ref().map(|reason| reason.0.as_str()))
-                )
+        Event::AttemptStarted { attempt, slot, resume, until, rows_at_once, .. } => {
+            let rows =
+                rows_at_once.map(|rows| format!(", rows at once: {rows}")).unwrap_or_default();
+            let until =
+                until.map(|until| format!(" up to {}", clock.at(until))).unwrap_or_default();
+            let place = format!("on {}{until}{rows}", slot.device);
+            match (resume, attempt.0, trial) {
+                (Some((step, _)), ..) => format!("goes on from {} {place}", clock.at(*step)),
+                (None, 0, None) => format!("started {place}"),
+                (None, 0, Some(trial)) => format!("started {place}: {}", params(&trial.params)),
+                (None, ..) => format!("started again {place} (attempt {attempt})"),
             }
-            Verdict::Pause(reason) => {
-                format!("trial {trial} shall pause at {clock} {step}: {reason}")
+        }
+        Event::AttemptLaunched { attempt, pid, .. } => {
+            format!("attempt {attempt} is process {pid}")
+        }
+        Event::Reported { step, metrics, .. } => {
+            format!("{}: {}", clock.at(*step), measured(metrics))
+        }
+        Event::Remarked { text, count, .. } => remarked(text, *count),
+        Event::Decided { step, verdict, .. } => {
+            let what = match verdict {
+                Verdict::Continue(_) => "goes on",
+                Verdict::Pause(_) => "shall pause",
+                Verdict::Stop(_) => "shall stop",
+            };
+            format!("{what} at {}{}", clock.at(*step), because(verdict.reason()))
+        }
+        Event::CheckpointSaved { step, path, .. } => {
+            format!("saved a checkpoint at {}: {}", clock.at(*step), path.display())
+        }
+        Event::CheckpointDropped { path, .. } => {
+            format!("no longer needs the checkpoint {}", path.display())
+        }
+        Event::AttemptEnded { attempt, end: AttemptEnd::Lost, .. } => {
+            format!("attempt {attempt} was lost with its runner")
+        }
+        Event::AttemptEnded { attempt, end, reason, .. } => {
+            let because = because(reason.as_ref());
+            format!("attempt {attempt} ended: {}{because}", attempt_end(Some(end)))
+        }
+        Event::TrialQueued { reason, .. } => format!("queued again: {reason}"),
+        Event::TrialPaused { reason, .. } => {
+            let last = trial.and_then(Trial::last);
+            let at = last.map(|(step, _)| format!(" at {}", clock.at(step))).unwrap_or_default();
+            format!("paused{at}: {reason}")
+        }
+        Event::TrialHeld { hold: Some(_), .. } => "is to pause: it saves and leaves".to_owned(),
+        Event::TrialHeld { hold: None, .. } => "need not pause any more".to_owned(),
+        Event::TrialContinued { until, from, .. } => {
+            format!("goes on past its end, to {} (was {})", clock.at(*until), from.as_str())
+        }
+        Event::LimitsBroken { reason, .. } => format!("breaks limits: {reason}"),
+        Event::TrialFinished { state, value, reason, .. } => {
+            let because = because(reason.as_ref());
+            let spent = |word: &str| {
+                let spent = |trial: &Trial| duration(micros(trial.busy_micros));
+                trial.map(|trial| format!(" {word} {}", spent(trial))).unwrap_or_default()
+            };
+            match state {
+                TrialState::Complete => {
+                    let step = view.zip(trial).and_then(|(view, trial)| view.value_step(trial));
+                    let at = step.map(|step| format!(" at {}", clock.at(step))).unwrap_or_default();
+                    let new_best = if is_best { ", new best" } else { "" };
+                    let value = value.map_or_else(|| "no value".to_owned(), number);
+                    format!("complete with {value}{at}{}{new_best}{because}", spent("in"))
+                }
+                TrialState::Pruned => {
+                    let last = trial
+                        .and_then(Trial::last)
+                        .map(|(step, value)| {
+                            format!(" at {} with {}", clock.at(step), number(value))
+                        })
+                        .unwrap_or_default();
+                    format!("pruned{last}{}{because}", spent("in"))
+                }
+                state => format!("{}{}{because}", state.as_str(), spent("after")),
             }
-            Verdict::Stop(reason) => {
-                format!("trial {trial} shall stop at {clock} {step}: {reason}")
-            }
-        },
-        Event::CheckpointSaved { trial, step, path, .. } => {
-            format!("trial {trial} saved a checkpoint at {clock} {step}: {}", path.display())
-        }
-        Event::CheckpointDropped { trial, path } => {
-            format!("trial {trial} no longer needs the checkpoint {}", path.display())
-        }
-        Event::AttemptEnded { trial, attempt, end, reason, .. } => {
-            format!(
-                "trial {trial} attempt {attempt} ended: {}{}",
-                attempt_end(Some(end)),
-                because(reason.as_deref())
-            )
-        }
-        Event::TrialQueued { trial, reason, .. } => format!("trial {trial} queued again: {reason}"),
-        Event::TrialPaused { trial, reason, .. } => format!("trial {trial} paused: {reason}"),
-        Event::TrialContinued { trial, until, from } => {
-            format!("trial {trial}, {} before, goes on to {clock} {until}", from.as_str())
-        }
-        Event::TrialHeld { trial, hold: Some(_) } => format!("trial {trial} is to pause"),
-        Event::TrialHeld { trial, hold: None } => format!("trial {trial} need not pause any more"),
-        Event::LimitsBroken { trial, reason, .. } => {
-            format!("trial {trial} breaks limits: {reason}")
-        }
-        Event::TrialFinished { trial, state, reason, .. } => {
-            format!("trial {trial} {}{}", state.as_str(), because(reason.as_deref()))
         }
         Event::StudyFinished { reason } => format!("the study is over: {reason}"),
         Event::StudyReopened { reason } => format!("the study goes on: {reason}"),
-        Event::StudyPaused { reason } => format!("the study is paused: {reason}"),
-        Event::StudyResumed { reason } => format!("the study is resumed: {reason}"),
-        Event::BudgetExtended { by } => format!("the budget is raised by {}", extension(*by)),
-        Event::DevicePaused { device } => format!("{device} is paused by you"),
+        Event::StudyPaused { reason } => {
+            format!("the study is {reason}: nothing starts until it is resumed")
+        }
+        Event::StudyResumed { reason } => format!("the study is {reason}"),
+        Event::BudgetExtended { by } => format!("the budget is extended by {}", extension(*by)),
+        Event::DevicePaused { device } => {
+            format!("{device} is paused by you: nothing is started there")
+        }
         Event::DeviceResumed { device } => format!("{device} is resumed by you"),
-        Event::SlotsChanged { slots: now } => format!("the study has {} now", slots(now)),
-        Event::PassedOver { trial, points, reason } => {
-            format!("for trial {trial} {}", passed_over(*points, reason))
+        Event::SlotsChanged { slots: now } => format!("running on {}", slots(now)),
+        Event::Packed { device, slots, reason, .. } => {
+            format!("{slots} at a time on {device}: {reason}")
         }
-        // The reporter has a line for it.
-        Event::Packed { .. } => String::new(),
+        Event::PassedOver { points, reason, .. } => skipped(*points, reason),
         Event::DiskExceeded { bytes, limit } => disk_exceeded(*bytes, *limit),
-        Event::Noted { trial, text } => format!("note on {}: {text}", subject(*trial)),
-        Event::Tagged { trial, tag, present: true } => {
-            format!("{} is tagged `{tag}`", subject(*trial))
-        }
-        Event::Tagged { trial, tag, present: false } => {
-            format!("{} is no longer tagged `{tag}`", subject(*trial))
+        Event::Noted { trial: Some(_), text } => format!("note: {text}"),
+        Event::Noted { trial: None, text } => format!("note on the study: {text}"),
+        Event::Tagged { trial, tag, present } => {
+            let subject = if trial.is_none() { "the study " } else { "" };
+            format!("{subject}is {}tagged `{tag}`", if *present { "" } else { "no longer " })
         }
         Event::RequestServed { id, answer: Answer::Done(said) } => {
             format!("request {id} done: {said}")
         }
-        Event::RequestServed { id, answer: Answer::Refused(said) } => {
-            format!("request {id} refused: {said}")
+        Event::RequestServed { answer: Answer::Refused(why), .. } => {
+            format!("a request was refused: {why}")
         }
     }
 }
 
-fn source(origin: &Origin) -> String {
-    match origin {
-        Origin::Sampled(sampler) => format!("proposed by {sampler}"),
-        Origin::Enqueued(_) => "enqueued by the study file".to_owned(),
-        Origin::Asked => "enqueued by its user".to_owned(),
-        Origin::Replicate(of) => format!("trial {of} on another seed"),
-        Origin::Repeat(of) => format!("proposed again, as trial {of}"),
-        Origin::Race { of, round, .. } => format!("trial {of} in round {} of the race", round + 1),
-    }
+fn measured(metrics: &Metrics) -> String {
+    let pairs: Vec<String> =
+        metrics.iter().map(|(name, value)| format!("{name} {}", number(value))).collect();
+    pairs.join(", ")
 }
 
-fn subject(trial: Option<crate::study::trial::TrialNumber>) -> String {
-    trial.map_or_else(|| "the study".to_owned(), |trial| format!("trial {trial}"))
-}
-
-fn because(reason: Option<&str>) -> String {
+fn because(reason: Option<&impl std::fmt::Display>) -> String {
     reason.map(|reason| format!(": {reason}")).unwrap_or_default()
 }

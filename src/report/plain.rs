@@ -5,11 +5,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use super::ahead::{self, Running, look_ahead};
+use super::journal::Journal;
 use super::progress::Progress;
-use super::wording::{
-    count, disk_exceeded, duration, extension, micros, no_best, number, one_line, param,
-    passed_over, remarked, rough_duration, slots,
-};
+use super::wording::{count, duration, micros, no_best, number, one_line, params, rough_duration};
 use super::{Happening, LeftOut, Reporter};
 use crate::study::device::Slot;
 use crate::study::event::{Answer, AttemptEnd, Event};
@@ -18,7 +16,7 @@ use crate::study::remark::RemarkKind;
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyView;
 use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
+use crate::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 use crate::study::usage::Used;
 
 /// Remembers what the progress line needs: the study, when this run began, and how long earlier ones took.
@@ -143,7 +141,10 @@ impl Reporter for Plain {
             self.best = happening.view.leader();
         }
         let (now, direction) = (self.best, happening.view.direction());
-        let is_best = |number| is_new_best(number, before, now, direction);
+        let is_best = happening
+            .event
+            .trial()
+            .is_some_and(|number| is_new_best(number, before, now, direction));
         if let Some(more) = self.more(happening.event)
             && let Some(line) = line(happening, is_best)
         {
@@ -197,7 +198,7 @@ impl Reporter for Plain {
                 "  best: trial {} with {}: {}",
                 best.number,
                 said(Some(value)),
-                params(best)
+                params(&best.params)
             )?,
             None if view.counts.complete == 0 => writeln!(out, "  no trial is complete")?,
             None => writeln!(out, "  {}", no_best(view.counts))?,
@@ -284,126 +285,51 @@ fn is_new_best(
 }
 
 /// The line for an event, if it is worth one; `is_best` says whether a trial that is complete now is the new best.
-pub(super) fn line(
-    happening: &Happening<'_>,
-    is_best: impl FnOnce(TrialNumber) -> bool,
-) -> Option<String> {
-    let view = happening.view;
-    let clock = view.clock().as_str();
-    let line = match happening.event {
-        Event::RunnerStarted { slots, .. } => {
-            let devices: Vec<String> = slots.iter().map(|slot| slot.device.to_string()).collect();
-            format!(
-                "running on {} ({})",
-                count(u64::try_from(slots.len()).unwrap_or(u64::MAX), "slot"),
-                devices.join(", ")
-            )
-        }
-        Event::AttemptStarted { trial, attempt, slot, resume, rows_at_once, .. } => {
-            let rows =
-                rows_at_once.map(|rows| format!(", rows at once: {rows}")).unwrap_or_default();
-            match (resume, attempt.0) {
-                (Some((step, _)), _) => {
-                    format!("trial {trial} goes on from {clock} {step} on {}{rows}", slot.device)
-                }
-                (None, 0) => format!(
-                    "trial {trial} started on {}: {}",
-                    slot.device,
-                    params(view.trial(*trial)?)
-                ),
-                (None, _) => format!(
-                    "trial {trial} started again on {} (attempt {attempt}){rows}",
-                    slot.device
-                ),
-            }
-        }
-        Event::Remarked { trial, text, count, .. } => {
-            format!("trial {trial}: {}", remarked(text, *count))
-        }
-        Event::TrialPaused { trial, reason, .. } => {
-            format!("trial {trial} paused{}: {reason}", at_last_step(view, *trial))
-        }
-        Event::TrialQueued { trial, reason, .. } => format!("trial {trial} queued again: {reason}"),
-        Event::AttemptEnded { trial, attempt, end: AttemptEnd::Lost, .. } => {
-            format!("trial {trial} attempt {attempt} was lost with its runner")
-        }
-        Event::TrialFinished { trial, state, value, reason } => {
-            finished(view, *trial, *state, *value, reason.as_deref(), is_best)?
-        }
-        Event::TrialHeld { trial, hold: Some(_) } => {
-            format!("trial {trial} is to pause: it saves and leaves")
-        }
-        Event::TrialHeld { trial, hold: None } => format!("trial {trial} need not pause any more"),
-        Event::TrialContinued { trial, until, .. } => {
-            format!("trial {trial} goes on past its end, to {clock} {until}")
-        }
-        Event::TrialCreated { trial, origin: Origin::Asked, .. } => {
-            format!("trial {trial} enqueued: {}", self::params(view.trial(*trial)?))
-        }
-        Event::RaceBegun { finalists } => {
-            let finalists: Vec<String> = finalists.iter().map(ToString::to_string).collect();
-            format!("the race begins: trials {} run again on fresh seeds", finalists.join(", "))
-        }
-        Event::RaceDropped { trial, reason } => format!("trial {trial} leaves the race: {reason}"),
-        Event::RaceWon { trial, reason, .. } => format!("trial {trial} wins the race: {reason}"),
-        Event::StudyReopened { reason } => format!("the study goes on: {reason}"),
-        Event::StudyPaused { reason } => {
-            format!("the study is {reason}: nothing starts until it is resumed")
-        }
-        Event::StudyResumed { reason } => format!("the study is {reason}"),
-        Event::BudgetExtended { by } => format!("the budget is extended by {}", extension(*by)),
-        Event::DevicePaused { device } => {
-            format!("{device} is paused by you: nothing is started there")
-        }
-        Event::DeviceResumed { device } => format!("{device} is resumed by you"),
-        Event::Packed { device, slots, reason, .. } => {
-            format!("{slots} at a time on {device}: {reason}")
-        }
-        Event::PassedOver { trial, points, reason } => {
-            format!("for trial {trial} {}", passed_over(*points, reason))
-        }
-        Event::SlotsChanged { slots: now } => format!("running on {}", slots(now)),
-        Event::DiskExceeded { bytes, limit } => disk_exceeded(*bytes, *limit),
-        Event::RequestServed { answer: Answer::Refused(why), .. } => {
-            format!("a request was refused: {why}")
-        }
-        _ => return None,
-    };
-    Some(one_line(&line))
+fn line(happening: &Happening<'_>, is_best: bool) -> Option<String> {
+    (!is_silent(happening.event)).then(|| Journal::line(happening, is_best))
 }
 
-fn finished(
-    view: &StudyView,
-    number: TrialNumber,
-    state: TrialState,
-    value: Option<f64>,
-    reason: Option<&str>,
-    is_best: impl FnOnce(TrialNumber) -> bool,
-) -> Option<String> {
-    let trial = view.trial(number)?;
-    let spent = duration(micros(trial.busy_micros));
-    let because = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-    Some(match state {
-        TrialState::Complete => {
-            let new_best = if is_best(number) { ", new best" } else { "" };
-            let step = view
-                .value_step(trial)
-                .map(|step| format!(" at {} {step}", view.clock().as_str()))
-                .unwrap_or_default();
-            format!(
-                "trial {number} complete with {}{step} in {spent}{new_best}{because}",
-                said(value)
-            )
-        }
-        TrialState::Pruned => {
-            let last = trial
-                .last()
-                .map(|(_, value)| format!(" with {}", said(Some(value))))
-                .unwrap_or_default();
-            format!("trial {number} pruned{}{last} in {spent}{because}", at_last_step(view, number))
-        }
-        _ => format!("trial {number} {} after {spent}{because}", state.as_str()),
-    })
+/// Whether an event is left to `hpsearch events`: there are many of its kind, or another one tells what came of it.
+fn is_silent(event: &Event) -> bool {
+    match event {
+        Event::TrialCreated { origin, .. } => *origin != Origin::Asked,
+        Event::AttemptEnded { end, .. } => *end != AttemptEnd::Lost,
+        Event::RequestServed { answer, .. } => matches!(answer, Answer::Done(_)),
+        Event::RunnerDescribed { .. }
+        | Event::RunnerStopped { .. }
+        | Event::ResultsKnown { .. }
+        | Event::WinnerTested { .. }
+        | Event::AttemptLaunched { .. }
+        | Event::Reported { .. }
+        | Event::Decided { .. }
+        | Event::CheckpointSaved { .. }
+        | Event::CheckpointDropped { .. }
+        | Event::LimitsBroken { .. }
+        | Event::StudyFinished { .. }
+        | Event::Noted { .. }
+        | Event::Tagged { .. } => true,
+        Event::RunnerStarted { .. }
+        | Event::RaceBegun { .. }
+        | Event::RaceDropped { .. }
+        | Event::RaceWon { .. }
+        | Event::AttemptStarted { .. }
+        | Event::Remarked { .. }
+        | Event::DiskExceeded { .. }
+        | Event::TrialQueued { .. }
+        | Event::TrialPaused { .. }
+        | Event::TrialHeld { .. }
+        | Event::TrialContinued { .. }
+        | Event::TrialFinished { .. }
+        | Event::StudyReopened { .. }
+        | Event::StudyPaused { .. }
+        | Event::StudyResumed { .. }
+        | Event::DevicePaused { .. }
+        | Event::DeviceResumed { .. }
+        | Event::SlotsChanged { .. }
+        | Event::Packed { .. }
+        | Event::BudgetExtended { .. }
+        | Event::PassedOver { .. } => false,
+    }
 }
 
 /// `12/24 trials, best 0.842 (trial 7), 31 s, about 20 s left`.
@@ -448,19 +374,6 @@ fn states(view: &StudyView) -> String {
         })
         .collect();
     if parts.is_empty() { "no trials".to_owned() } else { parts.join(", ") }
-}
-
-fn at_last_step(view: &StudyView, number: TrialNumber) -> String {
-    view.trial(number)
-        .and_then(Trial::last)
-        .map(|(step, _)| format!(" at {} {step}", view.clock().as_str()))
-        .unwrap_or_default()
-}
-
-fn params(trial: &Trial) -> String {
-    let pairs: Vec<String> =
-        trial.params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
-    one_line(&pairs.join(" "))
 }
 
 fn said(value: Option<f64>) -> String {
@@ -543,15 +456,14 @@ mod tests {
         }
     }
 
+    fn digits() -> StudySpec {
+        let space = Space::default();
+        StudySpec::new("digits", "loss", Direction::Minimize, space, Program::Inline)
+    }
+
     #[test]
     fn a_study_is_told_line_by_line() {
-        let mut spec = StudySpec::new(
-            "digits",
-            "loss",
-            Direction::Minimize,
-            Space::default(),
-            Program::Inline,
-        );
+        let mut spec = digits();
         spec.budget.trials = Some(4);
         let mut events =
             trial(0, 0.01, &[0.5, 0.25], finished(0, TrialState::Complete, Some(0.25), None));
@@ -568,22 +480,15 @@ mod tests {
 
     #[test]
     fn pauses_are_told_and_reports_and_rungs_that_are_passed_are_not() {
-        let spec = StudySpec::new(
-            "digits",
-            "loss",
-            Direction::Minimize,
-            Space::default(),
-            Program::Inline,
-        );
-        let view = StudyView::new(&spec);
+        let view = StudyView::new(&digits());
         let said = |event: &Event| {
-            line(&Happening { seq: Seq(1), at: Timestamp(0), event, view: &view }, |_| false)
+            line(&Happening { seq: Seq(1), at: Timestamp(0), event, view: &view }, false)
         };
         let trial = TrialNumber(3);
         let passed = Event::Decided {
             trial,
             step: 9,
-            verdict: Verdict::Continue(Some(Reason("rank 1 of 3; 1 goes on".into()))),
+            verdict: Verdict::go_on(Reason::Recorded("rank 1 of 3; 1 goes on".into())),
         };
         assert_eq!(said(&passed), None, "most reports pass: the journal has them");
         let paused = Event::TrialPaused { trial, reason: "waits at rung 9".into(), hold: None };
@@ -598,14 +503,7 @@ mod tests {
     }
 
     fn lines(events: Vec<Event>) -> Vec<String> {
-        let spec = StudySpec::new(
-            "digits",
-            "loss",
-            Direction::Minimize,
-            Space::default(),
-            Program::Inline,
-        );
-        told(&spec, events).lines().map(str::to_owned).collect()
+        told(&digits(), events).lines().map(str::to_owned).collect()
     }
 
     #[test]
@@ -729,7 +627,9 @@ mod tests {
         });
         let lines = lines(events);
         assert!(
-            lines.contains(&"trial 0 goes on from epoch 1 on cpu: rank 1 of 3".to_owned()),
+            lines.contains(
+                &"trial 0 goes on from epoch 1 on cpu up to epoch 3: rank 1 of 3".to_owned()
+            ),
             "{lines:#?}"
         );
         assert_eq!(

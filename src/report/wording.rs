@@ -10,10 +10,10 @@ use crate::storage::StudySummary;
 use crate::study::device::Slot;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::significant;
-use crate::study::params::Value;
+use crate::study::params::{Params, Value};
 use crate::study::spec::{Extension, FailureCause};
 use crate::study::state::Counts;
-use crate::study::trial::Trial;
+use crate::study::trial::{Origin, Trial};
 
 /// A metric value with five significant digits; `NaN`, `inf` and `-inf` by these names.
 pub fn number(value: f64) -> String {
@@ -25,6 +25,25 @@ pub fn param(value: &Value) -> String {
     match value {
         Value::Float(float) => significant(*float, 4),
         other => one_line(&other.to_string()),
+    }
+}
+
+/// A configuration in one line: `lr=0.01 optim=adamw`.
+pub fn params(params: &Params) -> String {
+    let pairs: Vec<String> =
+        params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
+    one_line(&pairs.join(" "))
+}
+
+/// Where a trial's parameters came from.
+pub fn proposed(origin: &Origin) -> String {
+    match origin {
+        Origin::Sampled(sampler) => format!("proposed by {}", one_line(sampler)),
+        Origin::Enqueued(index) => format!("enqueued as number {index}"),
+        Origin::Asked => "enqueued on request".to_owned(),
+        Origin::Replicate(of) => format!("trial {of} on another seed"),
+        Origin::Repeat(of) => format!("proposed again, as trial {of}"),
+        Origin::Race { of, round, .. } => format!("trial {of} in round {} of the race", round + 1),
     }
 }
 
@@ -168,12 +187,9 @@ pub fn count(number: u64, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
-/// What there is to say of points that were not proposed.
-pub fn passed_over(points: u64, reason: &str) -> String {
-    format!(
-        "{} passed over: {reason}",
-        if points == 1 { "1 point was".to_owned() } else { format!("{points} points were") }
-    )
+/// What there is to say of configurations that were not proposed.
+pub fn skipped(configurations: u64, reason: &str) -> String {
+    format!("{} skipped: {reason}", count(configurations, "configuration"))
 }
 
 /// What is said of a remark on a trial's lines.

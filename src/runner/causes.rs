@@ -27,7 +27,6 @@ const DEVICE: &[&str] = &[
     "uncorrectable ECC error",
     "no CUDA-capable device is detected",
     "CUDA-capable device(s) is/are busy or unavailable",
-    "the device failed: ",
     // As drivers name them; programs of Python say most of these in prose, and mostly by a mistake of their own.
     "CUDA_ERROR_NO_DEVICE",
     "CUDA_ERROR_DEVICE_UNAVAILABLE",
@@ -135,8 +134,8 @@ fn is_frame(line: &str) -> bool {
     numbered || line.starts_with("at ")
 }
 
-/// The cause that a sentence names, if it is one that is not the program's own.
-pub(super) fn cause_of(words: &str) -> Option<FailureCause> {
+/// The cause that words of another program or a driver name, if it is one that is not the program's own.
+pub fn cause_of(words: &str) -> Option<FailureCause> {
     let holds = |list: &[&str]| list.iter().any(|word| words.contains(word));
     if holds(MEMORY) {
         return Some(FailureCause::Oom);
@@ -170,7 +169,6 @@ mod tests {
                 "the device failed: out of device memory allocating 8589934592 bytes",
                 Some(FailureCause::Oom),
             ),
-            ("the device failed: the stream was poisoned", Some(FailureCause::DeviceLost)),
             (
                 "RuntimeError: CUDA error: no CUDA-capable device is detected",
                 Some(FailureCause::DeviceLost),
@@ -191,10 +189,7 @@ mod tests {
     #[test]
     fn a_device_that_does_not_work_comes_with_what_to_do() {
         let nvrtc = "the device failed: a thread of it panicked: Unable to dynamically load the \"nvrtc\" shared library - searched for library names";
-        assert_eq!(
-            (cause_of(nvrtc), advice(nvrtc).map(|advice| &advice[..8])),
-            (Some(FailureCause::DeviceLost), Some("libnvrtc"))
-        );
+        assert!(advice(nvrtc).is_some_and(|advice| advice.starts_with("libnvrtc")));
         assert!(
             advice("DriverError(CUDA_ERROR_DEVICE_UNAVAILABLE, ..)")
                 .is_some_and(|advice| advice.contains("nvidia-smi -c 0"))

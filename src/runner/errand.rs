@@ -7,7 +7,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
-use super::causes::{LastWords, cause_of};
+use super::causes::LastWords;
 use crate::config::shown::one_line;
 use crate::runner::processes;
 use crate::runner::protocol::{self, Down, EndWord, Job, PREFIX, Up};
@@ -188,11 +188,9 @@ fn employ(
         Some((EndWord::Finished, _)) => Ok(answer),
         Some((word, message)) => {
             let message = message.unwrap_or_else(|| format!("{word:?}").to_lowercase());
-            let starved = cause_of(&message) == Some(FailureCause::Oom);
-            Err(if starved {
-                ErrandError::OutOfMemory { how: message }
-            } else {
-                ErrandError::Failed(message)
+            Err(match word {
+                EndWord::Oom => ErrandError::OutOfMemory { how: message },
+                _ => ErrandError::Failed(message),
             })
         }
         None => Err(death(status.ok(), memory_kills, &last_words)),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Sender;
 
-use super::causes::{LastWords, advice, cause_of};
+use super::causes::{LastWords, advice};
 use super::clock::system_time;
 use super::lines::{LineEnd, Lines, Piece, for_each_line};
 use super::registration::{Announced, Registered, Registrar};
@@ -396,7 +396,11 @@ impl Listener {
             Up::End { end, message } => {
                 shared.failed |= matches!(
                     end,
-                    EndWord::Failed | EndWord::Oom | EndWord::Killed | EndWord::Refused
+                    EndWord::Failed
+                        | EndWord::Oom
+                        | EndWord::DeviceLost
+                        | EndWord::Killed
+                        | EndWord::Refused
                 );
                 if let Some(current) = shared.current.take() {
                     self.send_end(&current, end, message);
@@ -507,11 +511,7 @@ impl Listener {
     fn send_end(&self, current: &Current, end: EndWord, message: Option<String>) {
         let last_words = current.last_words.last();
         // A worker of the built-in trainer says itself what it died of.
-        let cause = match end {
-            EndWord::Failed if self.single => current.last_words.cause(),
-            EndWord::Failed => message.as_deref().and_then(cause_of),
-            _ => None,
-        };
+        let cause = current.last_words.cause().filter(|_| self.single);
         let message = match message {
             Some(message) if end == EndWord::Failed && self.single && !last_words.is_empty() => {
                 Some(format!("{message}: {last_words}"))
@@ -521,7 +521,7 @@ impl Listener {
         };
         let message = match message
             .as_deref()
-            .filter(|_| end == EndWord::Failed)
+            .filter(|_| matches!(end, EndWord::Failed | EndWord::DeviceLost))
             .and_then(|message| Some((message, advice(message)?)))
         {
             Some((said, advice)) => Some(format!("{said}; {advice}")),
@@ -537,6 +537,7 @@ impl Listener {
                 AttemptEnd::Failed(cause.unwrap_or(FailureCause::Program))
             }
             EndWord::Oom => AttemptEnd::Failed(FailureCause::Oom),
+            EndWord::DeviceLost => AttemptEnd::Failed(FailureCause::DeviceLost),
             EndWord::Killed => AttemptEnd::Failed(FailureCause::WorkerLost),
             EndWord::Refused => AttemptEnd::Refused,
         };

@@ -57,6 +57,8 @@ pub enum EndWord {
     Failed,
     /// Out of memory.
     Oom,
+    /// Its device failed; another attempt may succeed.
+    DeviceLost,
     /// Killed by a signal that this side did not ask for.
     Killed,
     /// The machine refused what it needs: room, files, processes.
@@ -249,7 +251,7 @@ pub fn quote_non_finite(text: &str) -> Cow<'_, str> {
 
 /// The line a trial gets for a report that holds the study's metric, without a newline.
 pub fn verdict_line(verdict: &Verdict) -> String {
-    let reason = verdict.reason().map_or("", |reason| reason.0.as_str());
+    let reason = verdict.reason().map_or_else(String::new, ToString::to_string);
     serde_json::json!({ "verdict": verdict.word(), "reason": reason }).to_string()
 }
 

@@ -93,8 +93,11 @@ impl CmaEs {
         };
         let numbers: Vec<usize> = (0..cube.axes.len()).filter(is_searched).collect();
         if numbers.is_empty() {
-            let why = "it has no number that is always active; take `tpe`, which searches choices and conditional parameters".to_owned();
-            return Err(PolicyError::Unsuitable { policy: ENTRY.name.to_owned(), why });
+            return Err(PolicyError::Unsuitable {
+                policy: ENTRY.name.to_owned(),
+                why: "it has no number that is always active",
+                advice: "take `tpe`, which searches choices and conditional parameters",
+            });
         }
         let population =
             usize::try_from(spec.count("population", 0)).ok().filter(|population| *population > 0);

@@ -69,7 +69,8 @@ impl Grid {
         let lattice =
             Lattice::new(space, &Params::new(), points).ok_or_else(|| PolicyError::Unsuitable {
                 policy: ENTRY.name.to_owned(),
-                why: TOO_MANY_CELLS.to_owned(),
+                why: TOO_MANY_CELLS,
+                advice: FEWER_CELLS,
             })?;
         Ok(Grid { points, order, space: space.clone(), lattice })
     }
@@ -125,8 +126,8 @@ impl Grid {
     }
 }
 
-const TOO_MANY_CELLS: &str =
-    "it has more cells than can be counted; give wide parameters a `step`, or use another sampler";
+const TOO_MANY_CELLS: &str = "it has more cells than can be counted";
+const FEWER_CELLS: &str = "give wide parameters a `step`, or use another sampler";
 
 impl Sampler for Grid {
     fn capabilities(&self) -> Capabilities {
@@ -141,9 +142,11 @@ impl Sampler for Grid {
                 .next_cell(&self.lattice, ask, rng)?
                 .and_then(|cell| self.lattice.cell(cell)));
         }
-        let lattice = Lattice::new(ask.space, ask.fixed, self.points).ok_or_else(|| {
-            SamplerError::Space { sampler: ENTRY.name, why: TOO_MANY_CELLS.to_owned() }
-        })?;
+        let lattice =
+            Lattice::new(ask.space, ask.fixed, self.points).ok_or_else(|| SamplerError::Space {
+                sampler: ENTRY.name,
+                why: format!("{TOO_MANY_CELLS}; {FEWER_CELLS}"),
+            })?;
         let again = (!ask.fixed.is_empty()).then_some(0);
         Ok(self.next_cell(&lattice, ask, rng)?.or(again).and_then(|cell| lattice.cell(cell)))
     }

@@ -1,54 +1,369 @@
-//! What a pruner decides about a running trial, always with its reason and numbers.
+//! What a pruner decides about a running trial, with its reason as numbers and the words for them.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
 
-/// One sentence with its numbers, such as `rank 9 of 12 at step 300; 4 go on`.
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::study::metric::Number;
+use crate::study::spec::ClockStep;
+
+/// Why a trial continues, pauses, stops or is promoted. Stored as an object with the numbers; [`Reason::Recorded`] as a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Reason(pub String);
+#[serde(rename_all = "snake_case", remote = "Self")]
+pub enum Reason {
+    /// Its rank at a rung, of which the best `first` continue.
+    Rank {
+        /// From 1; equals share the better one.
+        rank: u64,
+        /// How many were compared.
+        of: u64,
+        /// How many continue; not below `of` while there are too few to choose from.
+        first: u64,
+        /// When.
+        at: ClockStep,
+        /// How many trials the final values were forecast from, where those were ranked and not the values at the rung.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        forecast_from: Option<u64>,
+    },
+    /// It reached a rung where every trial waits for promotion.
+    Rung {
+        /// The rung's step.
+        rung: u64,
+        /// Its rank there.
+        rank: u64,
+        /// How many were compared.
+        of: u64,
+        /// How many of them are promoted.
+        first: u64,
+    },
+    /// It is among the best that wait at a rung.
+    Promoted {
+        /// The rung's step.
+        rung: u64,
+        /// Its rank there.
+        rank: u64,
+        /// How many were compared.
+        of: u64,
+        /// How many of them are promoted.
+        first: u64,
+        /// Where it pauses again; `None`: it runs to its end.
+        until: Option<ClockStep>,
+    },
+    /// No trial ran to its end, so the best at the highest rung does.
+    Concluded {
+        /// The rung's step.
+        rung: u64,
+    },
+    /// Its best value against a percentile of completed trials at the same step.
+    Percentile {
+        /// Its best value so far.
+        best: Number,
+        /// That of the percentile.
+        border: Number,
+        /// 50 is the median.
+        percentile: Number,
+        /// How many completed trials there are.
+        of: u64,
+        /// When.
+        at: ClockStep,
+        /// How `best` compares with `border`.
+        comparison: Comparison,
+    },
+    /// Its last reports against its best before them.
+    Patience {
+        /// The best of its last reports.
+        best: Number,
+        /// How many those are.
+        reports: u64,
+        /// The best before them.
+        before: Number,
+        /// How much worse counts as equal.
+        min_delta: Number,
+        /// When.
+        at: ClockStep,
+        /// How `best` compares with `before`.
+        comparison: Comparison,
+        /// Why a second rule stops it as well.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wrapped: Option<Box<Reason>>,
+    },
+    /// Its value is outside a fixed bound.
+    Threshold {
+        /// The value.
+        value: Number,
+        /// Which bound.
+        bound: Bound,
+        /// That bound.
+        threshold: Number,
+        /// When.
+        at: ClockStep,
+    },
+    /// A signed-rank test against the best trial.
+    Wilcoxon {
+        /// The p-value of being worse.
+        p: Number,
+        /// It stops below this p-value.
+        threshold: Number,
+        /// Steps that both trials reported.
+        steps: u64,
+        /// When.
+        at: ClockStep,
+        /// The number of the trial that is compared with.
+        best: u64,
+        /// Both means, where the test finds the trial worse.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        means: Option<Means>,
+    },
+    /// A learning-curve forecast of its final value against the best one.
+    Forecast {
+        /// What is expected.
+        mean: Number,
+        /// The standard deviation of that.
+        deviation: Number,
+        /// The best final value so far.
+        best: Number,
+        /// How likely it ends better than that.
+        probability: Number,
+        /// The least probability with which it would continue, where that stops it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        threshold: Option<Number>,
+        /// When.
+        at: ClockStep,
+        /// Its rank at a rung, if it reached one too.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rank: Option<Box<Reason>>,
+    },
+    /// The value is NaN.
+    Nan {
+        /// When.
+        at: ClockStep,
+    },
+    /// All values are NaN.
+    OnlyNan {
+        /// Up to when.
+        at: ClockStep,
+    },
+    /// It continued past its end, up to here.
+    Reached(ClockStep),
+    /// Its user or the runner wants its slot; an answer to the trial that is never stored.
+    Held(String),
+    /// The sentence that an older version stored in place of the numbers.
+    Recorded(String),
+}
 
-impl std::fmt::Display for Reason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+/// Whether a value is worse than another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Comparison {
+    /// It is.
+    Worse,
+    /// It is equal or better.
+    NotWorse,
+}
+
+impl Comparison {
+    /// Whether `value` is worse than `than`, for scores and losses.
+    pub fn of<T: PartialOrd>(value: T, than: T) -> Self {
+        if value > than { Comparison::Worse } else { Comparison::NotWorse }
     }
 }
 
-/// What a trial had to reach, as its verdict's sentence says it.
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Comparison::Worse => "worse",
+            Comparison::NotWorse => "not worse",
+        })
+    }
+}
+
+/// Which bound a value is outside of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// It is below the lower one.
+    Lower,
+    /// It is above the upper one.
+    Upper,
+}
+
+/// Mean reports of a trial and of the best one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Means {
+    /// The trial's.
+    pub own: Number,
+    /// The best trial's.
+    pub best: Number,
+    /// How they compare.
+    pub comparison: Comparison,
+}
+
+/// What a trial had to reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CutOff {
-    /// Of so many reports the best `first` go on.
+    /// Of so many reports the best `first` continue.
     Rank {
-        /// How many go on.
-        first: usize,
+        /// How many continue.
+        first: u64,
         /// How many were compared.
-        of: usize,
+        of: u64,
     },
     /// This value.
     Value(f64),
 }
 
 impl Reason {
-    /// What the trial had to reach. The sentence is read, since the journal keeps nothing else: running the pruner again over
-    /// the history would not give it, as it is asked in the order of reports and requests, and may have been another one before
-    /// `--accept`. A test holds this against the sentences of every pruner; one of another form gives nothing, never a wrong
-    /// number.
+    /// What the trial had to reach, where a rank or a value decided.
     pub fn cut_off(&self) -> Option<CutOff> {
-        let text = self.0.as_str();
-        if let Some((before, _)) = text.split_once(" go on").or_else(|| text.split_once(" goes on"))
-        {
-            let (_, rank) = before.split_once("rank ")?;
-            let of = rank.split_once(" of ").and_then(|(_, of)| number(of))?;
-            return Some(CutOff::Rank { first: number(before.rsplit(' ').next()?)?, of });
+        match self {
+            Reason::Rank { first, of, .. }
+            | Reason::Rung { first, of, .. }
+            | Reason::Promoted { first, of, .. } => Some(CutOff::Rank { first: *first, of: *of }),
+            Reason::Percentile { border, .. } => Some(CutOff::Value(border.0)),
+            Reason::Patience { before, .. } => Some(CutOff::Value(before.0)),
+            Reason::Threshold { threshold, .. } => Some(CutOff::Value(threshold.0)),
+            Reason::Forecast { rank, .. } => rank.as_ref().and_then(|rank| rank.cut_off()),
+            Reason::Concluded { .. }
+            | Reason::Wilcoxon { .. }
+            | Reason::Nan { .. }
+            | Reason::OnlyNan { .. }
+            | Reason::Reached(_)
+            | Reason::Held(_)
+            | Reason::Recorded(_) => None,
         }
-        let (_, border) =
-            text.split_once("worse than ").or_else(|| text.split_once(" the threshold "))?;
-        number(border.strip_prefix("the median ").unwrap_or(border)).map(CutOff::Value)
     }
 }
 
-/// The number that a text begins with, up to a space or a mark between words.
-fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
-    text.split([' ', ',', ';']).next()?.parse().ok()
+/// One sentence with its numbers, such as `rank 9 of 12 at step 300; 4 go on`.
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let go = |first: &u64| if *first == 1 { "goes" } else { "go" };
+        match self {
+            Reason::Rank { rank, of, first, at, forecast_from } => {
+                write!(f, "rank {rank} of {of} at {at}")?;
+                if let Some(trials) = forecast_from {
+                    write!(f, ", by final values forecast from {trials} that continued")?;
+                }
+                if first >= of {
+                    write!(f, "; the first {first} go on")
+                } else {
+                    write!(f, "; {first} {} on", go(first))
+                }
+            }
+            Reason::Rung { rung, rank, of, first } => {
+                write!(f, "rung {rung} reached with rank {rank} of {of}; the best {first} go on")
+            }
+            Reason::Promoted { rung, rank, of, first, until } => {
+                write!(f, "rank {rank} of {of} at rung {rung}; {first} {} on to ", go(first))?;
+                match until {
+                    Some(until) => until.fmt(f),
+                    None => f.write_str("the end"),
+                }
+            }
+            Reason::Concluded { rung } => write!(
+                f,
+                "the best trial at rung {rung}, the highest that was reached, runs to its end: no other did"
+            ),
+            Reason::Percentile { best, border, percentile, of, at, comparison } => {
+                write!(f, "best value {best} is {comparison} than ")?;
+                if *percentile == Number(50.0) {
+                    write!(f, "the median {border}")?;
+                } else {
+                    write!(f, "{border}, percentile {percentile}")?;
+                }
+                write!(f, " of {of} completed trials at {at}")
+            }
+            Reason::Patience { best, reports, before, min_delta, at, comparison, wrapped } => {
+                if best.0.is_nan() {
+                    write!(f, "the last {reports} reports up to {at} are NaN")?;
+                } else {
+                    write!(
+                        f,
+                        "the best value {best} of the last {reports} reports up to {at} is {comparison} than {before} before them"
+                    )?;
+                    if *comparison == Comparison::Worse && min_delta.0 > 0.0 {
+                        write!(f, " by more than {min_delta}")?;
+                    }
+                }
+                wrapped.as_ref().map_or(Ok(()), |second| write!(f, ", and {second}"))
+            }
+            Reason::Threshold { value, bound, threshold, at } => {
+                let side = match bound {
+                    Bound::Lower => "below",
+                    Bound::Upper => "above",
+                };
+                write!(f, "value {value} at {at} is {side} the threshold {threshold}")
+            }
+            Reason::Wilcoxon { p, threshold, steps, at, best, means } => {
+                let (p, clocks) = (p.0, at.clock.plural());
+                write!(
+                    f,
+                    "p = {p:.4} at {steps} {clocks} in common with the best trial {best} is "
+                )?;
+                let Some(Means { own, best, comparison }) = means else {
+                    return write!(f, "not below {threshold}");
+                };
+                let and = if *comparison == Comparison::Worse { "and" } else { "but" };
+                write!(f, "below {threshold}, {and} the mean {own} is {comparison} than its {best}")
+            }
+            Reason::Forecast { mean, deviation, best, probability, threshold, at, rank } => {
+                if let Some(rank) = rank {
+                    write!(f, "{rank}; ")?;
+                }
+                let places = meaningful_places(deviation.0);
+                write!(
+                    f,
+                    "at {at} expected to end at {:.places$} +- {:.places$}: better than the best, {:.places$}, with probability {:.3}",
+                    mean.0, deviation.0, best.0, probability.0
+                )?;
+                threshold.map_or(Ok(()), |threshold| write!(f, ", less than {threshold}"))
+            }
+            Reason::Nan { at } => write!(f, "the value at {at} is NaN"),
+            Reason::OnlyNan { at } => write!(f, "every value up to {at} is NaN"),
+            Reason::Reached(at) => write!(f, "{at} is reached"),
+            Reason::Held(text) | Reason::Recorded(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Decimal places in which a number with this deviation has a meaning.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a small number of places, clamped"
+)]
+fn meaningful_places(deviation: f64) -> usize {
+    (1.0 - deviation.abs().log10().floor()).clamp(0.0, 12.0) as usize
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Reason::Recorded(text) => serializer.serialize_str(text),
+            typed => Reason::serialize(typed, serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Reason {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::String(text) => Ok(Reason::Recorded(text)),
+            typed => Reason::deserialize(typed).map_err(de::Error::custom),
+        }
+    }
+}
+
+/// What a trial is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// Go on.
+    Continue,
+    /// Save and leave for now.
+    Pause,
+    /// Leave for good.
+    Stop,
 }
 
 /// The answer to a report.
@@ -67,6 +382,11 @@ impl Verdict {
     /// Nothing to decide at this report.
     pub const GO_ON: Verdict = Verdict::Continue(None);
 
+    /// Continues a trial that something was decided about.
+    pub fn go_on(reason: Reason) -> Self {
+        Verdict::Continue(Some(reason))
+    }
+
     /// The word of the wire and the store: `continue`, `pause` or `stop`.
     pub fn word(&self) -> &'static str {
         match self {
@@ -83,44 +403,135 @@ impl Verdict {
             Verdict::Pause(reason) | Verdict::Stop(reason) => Some(reason),
         }
     }
+
+    /// The word with the reason behind it: `stop: rank 9 of 12 at step 300; 4 go on`.
+    pub fn in_words(&self) -> String {
+        self.reason()
+            .map_or_else(|| self.word().to_owned(), |reason| format!("{}: {reason}", self.word()))
+    }
+
+    /// Whether it decides what is stored. A sentence of an older version has no numbers to compare.
+    pub fn repeats(&self, stored: &Verdict) -> bool {
+        self.word() == stored.word()
+            && match (self.reason(), stored.reason()) {
+                (Some(_), Some(Reason::Recorded(_))) => true,
+                (now, then) => now == then,
+            }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::spec::StepClock;
+    use serde_json::json;
 
     #[test]
-    fn a_cut_off_is_read_from_the_sentences_of_pruners() {
+    fn a_reason_is_stored_as_numbers_said_in_words_and_knows_its_cut_off() {
+        let at = json!({ "clock": "step", "step": 300 });
         let rank = |first, of| Some(CutOff::Rank { first, of });
         let value = |value| Some(CutOff::Value(value));
-        let sentences = [
-            ("rank 9 of 12 at step 300; 4 go on", rank(4, 12)),
-            ("rank 2 of 3 at step 1; 1 goes on", rank(1, 3)),
-            ("rank 1 of 1 at step 1; the first 2 go on", rank(2, 1)),
-            ("rung 3 reached with rank 2 of 5; the best 1 go on", rank(1, 5)),
+        let cases = [
             (
-                "best value 0.45 is worse than the median 0.4 of 3 completed trials at step 2",
+                json!({ "rank": { "rank": 9, "of": 12, "first": 4, "at": at } }),
+                "rank 9 of 12 at step 300; 4 go on",
+                rank(4, 12),
+            ),
+            (
+                json!({ "rank": { "rank": 2, "of": 3, "first": 1, "at": at } }),
+                "rank 2 of 3 at step 300; 1 goes on",
+                rank(1, 3),
+            ),
+            (
+                json!({ "rank": { "rank": 1, "of": 1, "first": 2, "at": at, "forecast_from": 20 } }),
+                "rank 1 of 1 at step 300, by final values forecast from 20 that continued; the first 2 go on",
+                rank(2, 1),
+            ),
+            (
+                json!({ "rung": { "rung": 3, "rank": 2, "of": 5, "first": 1 } }),
+                "rung 3 reached with rank 2 of 5; the best 1 go on",
+                rank(1, 5),
+            ),
+            (
+                json!({ "promoted": { "rung": 3, "rank": 1, "of": 5, "first": 1, "until": at } }),
+                "rank 1 of 5 at rung 3; 1 goes on to step 300",
+                rank(1, 5),
+            ),
+            (
+                json!({ "promoted": { "rung": 3, "rank": 2, "of": 9, "first": 3, "until": null } }),
+                "rank 2 of 9 at rung 3; 3 go on to the end",
+                rank(3, 9),
+            ),
+            (
+                json!({ "concluded": { "rung": 3 } }),
+                "the best trial at rung 3, the highest that was reached, runs to its end: no other did",
+                None,
+            ),
+            (
+                json!({ "percentile": { "best": 0.45, "border": 0.4, "percentile": 50.0, "of": 3, "at": at, "comparison": "worse" } }),
+                "best value 0.45 is worse than the median 0.4 of 3 completed trials at step 300",
                 value(0.4),
             ),
             (
-                "best value -1e-9 is not worse than 1.75, percentile 25 of 4 completed trials at step 1",
+                json!({ "percentile": { "best": -1e-9, "border": 1.75, "percentile": 25.0, "of": 3, "at": at, "comparison": "not_worse" } }),
+                "best value -1e-9 is not worse than 1.75, percentile 25 of 3 completed trials at step 300",
                 value(1.75),
             ),
             (
-                "the best value 0.5 of the last 2 reports up to step 4 is worse than -inf before them by more than 1",
+                json!({ "patience": { "best": 0.5, "reports": 2, "before": "-Infinity", "min_delta": 1.0, "at": at, "comparison": "worse" } }),
+                "the best value 0.5 of the last 2 reports up to step 300 is worse than -inf before them by more than 1",
                 value(f64::NEG_INFINITY),
             ),
-            ("value 2.5 at step 2 is above the threshold 2", value(2.0)),
-            ("the value at step 3 is NaN", None),
             (
-                "p = 0.01 at 4 steps in common with the best trial 3 is below 0.1, and the mean 4 is worse than its 3",
+                json!({ "patience": { "best": "NaN", "reports": 2, "before": 0.5, "min_delta": 1.0, "at": at, "comparison": "worse",
+                    "wrapped": { "only_nan": { "at": at } } } }),
+                "the last 2 reports up to step 300 are NaN, and every value up to step 300 is NaN",
+                value(0.5),
+            ),
+            (
+                json!({ "threshold": { "value": 2.5, "bound": "upper", "threshold": 2.0, "at": at } }),
+                "value 2.5 at step 300 is above the threshold 2",
+                value(2.0),
+            ),
+            (
+                json!({ "wilcoxon": { "p": 0.2, "threshold": 0.1, "steps": 4, "at": at, "best": 3 } }),
+                "p = 0.2000 at 4 steps in common with the best trial 3 is not below 0.1",
                 None,
             ),
-            ("", None),
-            ("it goes on", None),
+            (
+                json!({ "wilcoxon": { "p": 0.01, "threshold": 0.1, "steps": 4, "at": at, "best": 3,
+                    "means": { "own": 4.0, "best": 3.0, "comparison": "worse" } } }),
+                "p = 0.0100 at 4 steps in common with the best trial 3 is below 0.1, and the mean 4 is worse than its 3",
+                None,
+            ),
+            (
+                json!({ "forecast": { "mean": 0.456, "deviation": 0.02, "best": 0.4, "probability": 0.01, "threshold": 0.02, "at": at } }),
+                "at step 300 expected to end at 0.456 +- 0.020: better than the best, 0.400, with probability 0.010, less than 0.02",
+                None,
+            ),
+            (
+                json!({ "forecast": { "mean": 0.456, "deviation": 0.2, "best": 0.4, "probability": 0.01, "at": at,
+                    "rank": { "rank": { "rank": 1, "of": 3, "first": 1, "at": at } } } }),
+                "rank 1 of 3 at step 300; 1 goes on; at step 300 expected to end at 0.46 +- 0.20: better than the best, 0.40, with probability 0.010",
+                rank(1, 3),
+            ),
+            (json!({ "nan": { "at": at } }), "the value at step 300 is NaN", None),
+            (json!({ "reached": { "clock": "epoch", "step": 9 } }), "epoch 9 is reached", None),
+            (json!("rank 9 of 12; 4 go on"), "rank 9 of 12; 4 go on", None),
         ];
-        for (sentence, expected) in sentences {
-            assert_eq!(Reason(sentence.to_owned()).cut_off(), expected, "{sentence}");
+        for (stored, words, cut_off) in cases {
+            let reason: Reason = serde_json::from_value(stored.clone()).unwrap();
+            assert_eq!((reason.to_string().as_str(), reason.cut_off()), (words, cut_off));
+            assert_eq!(serde_json::to_value(&reason).unwrap(), stored);
         }
+    }
+
+    #[test]
+    fn a_decision_repeats_with_the_same_numbers_or_beside_a_sentence() {
+        let nan = |step| Verdict::Stop(Reason::Nan { at: StepClock::Epoch.at(step) });
+        let recorded = |text: &str| Reason::Recorded(text.to_owned());
+        assert!(nan(3).repeats(&nan(3)) && nan(3).repeats(&Verdict::Stop(recorded("NaN"))));
+        assert!(!nan(3).repeats(&nan(4)) && !nan(3).repeats(&Verdict::Pause(recorded("NaN"))));
+        assert!(!Verdict::GO_ON.repeats(&Verdict::go_on(recorded("rank 1 of 3"))));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
 
@@ -82,8 +83,24 @@ impl Eq for Score {}
 
 /// A JSON number that may be NaN or infinite: those are the strings `"NaN"`, `"Infinity"` and `"-Infinity"`.
 /// Reading also takes null and other spellings of the three.
+///
+/// It is said, and compared with another one, by six significant digits: deciding again on another machine may give other last digits.
 #[derive(Clone, Copy, Debug)]
 pub struct Number(pub f64);
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&significant(self.0, 6))
+    }
+}
+
+impl PartialEq for Number {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_bits() == other.0.to_bits() || self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for Number {}
 
 impl Number {
     /// Reads what a program may print for a number; `None` for text that is none.
@@ -262,6 +279,15 @@ pub fn median(sorted: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_said_and_compared_by_six_digits() {
+        let numbers = [1.0 / 3.0, 1e-9, f64::NEG_INFINITY, f64::NAN, 1_234_567_890.0];
+        let said = ["0.333333", "1e-9", "-inf", "NaN", "1.23457e9"];
+        assert_eq!(numbers.map(|value| Number(value).to_string()), said);
+        assert!(Number(f64::NAN) == Number(f64::NAN) && Number(0.1 + 0.2) == Number(0.3));
+        assert!(Number(0.333_33) != Number(1.0 / 3.0));
+    }
 
     #[test]
     fn the_median_of_an_even_number_is_the_mean_of_the_two_in_the_middle() {

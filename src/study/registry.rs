@@ -74,6 +74,8 @@ impl UnknownPolicy {
 pub struct PolicyProblem {
     /// The option's key; `None`: the policy's name itself.
     pub key: Option<String>,
+    /// Whether the option's value is at fault, and not its key.
+    pub is_about_value: bool,
     /// What is wrong.
     pub message: String,
     /// What to write instead.
@@ -109,6 +111,7 @@ impl<Build> Table<Build> {
         let entry = self.find(name).map_err(|unknown| {
             vec![PolicyProblem {
                 key: None,
+                is_about_value: false,
                 message: unknown.message(),
                 help: Some(unknown.help()),
             }]
@@ -139,6 +142,7 @@ impl<Build> Entry<Build> {
             };
             return Some(PolicyProblem {
                 key: Some(key.to_owned()),
+                is_about_value: false,
                 message: format!("`{}` has no option `{key}`", self.name),
                 help: Some(help),
             });
@@ -146,6 +150,7 @@ impl<Build> Entry<Build> {
         let why = option.kind.check(value).err()?;
         Some(PolicyProblem {
             key: Some(key.to_owned()),
+            is_about_value: true,
             message: format!("`{key}`: {why}"),
             help: Some(format!("{} (default: {})", option.summary, option.default)),
         })
@@ -224,7 +229,7 @@ impl OptionSpec {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PolicyError {
     /// An option outside its limits, or options that contradict each other.
-    #[error("option `{option}` of `{policy}`: {why}")]
+    #[error("option `{option}` of `{policy}`: {why}{}", consequence.map(|so| format!(", {so}")).unwrap_or_default())]
     Option {
         /// The policy's name.
         policy: String,
@@ -232,15 +237,30 @@ pub enum PolicyError {
         option: String,
         /// What is wrong.
         why: String,
+        /// What it would lead to.
+        consequence: Option<Consequence>,
     },
     /// The policy cannot serve this study.
-    #[error("`{policy}` cannot serve this study: {why}")]
+    #[error("`{policy}` cannot serve this study: {why}; {advice}")]
     Unsuitable {
         /// The policy's name.
         policy: String,
-        /// What is wrong, and what to do.
-        why: String,
+        /// What is wrong.
+        why: &'static str,
+        /// What to do.
+        advice: &'static str,
     },
+}
+
+/// What options would lead to that contradict each other or the study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Consequence {
+    /// No value is acceptable.
+    #[error("so every trial is stopped")]
+    EveryTrialStops,
+    /// A full trial is too short.
+    #[error("so nothing is ever stopped")]
+    NothingStops,
 }
 
 impl OptionKind {

@@ -1,6 +1,7 @@
 //! A resolved study: everything that was decided before the first trial, as plain data that can be stored.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -62,6 +63,26 @@ impl StepClock {
             StepClock::Step => "steps",
             StepClock::Samples => "samples",
         }
+    }
+
+    /// A step of a study with this clock.
+    pub const fn at(self, step: u64) -> ClockStep {
+        ClockStep { clock: self, step }
+    }
+}
+
+/// A step with its unit: `epoch 3`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockStep {
+    /// Its unit.
+    pub clock: StepClock,
+    /// How many.
+    pub step: u64,
+}
+
+impl fmt::Display for ClockStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.clock.as_str(), self.step)
     }
 }
 

@@ -10,7 +10,6 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::chart::{Axis, Chart, Mark, Series, Tone};
-use super::journal::proposed;
 use super::log::LogTail;
 use super::look::Look;
 use super::snapshot::{Curve, Detail};
@@ -19,8 +18,8 @@ use crate::engine::memory::Memory;
 use crate::report::sparkline::sparkline;
 use crate::report::table::{Align, Column};
 use crate::report::wording::{
-    attempt_end, count, duration, micros, number, one_line, param, remarked, rough_duration,
-    shorten, width,
+    attempt_end, count, duration, micros, number, one_line, param, proposed, remarked,
+    rough_duration, shorten, width,
 };
 use crate::storage::Attempt;
 use crate::study::metric::Score;
@@ -374,7 +373,7 @@ fn metrics(state: &State, detail: &Detail, room: usize, look: Look) -> Vec<Strin
 fn decisions(trial: &Trial, clock: StepClock) -> Vec<String> {
     let clock = clock.as_str();
     let said = |decision: &crate::study::trial::Decision| {
-        decision.verdict.reason().map_or_else(String::new, |reason| one_line(&reason.0))
+        decision.verdict.reason().map_or_else(String::new, |reason| one_line(&reason.to_string()))
     };
     let columns = [
         Column::new(

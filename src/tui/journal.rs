@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::report::wording::{
-    attempt_end, count, disk_exceeded, extension, micros, number, one_line, param, passed_over,
-    remarked, rough_duration, slots,
-};
+use crate::report::journal::said;
+use crate::report::wording::one_line;
 use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::study::decision::Verdict;
 use crate::study::event::{Answer, AttemptEnd, Event, Seq};
 use crate::study::spec::StepClock;
 use crate::study::time::Timestamp;
-use crate::study::trial::{Origin, TrialNumber, TrialState};
+use crate::study::trial::{TrialNumber, TrialState};
 
 /// How an entry is coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,140 +112,60 @@ fn last(reader: &dyn StorageReader, study: StudyId) -> Result<Seq, StorageError>
 }
 
 fn entry(seq: Seq, at: Timestamp, event: &Event, clock: StepClock) -> Entry {
-    let (weight, text) = said(event, clock.as_str());
+    let text = one_line(&said(event, clock, None, false));
     let request = if let Event::RequestServed { id, .. } = event { Some(*id) } else { None };
-    Entry { seq, at, trial: event.trial(), weight, text: one_line(&text), request }
+    Entry { seq, at, trial: event.trial(), weight: weight(event), text, request }
 }
 
-/// What happened, without the trial's number, which stands before it.
-fn said(event: &Event, clock: &str) -> (Weight, String) {
+/// How much an event matters.
+fn weight(event: &Event) -> Weight {
     use Weight::{Now, Plain, Quiet, Report, Study};
     match event {
-        Event::RunnerStarted { pid, host, slots } => {
-            let mut devices: Vec<String> =
-                slots.iter().map(|slot| slot.device.to_string()).collect();
-            devices.dedup();
-            (
-                Study,
-                format!(
-                    "runner {pid} on {host} takes the study up: {} on {}",
-                    count(slots.len() as u64, "slot"),
-                    devices.join(", ")
-                ),
-            )
-        }
-        Event::RunnerDescribed { lineage } => (
-            Quiet,
-            format!("it is hpsearch {} on {}", lineage.hpsearch.version, lineage.machine.system),
-        ),
-        Event::ResultsKnown { .. } => {
-            (Quiet, "its results are known to decisions from here on".to_owned())
-        }
-        Event::RaceBegun { finalists } => {
-            let finalists: Vec<String> = finalists.iter().map(ToString::to_string).collect();
-            (Study, format!("the race begins: {} run again on fresh seeds", finalists.join(", ")))
-        }
-        Event::RaceDropped { reason, .. } => (Plain, format!("leaves the race: {reason}")),
-        Event::RaceWon { reason, .. } => (Study, format!("wins the race: {reason}")),
-        Event::WinnerTested { metrics, .. } => {
-            let pairs: Vec<String> =
-                metrics.iter().map(|(name, value)| format!("{name}={}", number(value))).collect();
-            (Plain, format!("measured on the test split: {}", pairs.join(" ")))
-        }
-        Event::RunnerStopped { reason, ran_micros, .. } => (
-            Study,
-            format!("runner leaves after {}: {reason}", rough_duration(micros(*ran_micros))),
-        ),
-        Event::TrialCreated { params, origin, .. } => {
-            let pairs: Vec<String> =
-                params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
-            (Plain, format!("{}: {}", proposed(origin), pairs.join(" ")))
-        }
-        Event::AttemptStarted { attempt, slot, resume, until, rows_at_once, .. } => {
-            let resumed = resume
-                .as_ref()
-                .map(|(step, _)| format!(" from {clock} {step}"))
-                .unwrap_or_default();
-            let until = until.map(|until| format!(" up to {clock} {until}")).unwrap_or_default();
-            let again = if attempt.0 > 0 { format!(", attempt {attempt}") } else { String::new() };
-            let rows =
-                rows_at_once.map(|rows| format!(", rows at once: {rows}")).unwrap_or_default();
-            (
-                Now(TrialState::Running),
-                format!("starts on {}{resumed}{until}{again}{rows}", slot.device),
-            )
-        }
-        Event::AttemptLaunched { pid, .. } => (Report, format!("is process {pid}")),
-        Event::Reported { step, metrics, .. } => {
-            let pairs: Vec<String> =
-                metrics.iter().map(|(name, value)| format!("{name}={}", number(value))).collect();
-            (Report, format!("{clock} {step}: {}", pairs.join(" ")))
-        }
-        Event::Remarked { text, count, .. } => (Plain, remarked(text, *count)),
-        Event::Decided { step, verdict, .. } => {
-            let reason = verdict.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
-            let weight = match verdict {
-                Verdict::Continue(_) => Quiet,
-                Verdict::Pause(_) => Now(TrialState::Paused),
-                Verdict::Stop(_) => Now(TrialState::Pruned),
-            };
-            (weight, format!("{clock} {step}: {}{reason}", verdict.word()))
-        }
-        Event::CheckpointSaved { step, .. } => {
-            (Report, format!("saved a checkpoint at {clock} {step}"))
-        }
-        Event::CheckpointDropped { .. } => (Report, "a checkpoint is no longer needed".to_owned()),
-        Event::AttemptEnded { end: AttemptEnd::Failed(cause), reason, .. } => {
-            let end = attempt_end(Some(&AttemptEnd::Failed(*cause)));
-            (Now(TrialState::Failed), format!("attempt {end}{}", because(reason.as_deref())))
-        }
-        Event::AttemptEnded { end, .. } => (Quiet, format!("attempt {}", attempt_end(Some(end)))),
-        Event::TrialQueued { reason, .. } => (Plain, format!("queued again: {reason}")),
-        Event::TrialPaused { reason, .. } => (Now(TrialState::Paused), format!("paused: {reason}")),
-        Event::TrialFinished { state, value, reason, .. } => {
-            let value = value.map(|value| format!(" with {}", number(value))).unwrap_or_default();
-            (Now(*state), format!("{}{value}{}", state.as_str(), because(reason.as_deref())))
-        }
-        Event::LimitsBroken { reason, .. } => (Plain, format!("breaks limits: {reason}")),
-        Event::StudyFinished { reason } => (Study, format!("the study is finished: {reason}")),
-        Event::StudyReopened { reason } => (Study, format!("the study goes on: {reason}")),
-        Event::TrialHeld { hold: Some(_), .. } => {
-            (Plain, "is to pause: it saves and leaves".to_owned())
-        }
-        Event::TrialHeld { hold: None, .. } => (Plain, "need not pause any more".to_owned()),
-        Event::TrialContinued { until, from, .. } => {
-            (Plain, format!("was {}, goes on up to {clock} {until}", from.as_str()))
-        }
-        Event::StudyPaused { reason } => (Study, format!("the study is paused: {reason}")),
-        Event::StudyResumed { reason } => (Study, format!("the study is resumed: {reason}")),
-        Event::BudgetExtended { by } => {
-            (Study, format!("the budget is raised by {}", extension(*by)))
-        }
-        Event::DevicePaused { device } => {
-            (Study, format!("{device} is paused: nothing is started there"))
-        }
-        Event::DeviceResumed { device } => (Study, format!("{device} is resumed")),
-        Event::Packed { device, slots, reason, .. } => {
-            (Study, format!("{slots} at a time on {device}: {reason}"))
-        }
-        Event::PassedOver { points, reason, .. } => (Plain, passed_over(*points, reason)),
-        Event::SlotsChanged { slots: now } => (Study, format!("the study has {} now", slots(now))),
-        Event::DiskExceeded { bytes, limit } => (Study, disk_exceeded(*bytes, *limit)),
-        Event::Noted { trial: Some(_), text } => (Plain, format!("note: {text}")),
-        Event::Noted { trial: None, text } => (Study, format!("note: {text}")),
-        Event::Tagged { tag, present, .. } => (
-            Plain,
-            if *present { format!("tagged `{tag}`") } else { format!("no longer tagged `{tag}`") },
-        ),
-        Event::RequestServed { answer: Answer::Done(said), .. } => (Quiet, format!("done: {said}")),
-        Event::RequestServed { answer: Answer::Refused(why), .. } => {
-            (Study, format!("refused: {why}"))
-        }
+        Event::RunnerStarted { .. }
+        | Event::RunnerStopped { .. }
+        | Event::RaceBegun { .. }
+        | Event::RaceWon { .. }
+        | Event::StudyFinished { .. }
+        | Event::StudyReopened { .. }
+        | Event::StudyPaused { .. }
+        | Event::StudyResumed { .. }
+        | Event::BudgetExtended { .. }
+        | Event::DevicePaused { .. }
+        | Event::DeviceResumed { .. }
+        | Event::SlotsChanged { .. }
+        | Event::Packed { .. }
+        | Event::DiskExceeded { .. }
+        | Event::Noted { trial: None, .. }
+        | Event::RequestServed { answer: Answer::Refused(_), .. } => Study,
+        Event::RunnerDescribed { .. }
+        | Event::ResultsKnown { .. }
+        | Event::RequestServed { answer: Answer::Done(_), .. } => Quiet,
+        Event::RaceDropped { .. }
+        | Event::WinnerTested { .. }
+        | Event::TrialCreated { .. }
+        | Event::Remarked { .. }
+        | Event::TrialQueued { .. }
+        | Event::TrialHeld { .. }
+        | Event::TrialContinued { .. }
+        | Event::LimitsBroken { .. }
+        | Event::PassedOver { .. }
+        | Event::Noted { trial: Some(_), .. }
+        | Event::Tagged { .. } => Plain,
+        Event::AttemptLaunched { .. }
+        | Event::Reported { .. }
+        | Event::CheckpointSaved { .. }
+        | Event::CheckpointDropped { .. } => Report,
+        Event::AttemptStarted { .. } => Now(TrialState::Running),
+        Event::Decided { verdict, .. } => match verdict {
+            Verdict::Continue(_) => Quiet,
+            Verdict::Pause(_) => Now(TrialState::Paused),
+            Verdict::Stop(_) => Now(TrialState::Pruned),
+        },
+        Event::AttemptEnded { end: AttemptEnd::Failed(_), .. } => Now(TrialState::Failed),
+        Event::AttemptEnded { .. } => Quiet,
+        Event::TrialPaused { .. } => Now(TrialState::Paused),
+        Event::TrialFinished { state, .. } => Now(*state),
     }
-}
-
-fn because(reason: Option<&str>) -> String {
-    reason.map(|reason| format!(": {reason}")).unwrap_or_default()
 }
 
 /// What the person sees of the journal.
@@ -283,18 +201,6 @@ impl JournalView {
     }
 }
 
-/// Where a trial's parameters came from, in words.
-pub fn proposed(origin: &Origin) -> String {
-    match origin {
-        Origin::Sampled(sampler) => format!("proposed by {}", one_line(sampler)),
-        Origin::Enqueued(index) => format!("enqueued as number {index}"),
-        Origin::Asked => "enqueued on request".to_owned(),
-        Origin::Replicate(of) => format!("trial {of} on another seed"),
-        Origin::Repeat(of) => format!("proposed again, as trial {of}"),
-        Origin::Race { of, round, .. } => format!("trial {of} in round {} of the race", round + 1),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,7 +232,7 @@ mod tests {
         assert!(!journal.cut);
         assert_eq!(journal.entries[0].seq, Seq(1));
         let view = JournalView { text: "RANK 3".into(), ..JournalView::default() };
-        assert_eq!(view.shown(&journal.entries).len(), 2);
+        assert_eq!(view.shown(&journal.entries).len(), 3);
     }
 
     #[test]

@@ -203,7 +203,7 @@ pub(super) fn mixed() -> Script {
     script.append(&[Event::Decided {
         trial: TrialNumber(2),
         step: 3,
-        verdict: Verdict::Stop(Reason("rank 3 of 3 at step 3; 1 goes on".into())),
+        verdict: Verdict::Stop(Reason::Recorded("rank 3 of 3 at step 3; 1 goes on".into())),
     }]);
     script.end(
         2,

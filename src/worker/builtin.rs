@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
+use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +15,12 @@ use serde::Serialize;
 
 use super::{Incoming, say};
 use crate::arguments::{ArgumentProblem, DataArguments, TokenizerSource, TrainerArguments};
+use crate::runner::causes::cause_of;
 use crate::runner::protocol::{Down, EndWord, Job, TrainJob, USED_BY, Up};
 use crate::storage::paths;
+use crate::study::decision::Action;
 use crate::study::metric::{Direction, Metrics};
-use crate::study::spec::StepClock;
+use crate::study::spec::{FailureCause, StepClock};
 use crate::trainer::{
     self, GenerationConfig, Host, HostError, HostVerdict, Milestones, Objective, PreparedData,
     RunEnd, Split, Start, StepUnit, TrainerError,
@@ -60,11 +63,12 @@ pub(super) fn run(job: &Job, incoming: &Receiver<Incoming>) {
     let _of_an_earlier_job = take_device_panic();
     let (end, message) = match catch_unwind(AssertUnwindSafe(|| carry_out(job, incoming))) {
         Ok(Ok(end)) => end,
-        Ok(Err(Failure(message))) => (EndWord::Failed, Some(message)),
+        Ok(Err(failed)) => (failed.end, Some(failed.message)),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
-            (EndWord::Failed, Some(panicked(text, take_device_panic().as_deref())))
+            let failed = panicked(text, take_device_panic().as_deref());
+            (failed.end, Some(failed.message))
         }
     };
     if let (Job::Train(_), Some(bytes)) = (job, peak()) {
@@ -93,14 +97,58 @@ fn take_device_panic() -> Option<String> {
     DEVICE_PANIC.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// The message of a panic. If a device's thread panicked first, the device failed, and another process may succeed.
-fn panicked(text: &str, device_panic: Option<&str>) -> String {
+/// What a panic means. If a device's thread panicked first, the device failed, and another process may succeed.
+fn panicked(text: &str, device_panic: Option<&str>) -> Failed {
     match device_panic {
         Some(first) => {
-            TrainerError::DeviceLost { message: format!("a thread of it panicked: {first}") }
-                .to_string()
+            let message = format!("a thread of it panicked: {first}");
+            TrainerError::DeviceLost { message }.into()
         }
-        None => format!("the trainer panicked (please report it): {text}"),
+        None => Failed {
+            end: end_by_cause(cause_of(text)),
+            message: format!("the trainer panicked (please report it): {text}"),
+        },
+    }
+}
+
+/// Why a job was not done.
+#[derive(Debug, PartialEq)]
+struct Failed {
+    end: EndWord,
+    message: String,
+}
+
+impl From<String> for Failed {
+    fn from(message: String) -> Self {
+        Failed { end: EndWord::Failed, message }
+    }
+}
+
+impl From<TrainerError> for Failed {
+    fn from(error: TrainerError) -> Self {
+        let end = match &error {
+            _ if error.is_refused_by_the_machine() => EndWord::Refused,
+            // The words of a driver, a library or the system.
+            TrainerError::DeviceLost { message } => {
+                end_by_cause(cause_of(message).or(Some(FailureCause::DeviceLost)))
+            }
+            TrainerError::Checkpoint { message, .. } | TrainerError::Model { message, .. } => {
+                end_by_cause(cause_of(message))
+            }
+            TrainerError::Io { source, .. } if source.kind() == ErrorKind::OutOfMemory => {
+                EndWord::Oom
+            }
+            _ => EndWord::Failed,
+        };
+        Failed { end, message: chain(&error) }
+    }
+}
+
+fn end_by_cause(cause: Option<FailureCause>) -> EndWord {
+    match cause {
+        Some(FailureCause::Oom) => EndWord::Oom,
+        Some(FailureCause::DeviceLost) => EndWord::DeviceLost,
+        _ => EndWord::Failed,
     }
 }
 
@@ -119,22 +167,7 @@ fn peak() -> Option<u64> {
 
 type End = (EndWord, Option<String>);
 
-/// Why a job failed, in one line.
-struct Failure(String);
-
-impl From<String> for Failure {
-    fn from(message: String) -> Self {
-        Self(message)
-    }
-}
-
-impl From<TrainerError> for Failure {
-    fn from(error: TrainerError) -> Self {
-        Self(chain(&error))
-    }
-}
-
-fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failure> {
+fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
     match job {
         Job::Train(job) => train(job, incoming),
         Job::Probe { train, probe } => diagnose(train, incoming, |run, host| {
@@ -207,13 +240,13 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failure> {
     }
 }
 
-fn answer(body: impl Serialize) -> Result<End, Failure> {
+fn answer(body: impl Serialize) -> Result<End, Failed> {
     let body = serde_json::to_value(body).map_err(|error| error.to_string())?;
     say(&Up::Answer { body });
     Ok((EndWord::Finished, None))
 }
 
-fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failure> {
+fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
     let (arguments, prepared) = resolve_job(job)?;
     if let Some(study) =
         job.trial.directory.parent().and_then(Path::file_name).and_then(|name| name.to_str())
@@ -242,15 +275,12 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failure> 
         Ok(RunEnd::Diverged { step, what }) => {
             Ok((EndWord::Diverged, Some(format!("{what} at optimiser step {step}"))))
         }
-        Err(error) if error.is_refused_by_the_machine() => {
-            Ok((EndWord::Refused, Some(chain(&error))))
-        }
         Err(error) => Err(error.into()),
     }
 }
 
 /// A trial's arguments and its data.
-fn resolve_job(job: &TrainJob) -> Result<(TrainerArguments, PreparedData), Failure> {
+fn resolve_job(job: &TrainJob) -> Result<(TrainerArguments, PreparedData), Failed> {
     let mut values = job.arguments.clone();
     values.extend(job.trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
     let prepared = prepare(&values, &job.data, &job.cache)?;
@@ -289,14 +319,14 @@ fn diagnose<T: Serialize>(
     job: &TrainJob,
     incoming: &Receiver<Incoming>,
     work: impl FnOnce(&trainer::Job<'_>, &mut dyn Host) -> Result<T, TrainerError>,
-) -> Result<End, Failure> {
+) -> Result<End, Failed> {
     let (arguments, prepared) = resolve_job(job)?;
     let device = job.trial.device.to_string();
     let run = training(job, &arguments, &prepared, &device, Start::Fresh);
     answer(work(&run, &mut RunnerConnection::new(job, incoming))?)
 }
 
-fn prepare(arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedData, Failure> {
+fn prepare(arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedData, Failed> {
     prepare_for(None, arguments, data, cache)
 }
 
@@ -305,7 +335,7 @@ fn prepare_and_check(
     arguments: &Values,
     data: &Values,
     cache: &Path,
-) -> Result<(PreparedData, Vec<trainer::Finding>), Failure> {
+) -> Result<(PreparedData, Vec<trainer::Finding>), Failed> {
     let prepared = prepare(arguments, data, cache)?;
     let trained = trainer::check_fine_tuning(&resolve(arguments)?, &prepared)?;
     let findings = prepared.findings().iter().cloned().chain(trained).collect();
@@ -318,7 +348,7 @@ fn prepare_for(
     arguments: &Values,
     data: &Values,
     cache: &Path,
-) -> Result<PreparedData, Failure> {
+) -> Result<PreparedData, Failed> {
     let data = DataArguments::resolve(data).map_err(|problems| all("data", &problems))?;
     let arguments = resolve(arguments)?;
     let tokenizer = match (arguments.tokenizer(), checkpoint) {
@@ -386,12 +416,11 @@ impl<'a> RunnerConnection<'a> {
     fn verdict(&self) -> Result<HostVerdict, HostError> {
         loop {
             match self.incoming.recv() {
-                Ok(Incoming::Verdict(line)) => {
-                    let json: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
-                    return Ok(match json.get("verdict").and_then(serde_json::Value::as_str) {
-                        Some("pause") => HostVerdict::Pause,
-                        Some("stop") => HostVerdict::Stop,
-                        _ => HostVerdict::Continue,
+                Ok(Incoming::Verdict { action, .. }) => {
+                    return Ok(match action {
+                        Action::Continue => HostVerdict::Continue,
+                        Action::Pause => HostVerdict::Pause,
+                        Action::Stop => HostVerdict::Stop,
                     });
                 }
                 Ok(Incoming::Down(Down::Leave | Down::Kill)) => self.stop_requested.set(true),
@@ -458,13 +487,14 @@ mod tests {
         let first = take_device_panic();
         assert_eq!(
             panicked("receiving on a closed channel", first.as_deref()),
-            "the device failed: a thread of it panicked: CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered"
+            Failed { end: EndWord::DeviceLost, message: "the device failed: a thread of it panicked: CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered".to_owned() }
         );
         assert_eq!(take_device_panic(), None, "reported once");
-        assert_eq!(
-            panicked("index out of bounds", None),
-            "the trainer panicked (please report it): index out of bounds"
-        );
+        let own = "the trainer panicked (please report it): index out of bounds".to_owned();
+        assert_eq!(panicked("index out of bounds", None), own.into());
+        let starved = "DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")";
+        assert_eq!(panicked("closed", Some(starved)).end, EndWord::Oom);
+        assert_eq!(panicked(starved, None).end, EndWord::Oom);
     }
 
     #[test]

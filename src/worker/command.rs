@@ -15,6 +15,7 @@ use super::verdict_queue::VerdictQueue;
 use super::{Incoming, say_aside};
 use crate::runner::processes::{self, Doing};
 use crate::runner::protocol::{CHECKPOINTS, CommandJob, Down, EndWord, Up};
+use crate::study::decision::Action;
 use crate::study::params::variable;
 
 /// The exit status of shells, and of [`exec`](super::exec), for a command that is not found.
@@ -186,9 +187,8 @@ fn supervise(
                 return Ok(CommandEnd { runner_lives, was_asked_to_leave, was_killed, status });
             }
             recv(incoming) -> message => match message {
-                Ok(Incoming::Verdict(line)) => {
-                    let stops = line.contains("\"verdict\":\"stop\"");
-                    if line.contains("\"verdict\":\"pause\"") {
+                Ok(Incoming::Verdict { action, line }) => {
+                    if action == Action::Pause {
                         terminate_at = Some(Instant::now() + PAUSE_TIMEOUT);
                     }
                     if let Some(Err(error)) = verdicts.as_ref().map(|verdicts| verdicts.send(&line)) {
@@ -196,7 +196,7 @@ fn supervise(
                         eprintln!("[hpsearch] {error}; the command gets no more verdicts");
                         verdicts = None;
                     }
-                    if stops {
+                    if action == Action::Stop {
                         terminate_at = Some(Instant::now());
                     }
                 }

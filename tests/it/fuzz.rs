@@ -293,6 +293,7 @@ impl Stored {
             ("dimension", "optuna_json"),
             ("dimension", "name"),
             ("decision", "verdict"),
+            ("decision", "reason"),
             ("checkpoint", "path"),
             ("request", "body"),
             ("runner", "slots"),

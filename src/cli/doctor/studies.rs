@@ -58,10 +58,7 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
 
 /// An error of the store, as a finding: its sentence says what to do.
 fn unusable(error: &StorageError) -> Finding {
-    let said = error.to_string();
-    let (what, next) =
-        said.split_once(": ").unwrap_or((&said, "choose another place with `--store PATH`"));
-    Finding::broken("store", what, next)
+    Finding::broken("store", error.to_string(), "`hpsearch doctor` then looks again")
 }
 
 /// What is said while it is read from end to end.

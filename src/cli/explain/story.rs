@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::wording::{passed_over, remarked};
+use crate::report::journal::said;
 use crate::study::decision::{CutOff, Reason, Verdict};
 use crate::study::device::Device;
 use crate::study::event::{AttemptEnd, Event};
@@ -129,8 +129,8 @@ impl<'a> Teller<'a> {
 
     /// Takes one event in.
     pub fn hear(&mut self, at: Timestamp, event: &Event) {
-        if let Event::Packed { device, slots, reason, .. } = event {
-            self.packed.insert(device.clone(), format!("{slots} at a time on {device}: {reason}"));
+        if let Event::Packed { device, .. } = event {
+            self.packed.insert(device.clone(), said(event, self.spec.step, None, false));
         }
         if event.trial() == Some(self.number) {
             self.tell(at, event);
@@ -192,15 +192,11 @@ impl<'a> Teller<'a> {
                 );
                 self.story.turns.push(Turn { at, what: "continued", reason });
             }
-            Event::PassedOver { points, reason, .. } => {
-                self.story.turns.push(Turn {
-                    at,
-                    what: "drawn again",
-                    reason: passed_over(*points, reason),
-                });
-            }
-            Event::Remarked { text, count, .. } => {
-                self.story.turns.push(Turn { at, what: "remarked", reason: remarked(text, *count) })
+            Event::PassedOver { .. } | Event::Remarked { .. } => {
+                let is_remark = matches!(event, Event::Remarked { .. });
+                let what = if is_remark { "remarked" } else { "drawn again" };
+                let reason = said(event, self.spec.step, None, false);
+                self.story.turns.push(Turn { at, what, reason });
             }
             Event::Noted { text, .. } => {
                 self.story.turns.push(Turn { at, what: "noted", reason: text.clone() })
@@ -240,8 +236,9 @@ impl<'a> Teller<'a> {
         let cut_off = match verdict.reason().and_then(Reason::cut_off) {
             Some(CutOff::Value(value)) => Some(value),
             // Brackets compare some of the trials that reported there only.
-            Some(CutOff::Rank { first, of }) if of == values.len() => {
-                first.checked_sub(1).and_then(|last| values.get(last).copied())
+            Some(CutOff::Rank { first, of }) if of == values.len() as u64 => {
+                let last = first.checked_sub(1).and_then(|last| usize::try_from(last).ok());
+                last.and_then(|last| values.get(last).copied())
             }
             Some(CutOff::Rank { .. }) | None => None,
         };
@@ -291,10 +288,11 @@ fn distance(space: &Space, one: &Params, other: &Params) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::decision::Bound;
     use crate::study::device::{Device, Slot};
-    use crate::study::metric::Direction;
+    use crate::study::metric::{Direction, Number};
     use crate::study::space::{Dimension, Distribution, Scale};
-    use crate::study::spec::Program;
+    use crate::study::spec::{Program, StepClock};
     use crate::study::trial::{Origin, TrialState};
 
     fn spec() -> StudySpec {
@@ -373,7 +371,9 @@ mod tests {
             .zip(0..)
             .flat_map(|(value, number)| events(number, 0.1, *value))
             .collect();
-        let verdict = Verdict::Stop(Reason("rank 2 of 4 at step 3; 1 goes on".into()));
+        let at = StepClock::Step.at(3);
+        let rank = Reason::Rank { rank: 2, of: 4, first: 1, at, forecast_from: None };
+        let verdict = Verdict::Stop(rank);
         journal.push(Event::Decided { trial: TrialNumber(3), step: 3, verdict });
         journal.extend(events(4, 0.1, 0.1));
         let judgement = told(3, &journal).judgements.remove(0);
@@ -386,7 +386,8 @@ mod tests {
 
     #[test]
     fn a_cut_off_among_others_than_the_field_is_not_told_and_one_that_is_a_value_is() {
-        let cut_off = |reason: &str| {
+        let at = StepClock::Step.at(3);
+        let cut_off = |reason: Reason| {
             let mut journal: Vec<Event> = [0.5, 0.2, 0.3]
                 .iter()
                 .zip(0..)
@@ -395,12 +396,14 @@ mod tests {
             journal.push(Event::Decided {
                 trial: TrialNumber(2),
                 step: 3,
-                verdict: Verdict::Stop(Reason(reason.into())),
+                verdict: Verdict::Stop(reason),
             });
             told(2, &journal).judgements.remove(0).field.unwrap().cut_off
         };
-        assert_eq!(cut_off("rank 2 of 2 at step 3; 1 goes on"), None);
-        assert_eq!(cut_off("value 0.3 at step 3 is above the threshold 0.25"), Some(0.25));
+        let rank = Reason::Rank { rank: 2, of: 2, first: 1, at, forecast_from: None };
+        assert_eq!(cut_off(rank), None);
+        let (value, bound, threshold) = (Number(0.3), Bound::Upper, Number(0.25));
+        assert_eq!(cut_off(Reason::Threshold { value, bound, threshold, at }), Some(0.25));
     }
 
     #[test]

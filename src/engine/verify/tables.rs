@@ -114,14 +114,8 @@ fn of_trial(trial: &Trial, metric: &str) -> Facts {
         facts.add("report", format!("{metric} at step {step}"), "value", number(*value));
     }
     for decision in &trial.decisions {
-        let reason =
-            decision.verdict.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
-        facts.add(
-            "decision",
-            format!("step {}", decision.step),
-            "verdict",
-            format!("{}{reason}", decision.verdict.word()),
-        );
+        let (row, verdict) = (format!("step {}", decision.step), decision.verdict.in_words());
+        facts.add("decision", row, "verdict", verdict);
     }
     for checkpoint in &trial.checkpoints {
         let bytes = checkpoint.bytes.map(|bytes| format!(", {bytes} bytes")).unwrap_or_default();

@@ -155,7 +155,7 @@ proptest! {
                 if let (Some(index), false) = (asha.reached(trial, step), own.loss().is_nan()) {
                     let (population, rank) = standing(&asha, history, asha.bracket(trial.number), index, own);
                     let said = format!("rank {rank} of {population}");
-                    prop_assert!(verdict.reason().is_some_and(|reason| reason.0.contains(&said)), "{verdict:?}, {said}");
+                    prop_assert!(verdict.reason().is_some_and(|reason| reason.to_string().contains(&said)), "{verdict:?}, {said}");
                 }
             }
             let mut rng = SeedTree::new(0).stream("pruner");

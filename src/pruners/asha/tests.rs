@@ -1,7 +1,7 @@
 //! Successive halving against counts by hand, the paper's numbers, and its own ranking without an index.
 
 use super::*;
-use crate::pruners::conformance;
+use crate::pruners::conformance::{self, judge_at, trial};
 use crate::samplers::conformance::trial_of;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
@@ -61,12 +61,7 @@ fn run_one(
     for step in begin..=budget {
         let value = loss(index as u64, step);
         trials[index].curve.push((step, value));
-        let verdict = asha.judge(&Case {
-            space: &Space::default(),
-            history: History::of(trials, Direction::Minimize),
-            trial: &trials[index],
-            step,
-        });
+        let verdict = judge_at(asha, trials, index, step, Direction::Minimize);
         let state = match verdict {
             Verdict::Continue(_) if step < budget => continue,
             Verdict::Continue(_) => TrialState::Complete,
@@ -106,28 +101,17 @@ fn stopping_follows_the_ranks_of_arrival() {
     let mut trials: Vec<Trial> = Vec::new();
     let mut words = Vec::new();
     for (number, loss) in (0..).zip(losses) {
-        trials.push(Trial {
-            curve: vec![(1, loss)],
-            ..trial_of(number, Params::new(), TrialState::Running, None)
-        });
-        let case = Case {
-            space: &Space::default(),
-            history: History::of(&trials, Direction::Minimize),
-            trial: trials.last().unwrap(),
-            step: 1,
-        };
-        words.push(asha.judge(&case).to_owned());
+        trials.push(trial(number, TrialState::Running, &[(1, loss)]));
+        let last = trials.len() - 1;
+        words.push(judge_at(&asha, &trials, last, 1, Direction::Minimize));
     }
     let expected = [
         "continue", "continue", "continue", "stop", "continue", "stop", "continue", "stop",
         "continue", "continue",
     ];
     assert_eq!(words.iter().map(Verdict::word).collect::<Vec<_>>(), expected);
-    assert_eq!(words[5], Verdict::Stop(Reason("rank 6 of 6 at step 1; 2 go on".to_owned())));
-    assert_eq!(
-        words[0],
-        Verdict::Continue(Some(Reason("rank 1 of 1 at step 1; the first 2 go on".to_owned())))
-    );
+    assert_eq!(words[5].in_words(), "stop: rank 6 of 6 at step 1; 2 go on");
+    assert_eq!(words[0].in_words(), "continue: rank 1 of 1 at step 1; the first 2 go on");
 }
 
 #[test]
@@ -147,20 +131,10 @@ fn rungs_may_lie_closer_than_the_reduction() {
 #[test]
 fn reports_between_rungs_and_past_the_last_decide_nothing() {
     let asha = asha(&[], 9);
-    let trial = Trial {
-        curve: (1..=9).map(|step| (step, 1.0)).collect(),
-        ..trial_of(0, Params::new(), TrialState::Running, None)
-    };
-    let trials = [trial];
+    let curve: Vec<(u64, f64)> = (1..=9).map(|step| (step, 1.0)).collect();
+    let trials = [trial(0, TrialState::Running, &curve)];
     let judged: Vec<u64> = (1..=9)
-        .filter(|step| {
-            asha.judge(&Case {
-                space: &Space::default(),
-                history: History::of(&trials, Direction::Minimize),
-                trial: &trials[0],
-                step: *step,
-            }) != Verdict::GO_ON
-        })
+        .filter(|step| judge_at(&asha, &trials, 0, *step, Direction::Minimize) != Verdict::GO_ON)
         .collect();
     assert_eq!(judged, [1, 3]);
 }
@@ -168,28 +142,11 @@ fn reports_between_rungs_and_past_the_last_decide_nothing() {
 #[test]
 fn a_report_that_skips_rungs_counts_at_each_and_is_judged_at_the_highest() {
     let asha = asha(&[], 81);
-    let mut trials: Vec<Trial> = (0..6)
-        .map(|number| Trial {
-            curve: vec![(1, 0.0), (3, 0.5)],
-            ..trial_of(number, Params::new(), TrialState::Failed, None)
-        })
-        .collect();
-    trials.push(Trial {
-        curve: vec![(4, 0.4)],
-        ..trial_of(6, Params::new(), TrialState::Running, None)
-    });
-    let judge = |trials: &[Trial]| {
-        asha.judge(&Case {
-            space: &Space::default(),
-            history: History::of(trials, Direction::Minimize),
-            trial: &trials[6],
-            step: 4,
-        })
-    };
-    assert_eq!(
-        judge(&trials),
-        Verdict::Continue(Some(Reason("rank 1 of 7 at step 4; 2 go on".to_owned())))
-    );
+    let mut trials: Vec<Trial> =
+        (0..6).map(|number| trial(number, TrialState::Failed, &[(1, 0.0), (3, 0.5)])).collect();
+    trials.push(trial(6, TrialState::Running, &[(4, 0.4)]));
+    let judge = |trials: &[Trial]| judge_at(&asha, trials, 6, 4, Direction::Minimize);
+    assert_eq!(judge(&trials).in_words(), "continue: rank 1 of 7 at step 4; 2 go on");
     trials[6].curve = vec![(4, 0.6)];
     assert_eq!(judge(&trials).word(), "stop");
 }
@@ -199,23 +156,11 @@ fn a_rung_that_was_judged_is_not_judged_again_at_another_step() {
     let asha = promoting(9);
     let decision = crate::study::trial::Decision {
         step: 5,
-        verdict: Verdict::Pause(Reason("rung 3".to_owned())),
+        verdict: Verdict::Pause(Reason::Recorded("rung 3".to_owned())),
     };
-    let trial = Trial {
-        curve: vec![(4, 0.1), (5, 0.1)],
-        decisions: vec![decision],
-        ..trial_of(0, Params::new(), TrialState::Running, None)
-    };
-    let trials = [trial];
-    assert_eq!(
-        asha.judge(&Case {
-            space: &Space::default(),
-            history: History::of(&trials, Direction::Minimize),
-            trial: &trials[0],
-            step: 4
-        }),
-        Verdict::GO_ON
-    );
+    let reported = trial(0, TrialState::Running, &[(4, 0.1), (5, 0.1)]);
+    let trials = [Trial { decisions: vec![decision], ..reported }];
+    assert_eq!(judge_at(&asha, &trials, 0, 4, Direction::Minimize), Verdict::GO_ON);
 }
 
 /// The paper's bracket s = 0 of eta 3, r 1, R 9: 9 trials for 1 step, 3 for 3, 1 for 9.
@@ -225,10 +170,7 @@ fn promotion_from_full_rungs_gives_the_counts_of_successive_halving() {
     let quality = [4.0, 7.0, 1.0, 8.0, 2.0, 9.0, 3.0, 5.0, 6.0];
     let mut trials: Vec<Trial> = (0..)
         .zip(quality)
-        .map(|(number, loss)| Trial {
-            curve: vec![(1, loss)],
-            ..trial_of(number, Params::new(), TrialState::Paused, None)
-        })
+        .map(|(number, loss)| trial(number, TrialState::Paused, &[(1, loss)]))
         .collect();
     let mut promoted = Vec::new();
     loop {
@@ -419,9 +361,11 @@ fn trials_are_ranked_by_the_ends_that_others_foretell() {
         [word(&by_end, 0.05, 2.7).word(), word(&by_end, 0.95, 2.1).word()],
         ["continue", "stop"]
     );
-    let reason = word(&by_end, 0.05, 2.7).reason().unwrap().0.clone();
+    let reason = word(&by_end, 0.05, 2.7).in_words();
     assert!(
-        reason.ends_with("of 41 at step 1, by the ends that 20 that went on foretell; 13 go on"),
+        reason.ends_with(
+            "of 41 at step 1, by final values forecast from 20 that continued; 13 go on"
+        ),
         "{reason}"
     );
     assert!(

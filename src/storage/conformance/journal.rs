@@ -6,15 +6,15 @@ use std::time::Duration;
 use rand::RngExt as _;
 
 use crate::storage::Holder;
-use crate::study::decision::{Reason, Verdict};
+use crate::study::decision::{Bound, Reason, Verdict};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, MemoryUse};
-use crate::study::metric::{Direction, Metrics};
+use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
 use crate::study::remark::RemarkKind;
 use crate::study::seed::StreamRng;
 use crate::study::space::{Condition, Dimension, Distribution, Scale, Space};
-use crate::study::spec::{Extension, FailureCause, Program, StudySpec};
+use crate::study::spec::{Extension, FailureCause, Program, StepClock, StudySpec};
 use crate::study::statistics::Sample;
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
@@ -313,9 +313,14 @@ fn random_number(rng: &mut StreamRng) -> f64 {
 fn random_verdict(reason: String, rng: &mut StreamRng) -> Verdict {
     match rng.random_range(0..4) {
         0 => Verdict::GO_ON,
-        1 => Verdict::Continue(Some(Reason(reason))),
-        2 => Verdict::Pause(Reason(reason)),
-        _ => Verdict::Stop(Reason(reason)),
+        1 => Verdict::go_on(Reason::Recorded(reason)),
+        2 => Verdict::Pause(Reason::Rung { rung: 3, rank: 2, of: 7, first: 2 }),
+        _ => Verdict::Stop(Reason::Threshold {
+            value: Number(random_number(rng)),
+            bound: Bound::Upper,
+            threshold: Number(random_number(rng)),
+            at: StepClock::Samples.at(9),
+        }),
     }
 }
 

@@ -531,10 +531,8 @@ impl<'a> Append<'a> {
 
     fn decide(&self, id: i64, step: i64, verdict: &Verdict) -> Result<(), Fault> {
         let sql = "INSERT OR REPLACE INTO decision (trial_id, step, verdict, reason, at) VALUES (?1, ?2, ?3, ?4, ?5)";
-        self.execute(
-            sql,
-            params![id, step, verdict.word(), verdict.reason().map(|reason| &reason.0), self.now.0],
-        )?;
+        let reason = verdict.reason().map(to_json).transpose()?;
+        self.execute(sql, params![id, step, verdict.word(), reason, self.now.0])?;
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use super::column::{from_integer, from_real, json, number_of, trial_id, trial_id
 use super::fault::Fault;
 use crate::storage::StudyId;
 use crate::study::checkpoint::Checkpoint;
-use crate::study::decision::{Reason, Verdict};
+use crate::study::decision::Verdict;
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
 use crate::study::time::Timestamp;
@@ -161,7 +161,8 @@ impl<'a> Loader<'a> {
                 || format!("table `decision`, study {}, trial {}", self.study.0, trial.number);
             let step = from_integer(row.get(1)?, place)?;
             let word: String = row.get(2)?;
-            let reason = row.get::<_, Option<String>>(3)?.map(Reason);
+            let reason = row.get::<_, Option<String>>(3)?;
+            let reason = reason.map(|text| json(&text, place)).transpose()?;
             let verdict = match (word.as_str(), reason) {
                 ("continue", reason) => Verdict::Continue(reason),
                 ("pause", Some(reason)) => Verdict::Pause(reason),

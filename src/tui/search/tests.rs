@@ -148,8 +148,11 @@ impl Script {
             let Some(rung) = RUNGS.iter().position(|rung| *rung == step) else { continue };
             self.rungs[rung].push(value);
             let rank = self.rungs[rung].iter().filter(|other| **other < value).count();
-            let reason =
-                Reason(format!("rank {} of {} at step {step}", rank + 1, self.rungs[rung].len()));
+            let reason = Reason::Recorded(format!(
+                "rank {} of {} at step {step}",
+                rank + 1,
+                self.rungs[rung].len()
+            ));
             let stops = rank >= (self.rungs[rung].len() / 3).max(1) && self.rungs[rung].len() > 2;
             let verdict = if stops {
                 Verdict::Stop(reason.clone())
@@ -158,7 +161,7 @@ impl Script {
             };
             events.push(Event::Decided { trial, step, verdict });
             if stops {
-                end = (AttemptEnd::Stopped, TrialState::Pruned, None, Some(reason.0));
+                end = (AttemptEnd::Stopped, TrialState::Pruned, None, Some(reason.to_string()));
                 break;
             }
         }
