@@ -1,19 +1,10 @@
 //! Conditions on configurations before they run, and on what trials measured afterwards.
 
-mod check;
-mod expression;
-mod parse;
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use check::{Known, check};
-pub use expression::{Expression, Kept};
-pub use parse::{ExpressionError, LONGEST};
-
+use crate::study::condition::{Expression, Kept};
 use crate::study::metric::Metrics;
 use crate::study::params::{Params, Value};
 

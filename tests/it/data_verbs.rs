@@ -128,11 +128,16 @@ fn a_filter_that_is_wrong_says_what_to_write() {
     let ran = scene.run(&["trials", "--where", "lr>1e-3"]);
     assert_eq!(
         (ran.code, ran.err.as_str()),
-        (2, "error: `lr` is no parameter or metric; did you mean `learning_rate`?\n")
+        (
+            2,
+            "error: `lr` is no parameter or metric; did you mean `learning_rate`?\n  lr>1e-3\n  ^^\n"
+        )
     );
     let ran = scene.run(&["trials", "--where", "zzz=1"]);
     insta::assert_snapshot!(ran.err, @r"
     error: `zzz` is no parameter or metric
+      zzz=1
+      ^^^
     help: the study's parameters are `learning_rate`, `model.num_layers`, `optim`, `momentum`; its metric is `eval_loss`
     ");
     let ran = scene.run(&["trials", "--sort", "los"]);

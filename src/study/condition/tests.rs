@@ -4,6 +4,9 @@ use proptest::prelude::*;
 
 use super::expression::{Comparison, Expression, Function, Kept, Node, Operation, Part};
 use super::*;
+use crate::study::constraint::{Constraint, broken, exceeded, violation};
+use crate::study::metric::Metrics;
+use crate::study::params::{Params, Value};
 use crate::study::space::{Dimension, Distribution, Scale, Space};
 
 fn of(text: &str) -> Expression {
@@ -251,6 +254,7 @@ fn written(node: &Node) -> String {
         Part::And(parts) => format!("({})", list(parts, " and ")),
         Part::Or(parts) => format!("({})", list(parts, " or ")),
         Part::Not(inner) => format!("(not {})", written(inner)),
+        other => panic!("a part of a filter: {other:?}"),
     }
 }
 
