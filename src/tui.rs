@@ -49,7 +49,7 @@ use loader::{Loader, News};
 pub use look::{Look, Palette};
 use preferences::Preferences;
 use snapshot::{Source, Wanted};
-use state::{Command, Course, State};
+use state::{Command, RunPhase, State};
 pub use studies::choose_study;
 pub use terminal::Before;
 use terminal::{Alarm, Held, Woken};
@@ -250,14 +250,14 @@ impl Screens {
             TuiMode::Embedded => (surroundings.ended)(),
             TuiMode::Watching => self.state.seen.summary.finished.clone().map(RunnerEnd::Finished),
         };
-        match (ended, &self.state.course) {
+        match (ended, &self.state.phase) {
             (Some(RunnerEnd::Interrupted), _) => Command::Leave(TuiExit::Left),
-            (Some(RunnerEnd::Finished(reason)), Course::Open | Course::Stopping) => {
+            (Some(RunnerEnd::Finished(reason)), RunPhase::Open | RunPhase::Stopping) => {
                 self.state.over(reason)
             }
-            (None, Course::Over(_)) if surroundings.mode == TuiMode::Watching => {
+            (None, RunPhase::Over(_)) if surroundings.mode == TuiMode::Watching => {
                 // Its budget was raised, and it goes on.
-                self.state.course = Course::Open;
+                self.state.phase = RunPhase::Open;
                 Command::Redraw
             }
             _ => Command::Ignore,

@@ -231,10 +231,7 @@ fn range(distribution: &Distribution) -> String {
 mod tests {
     use super::*;
     use crate::study::space::Condition;
-
-    fn dimension(name: &str, distribution: Distribution) -> Dimension {
-        Dimension { name: name.into(), distribution, prior: None, when: None }
-    }
+    use crate::tui::tests::dimension;
 
     fn space() -> Space {
         let mut momentum =

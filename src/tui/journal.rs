@@ -15,7 +15,7 @@ use crate::study::trial::{Origin, TrialNumber, TrialState};
 
 /// How an entry is coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weight {
+pub enum EntryKind {
     /// Reports and what else is many: hidden unless asked for.
     Report,
     /// Of little interest.
@@ -38,7 +38,7 @@ pub struct Entry {
     /// About which trial.
     pub trial: Option<TrialNumber>,
     /// How much it matters.
-    pub weight: Weight,
+    pub kind: EntryKind,
     /// What happened.
     pub text: String,
     /// The request that it answers.
@@ -114,14 +114,14 @@ fn last(reader: &dyn StorageReader, study: StudyId) -> Result<Seq, StorageError>
 }
 
 fn entry(seq: Seq, at: Timestamp, event: &Event, clock: StepClock) -> Entry {
-    let (weight, text) = said(event, clock.as_str());
+    let (kind, text) = said(event, clock.as_str());
     let request = if let Event::RequestServed { id, .. } = event { Some(*id) } else { None };
-    Entry { seq, at, trial: event.trial(), weight, text: one_line(&text), request }
+    Entry { seq, at, trial: event.trial(), kind, text: one_line(&text), request }
 }
 
 /// What happened, without the trial's number, which stands before it.
-fn said(event: &Event, clock: &str) -> (Weight, String) {
-    use Weight::{Now, Plain, Quiet, Report, Study};
+fn said(event: &Event, clock: &str) -> (EntryKind, String) {
+    use EntryKind::{Now, Plain, Quiet, Report, Study};
     match event {
         Event::RunnerStarted { pid, host, slots } => {
             let mut devices: Vec<String> =
@@ -186,12 +186,12 @@ fn said(event: &Event, clock: &str) -> (Weight, String) {
         Event::Remarked { text, count, .. } => (Plain, remarked(text, *count)),
         Event::Decided { step, verdict, .. } => {
             let reason = verdict.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
-            let weight = match verdict {
+            let kind = match verdict {
                 Verdict::Continue(_) => Quiet,
                 Verdict::Pause(_) => Now(TrialState::Paused),
                 Verdict::Stop(_) => Now(TrialState::Pruned),
             };
-            (weight, format!("{clock} {step}: {}{reason}", verdict.word()))
+            (kind, format!("{clock} {step}: {}{reason}", verdict.word()))
         }
         Event::CheckpointSaved { step, .. } => {
             (Report, format!("saved a checkpoint at {clock} {step}"))
@@ -278,7 +278,7 @@ impl JournalView {
         };
         entries
             .iter()
-            .filter(|entry| (self.reports || entry.weight != Weight::Report) && holds(entry))
+            .filter(|entry| (self.reports || entry.kind != EntryKind::Report) && holds(entry))
             .collect()
     }
 }
@@ -337,7 +337,7 @@ mod tests {
                 seq,
                 at,
                 trial: Some(TrialNumber(trial)),
-                weight: Weight::Plain,
+                kind: EntryKind::Plain,
                 text: text.to_owned(),
                 request: None,
             }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::journal::Journal;
 use super::log::LogTail;
 use super::look::Look;
-use super::picture::{Order, Picture, Studio, Subject};
+use super::picture::{Picture, PictureCache, PictureRequest, Subject};
 use crate::report::wording::{HolderLife, StudyState, micros};
 use crate::storage::{
     Attempt, HeldLease, Remarked, StorageError, StorageReader, StudyId, StudySummary,
@@ -45,7 +45,7 @@ pub enum Part {
         log: bool,
     },
     /// A screen that the loader draws.
-    Picture(Order),
+    Picture(PictureRequest),
 }
 
 /// The rows of the table.
@@ -139,7 +139,7 @@ pub struct Source {
     /// Whether the process that holds the study lives.
     pub life: fn(&HeldLease) -> HolderLife,
     known: Known,
-    studio: Studio,
+    pictures: PictureCache,
 }
 
 /// What was read before and is not read again each time.
@@ -170,7 +170,14 @@ impl Source {
         life: fn(&HeldLease) -> HolderLife,
         look: Look,
     ) -> Self {
-        Source { reader, study, store, life, known: Known::default(), studio: Studio::new(look) }
+        Source {
+            reader,
+            study,
+            store,
+            life,
+            known: Known::default(),
+            pictures: PictureCache::new(look),
+        }
     }
 
     /// Reads what is wanted.
@@ -187,13 +194,16 @@ impl Source {
             self.known.journal.catch_up(&*self.reader, self.study, summary.spec.step)?;
         }
         let picture = match &wanted.part {
-            Part::Picture(order) => {
-                Some(Arc::new(self.studio.draw(&*self.reader, self.study, order, super::now())?))
-            }
+            Part::Picture(request) => Some(Arc::new(self.pictures.draw(
+                &*self.reader,
+                self.study,
+                request,
+                super::now(),
+            )?)),
             _ => None,
         };
         self.known.moves =
-            matches!(&wanted.part, Part::Picture(order) if order.subject == Subject::Devices);
+            matches!(&wanted.part, Part::Picture(request) if request.subject == Subject::Devices);
         self.learn_metrics(&page, detail.as_ref());
         Ok(Snapshot {
             wanted: Arc::clone(wanted),
