@@ -17,7 +17,9 @@ A FILTER is a list of terms that must all hold:
                                 parameters, the value, last reported metrics
   number step seconds attempts failures
                                 numbers of the trial, compared in the same way
-  -term                         the term does not hold
+  -term  -(a or b)              the term, or the group, does not hold
+  layers * width < 64 and not (optim == 'sgd' or state:failed)
+                                arithmetic between spaces, and, or, not
 What a trial lacks, and NaN, is never larger, smaller, equal or unequal.";
 
 /// A verb's examples, and how filters are written.

@@ -29,6 +29,7 @@ mod expression;
 mod names;
 mod parse;
 mod property;
+mod short_form;
 mod syntax;
 #[cfg(test)]
 mod tests;

@@ -37,6 +37,18 @@ fn trials_are_filtered_and_sorted_by_what_is_written() {
 }
 
 #[test]
+fn the_conditions_that_the_documentation_types_select_trials() {
+    let scene = Scene::digits();
+    let page = include_str!("../../docs/command-line.md");
+    let typed = page.lines().filter_map(|line| {
+        line.strip_prefix("    hpsearch trials digits --where '")?.strip_suffix('\'')
+    });
+    let selected: Vec<_> =
+        typed.map(|condition| numbers(&scene, &["--where", condition])).collect();
+    assert_eq!(selected, [vec![0], vec![0], vec![0, 2, 1], vec![0]]);
+}
+
+#[test]
 fn the_last_events_are_the_end_of_the_whole_journal_whatever_their_number() {
     let scene = Scene::digits();
     for form in [&["events", "digits"][..], &["events", "digits", "--json"]] {

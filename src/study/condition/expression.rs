@@ -408,6 +408,21 @@ impl Operation {
 }
 
 impl Comparison {
+    pub const SYMBOLS: [(&'static str, Comparison); 6] = [
+        ("<", Comparison::Less),
+        ("<=", Comparison::AtMost),
+        (">", Comparison::More),
+        (">=", Comparison::AtLeast),
+        ("==", Comparison::Equal),
+        ("!=", Comparison::Unequal),
+    ];
+
+    /// The comparison of a symbol; of short forms, `=` and `:` are for equality, too.
+    pub fn of(symbol: &str) -> Comparison {
+        let known = Self::SYMBOLS.into_iter().find(|(known, _)| *known == symbol);
+        known.map_or(Comparison::Equal, |(_, comparison)| comparison)
+    }
+
     /// As filters compare: exactly, and NaN with nothing but itself.
     fn holds(self, left: &Term<'_>, right: &Term<'_>) -> bool {
         let is_nan = |term: &Term<'_>| matches!(term, Term::Number(number) if number.is_nan());

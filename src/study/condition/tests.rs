@@ -241,14 +241,8 @@ fn written(node: &Node) -> String {
             format!("{name}({})", list(arguments, ", "))
         }
         Part::Comparison(comparison, left, right) => {
-            let symbol = match comparison {
-                Comparison::Less => "<",
-                Comparison::AtMost => "<=",
-                Comparison::More => ">",
-                Comparison::AtLeast => ">=",
-                Comparison::Equal => "==",
-                Comparison::Unequal => "!=",
-            };
+            let known = |(_, known): &(&str, Comparison)| known == comparison;
+            let symbol = Comparison::SYMBOLS.into_iter().find(known).unwrap().0;
             format!("({} {symbol} {})", written(left), written(right))
         }
         Part::And(parts) => format!("({})", list(parts, " and ")),
