@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | least | `a or b`, `a and b`, `not a`, `(a)` | in a filter, a space joins like `and` |
 //! | | `a < b`, `<= == != >= >`, `a < b <= c` | numbers, and `==` and `!=` of texts |
-//! | | `a + b`, `- * / % **`, `max(a, b)`, `log(a)` | [`Function`](expression::Function) has the list |
+//! | | `a + b`, `- * / % **`, `max(a, b)` | numbers; also `min abs log log2 log10 exp sqrt` |
 //! | most | `0.1`, `'text'`, `true`, `width`, `"eval loss"` | names are bare or in double quotes |
 //!
 //! A filter also takes short forms, each one word without a space outside of double quotes; they become the same tree:
@@ -35,7 +35,7 @@ mod syntax;
 mod tests;
 
 pub use check::{Known, check};
-pub use expression::{Expression, Kept};
+pub use expression::{Expression, Violation};
 pub(crate) use names::Names;
 pub use parse::LONGEST;
 pub(crate) use property::{Needs, Property, objective_value};

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::journal::{Entry, EntryKind};
+use super::journal::{EntryKind, JournalEntry};
 use super::look::Look;
 use super::state::State;
 use crate::report::wording::{shorten, width};
@@ -42,7 +42,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
 }
 
 fn entry_line(
-    entry: &Entry,
+    entry: &JournalEntry,
     numbers: usize,
     day: &mut Option<jiff::civil::Date>,
     zone: &TimeZone,

@@ -30,7 +30,7 @@ pub enum EntryKind {
 
 /// An event in words.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct JournalEntry {
     /// Its place in the journal.
     pub seq: Seq,
     /// When.
@@ -52,7 +52,7 @@ pub struct Journal {
     /// Whether there are entries before these.
     pub cut: bool,
     /// Oldest first.
-    pub entries: Arc<Vec<Entry>>,
+    pub entries: Arc<Vec<JournalEntry>>,
 }
 
 /// So many places of the journal are read at first, and so many entries are kept.
@@ -113,10 +113,10 @@ fn last(reader: &dyn StorageReader, study: StudyId) -> Result<Seq, StorageError>
     Ok(Seq(beyond))
 }
 
-fn entry(seq: Seq, at: Timestamp, event: &Event, clock: StepClock) -> Entry {
+fn entry(seq: Seq, at: Timestamp, event: &Event, clock: StepClock) -> JournalEntry {
     let (kind, text) = said(event, clock.as_str());
     let request = if let Event::RequestServed { id, .. } = event { Some(*id) } else { None };
-    Entry { seq, at, trial: event.trial(), kind, text: one_line(&text), request }
+    JournalEntry { seq, at, trial: event.trial(), kind, text: one_line(&text), request }
 }
 
 /// What happened, without the trial's number, which stands before it.
@@ -263,12 +263,12 @@ pub struct JournalView {
 
 impl JournalView {
     /// The entries that are shown, oldest first.
-    pub fn shown<'a>(&self, entries: &'a [Entry]) -> Vec<&'a Entry> {
+    pub fn shown<'a>(&self, entries: &'a [JournalEntry]) -> Vec<&'a JournalEntry> {
         // As many spaces as one likes: columns stand apart on the screen.
         let text = self.text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
         // `5` and `trial 5` are that trial, not the fiftieth too.
         let number: Option<u64> = text.strip_prefix("trial ").unwrap_or(&text).parse().ok();
-        let holds = |entry: &Entry| {
+        let holds = |entry: &JournalEntry| {
             let said = entry.text.to_lowercase();
             let about = |trial: TrialNumber| {
                 Some(trial.0) == number
@@ -333,7 +333,7 @@ mod tests {
     fn what_stands_in_a_row_is_found_with_its_trial() {
         let entry = |trial: u64, text: &str| {
             let (seq, at) = (Seq(1), Timestamp(0));
-            Entry {
+            JournalEntry {
                 seq,
                 at,
                 trial: Some(TrialNumber(trial)),

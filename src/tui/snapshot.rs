@@ -25,14 +25,14 @@ pub struct Wanted {
     /// The rows of the table.
     pub query: TrialQuery,
     /// What else.
-    pub part: Part,
+    pub part: ScreenData,
     /// Whether the journal is wanted: it is shown, or an answer is awaited.
     pub journal: bool,
 }
 
 /// What a screen wants besides the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ScreenData {
     /// Nothing.
     Nothing,
     /// One trial.
@@ -77,7 +77,7 @@ pub struct Detail {
 
 /// The same metric of other trials.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Field {
+pub struct BackgroundCurves {
     /// Which.
     pub metric: String,
     /// Some of the trials, spread over the study, and their curves, thinned out.
@@ -102,7 +102,7 @@ pub struct Snapshot {
     /// The wanted trial.
     pub detail: Option<Arc<Detail>>,
     /// What stands behind its curve.
-    pub field: Arc<Field>,
+    pub field: Arc<BackgroundCurves>,
     /// Its log.
     pub log: Option<Arc<LogTail>>,
     /// The screen that was drawn.
@@ -138,16 +138,16 @@ pub struct Source {
     pub store: PathBuf,
     /// Whether the process that holds the study lives.
     pub life: fn(&HeldLease) -> HolderLife,
-    known: Known,
+    known: ReadCache,
     pictures: PictureCache,
 }
 
 /// What was read before and is not read again each time.
 #[derive(Default)]
-struct Known {
+struct ReadCache {
     journal: Journal,
     metrics: BTreeSet<String>,
-    field: Option<(Arc<Field>, Instant)>,
+    field: Option<(Arc<BackgroundCurves>, Instant)>,
     log: Option<Arc<LogTail>>,
     /// The remarks on the lines of the trial whose screen is shown, up to a place of the journal.
     remarks: Option<(TrialNumber, Vec<Remarked>, Seq)>,
@@ -175,7 +175,7 @@ impl Source {
             study,
             store,
             life,
-            known: Known::default(),
+            known: ReadCache::default(),
             pictures: PictureCache::new(look),
         }
     }
@@ -194,7 +194,7 @@ impl Source {
             self.known.journal.catch_up(&*self.reader, self.study, summary.spec.step)?;
         }
         let picture = match &wanted.part {
-            Part::Picture(request) => Some(Arc::new(self.pictures.draw(
+            ScreenData::Picture(request) => Some(Arc::new(self.pictures.draw(
                 &*self.reader,
                 self.study,
                 request,
@@ -202,8 +202,10 @@ impl Source {
             )?)),
             _ => None,
         };
-        self.known.moves =
-            matches!(&wanted.part, Part::Picture(request) if request.subject == Subject::Devices);
+        self.known.moves = matches!(
+            &wanted.part,
+            ScreenData::Picture(request) if request.subject == Subject::Devices
+        );
         self.learn_metrics(&page, detail.as_ref());
         Ok(Snapshot {
             wanted: Arc::clone(wanted),
@@ -253,8 +255,8 @@ impl Source {
         &mut self,
         wanted: &Wanted,
         summary: &StudySummary,
-    ) -> Result<(Option<Detail>, Arc<Field>, Option<Arc<LogTail>>), StorageError> {
-        let Part::Trial { trial, metric, log } = &wanted.part else {
+    ) -> Result<(Option<Detail>, Arc<BackgroundCurves>, Option<Arc<LogTail>>), StorageError> {
+        let ScreenData::Trial { trial, metric, log } = &wanted.part else {
             self.known.log = None;
             return Ok((None, Arc::default(), None));
         };
@@ -310,7 +312,7 @@ impl Source {
         Ok(remarks)
     }
 
-    fn field(&mut self, metric: &str, total: u64) -> Result<Arc<Field>, StorageError> {
+    fn field(&mut self, metric: &str, total: u64) -> Result<Arc<BackgroundCurves>, StorageError> {
         if let Some((field, read)) = &self.known.field
             && field.metric == metric
             && read.elapsed() < FIELD_AGE
@@ -325,7 +327,7 @@ impl Source {
             .into_iter()
             .map(|(trial, curve)| (trial, thinned(&curve, FIELD_POINTS)))
             .collect();
-        let field = Arc::new(Field { metric: metric.to_owned(), curves });
+        let field = Arc::new(BackgroundCurves { metric: metric.to_owned(), curves });
         self.known.field = Some((Arc::clone(&field), Instant::now()));
         Ok(field)
     }
@@ -349,7 +351,7 @@ impl Wanted {
     pub fn first_page() -> Self {
         Wanted {
             query: TrialQuery::all(SortKey::Value).page(0, 64),
-            part: Part::Nothing,
+            part: ScreenData::Nothing,
             journal: false,
         }
     }

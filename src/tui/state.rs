@@ -20,7 +20,7 @@ use super::list::List;
 use super::picker::Picker;
 use super::picture::{PictureRequest, Subject};
 use super::search::SearchView;
-use super::snapshot::{Part, Snapshot, Wanted};
+use super::snapshot::{ScreenData, Snapshot, Wanted};
 use super::{Detach, TuiExit, TuiMode};
 use crate::report::wording::StudyState;
 use crate::study::event::Request;
@@ -219,27 +219,27 @@ impl State {
             offset,
             limit,
         };
-        let of_trial = |trial, log| Part::Trial { trial, metric: self.trial.metric.clone(), log };
+        let metric = || self.trial.metric.clone();
+        let of_trial = |trial, log| ScreenData::Trial { trial, metric: metric(), log };
         let part = match self.screen {
             Screen::Trials => self
                 .list
                 .trial()
                 .filter(|_| self.preview)
-                .map_or(Part::Nothing, |trial| of_trial(trial, false)),
-            Screen::Trial => self.opened.map_or(Part::Nothing, |trial| of_trial(trial, true)),
-            Screen::Compare => self.picture(Subject::Compare {
-                trials: self.compared(),
-                metric: self.trial.metric.clone(),
-            }),
+                .map_or(ScreenData::Nothing, |trial| of_trial(trial, false)),
+            Screen::Trial => self.opened.map_or(ScreenData::Nothing, |trial| of_trial(trial, true)),
+            Screen::Compare => {
+                self.picture(Subject::Compare { trials: self.compared(), metric: metric() })
+            }
             Screen::Search => self.picture(Subject::Search(self.search)),
             Screen::Devices => self.picture(Subject::Devices),
-            Screen::Events => Part::Nothing,
+            Screen::Events => ScreenData::Nothing,
         };
         Wanted { query, part, journal: self.screen == Screen::Events || !self.asked.is_empty() }
     }
 
-    fn picture(&self, subject: Subject) -> Part {
-        Part::Picture(PictureRequest { subject, size: self.body, scroll: self.scroll })
+    fn picture(&self, subject: Subject) -> ScreenData {
+        ScreenData::Picture(PictureRequest { subject, size: self.body, scroll: self.scroll })
     }
 
     /// The marked trials; without marks the best one beside the selected one, or beside the next.

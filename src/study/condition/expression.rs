@@ -22,7 +22,7 @@ pub struct Expression {
 
 /// Whether values keep a condition.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kept {
+pub enum Violation {
     /// By how much they break it; 0: they keep it.
     By(f64),
     /// A value is missing, and without it nothing is certain.
@@ -194,8 +194,8 @@ impl Expression {
     ///
     /// How far a comparison of numbers is from being kept is their difference; texts that should be equal are 1 apart. `and`
     /// adds up, `or` takes the least.
-    pub fn kept(&self, value: impl Fn(&str) -> Option<Value>) -> Kept {
-        self.root.kept(&|part| part.named(&value), true)
+    pub fn violation(&self, value: impl Fn(&str) -> Option<Value>) -> Violation {
+        self.root.violation(&|part| part.named(&value), true)
     }
 
     /// How far the values are on the wrong side of the condition, or below 0 how far on the right one: for models of limits, where
@@ -215,9 +215,9 @@ impl Expression {
             (*part == Part::Property(Property::State))
                 .then(|| Term::Text(Cow::Borrowed(state.as_str())))
         };
-        match self.root.kept(&known, true) {
-            Kept::By(over) => Some(over == 0.0),
-            Kept::Unknown => None,
+        match self.root.violation(&known, true) {
+            Violation::By(over) => Some(over == 0.0),
+            Violation::Unknown => None,
         }
     }
 
@@ -265,9 +265,9 @@ impl Node {
                     (left, right, comparison) => Some(comparison.over(&left, &right, true)),
                 }
             }
-            _ => match self.kept(value, true) {
-                Kept::By(over) => Some(over),
-                Kept::Unknown => None,
+            _ => match self.violation(value, true) {
+                Violation::By(over) => Some(over),
+                Violation::Unknown => None,
             },
         }
     }
@@ -315,24 +315,30 @@ impl Node {
     }
 
     /// Whether the part, which is a condition, is kept; with `wanted` false, whether its opposite is.
-    fn kept<'a>(&'a self, value: Values<'a, '_>, wanted: bool) -> Kept {
+    fn violation<'a>(&'a self, value: Values<'a, '_>, wanted: bool) -> Violation {
         match &self.part {
-            Part::And(parts) if wanted => all(parts.iter().map(|part| part.kept(value, wanted))),
-            Part::Or(parts) if !wanted => all(parts.iter().map(|part| part.kept(value, wanted))),
-            Part::And(parts) | Part::Or(parts) => {
-                any(parts.iter().map(|part| part.kept(value, wanted)))
+            Part::And(parts) if wanted => {
+                all(parts.iter().map(|part| part.violation(value, wanted)))
             }
-            Part::Not(inner) => inner.kept(value, !wanted),
+            Part::Or(parts) if !wanted => {
+                all(parts.iter().map(|part| part.violation(value, wanted)))
+            }
+            Part::And(parts) | Part::Or(parts) => {
+                any(parts.iter().map(|part| part.violation(value, wanted)))
+            }
+            Part::Not(inner) => inner.violation(value, !wanted),
             Part::Comparison(comparison, left, right) => {
                 match (left.term(value), right.term(value)) {
-                    (Some(left), Some(right)) => Kept::By(comparison.over(&left, &right, wanted)),
-                    _ => Kept::Unknown,
+                    (Some(left), Some(right)) => {
+                        Violation::By(comparison.over(&left, &right, wanted))
+                    }
+                    _ => Violation::Unknown,
                 }
             }
             _ => match self.term(value) {
-                Some(Term::Flag(flag)) => Kept::By(f64::from(flag != wanted)),
-                Some(_) => Kept::By(f64::MAX),
-                None => Kept::Unknown,
+                Some(Term::Flag(flag)) => Violation::By(f64::from(flag != wanted)),
+                Some(_) => Violation::By(f64::MAX),
+                None => Violation::Unknown,
             },
         }
     }
@@ -360,9 +366,9 @@ impl Node {
                 Term::Number(function.of(&numbers?))
             }
             Part::Comparison(..) | Part::And(_) | Part::Or(_) | Part::Not(_) => {
-                match self.kept(value, true) {
-                    Kept::By(over) => Term::Flag(over == 0.0),
-                    Kept::Unknown => return None,
+                match self.violation(value, true) {
+                    Violation::By(over) => Term::Flag(over == 0.0),
+                    Violation::Unknown => return None,
                 }
             }
         })
@@ -370,27 +376,27 @@ impl Node {
 }
 
 /// Every one must be kept.
-fn all(parts: impl Iterator<Item = Kept>) -> Kept {
+fn all(parts: impl Iterator<Item = Violation>) -> Violation {
     let (mut total, mut unknown) = (0.0, false);
     for part in parts {
         match part {
-            Kept::By(over) => total = f64::min(total + over, f64::MAX),
-            Kept::Unknown => unknown = true,
+            Violation::By(over) => total = f64::min(total + over, f64::MAX),
+            Violation::Unknown => unknown = true,
         }
     }
-    if total == 0.0 && unknown { Kept::Unknown } else { Kept::By(total) }
+    if total == 0.0 && unknown { Violation::Unknown } else { Violation::By(total) }
 }
 
 /// One of them must be kept.
-fn any(parts: impl Iterator<Item = Kept>) -> Kept {
+fn any(parts: impl Iterator<Item = Violation>) -> Violation {
     let (mut least, mut unknown) = (f64::MAX, false);
     for part in parts {
         match part {
-            Kept::By(over) => least = least.min(over),
-            Kept::Unknown => unknown = true,
+            Violation::By(over) => least = least.min(over),
+            Violation::Unknown => unknown = true,
         }
     }
-    if least > 0.0 && unknown { Kept::Unknown } else { Kept::By(least) }
+    if least > 0.0 && unknown { Violation::Unknown } else { Violation::By(least) }
 }
 
 impl Operation {
@@ -465,7 +471,7 @@ impl Comparison {
             (left - right).abs().clamp(f64::MIN_POSITIVE, f64::MAX)
         };
         let equal = distance <= EQUAL * left.abs().max(right.abs());
-        let kept = match comparison {
+        let holds = match comparison {
             Comparison::Less => left < right,
             Comparison::AtMost => left <= right,
             Comparison::More => left > right,
@@ -474,7 +480,7 @@ impl Comparison {
             Comparison::Unequal => !equal,
         };
         match comparison {
-            _ if kept => 0.0,
+            _ if holds => 0.0,
             Comparison::Unequal => 1.0,
             _ => distance.max(f64::MIN_POSITIVE),
         }

@@ -9,7 +9,7 @@ use crate::study::params::Params;
 use crate::study::trial::TrialState;
 use crate::tui::form::Form;
 use crate::tui::keys::Screen;
-use crate::tui::list::Step;
+use crate::tui::list::Movement;
 use crate::tui::{Detach, TuiExit, TuiMode, clipboard};
 
 impl State {
@@ -104,7 +104,8 @@ impl State {
                 ))
             }
             TrialState::Queued | TrialState::Running | TrialState::Paused => {
-                self.ask(Request::ResumeTrial { trial }, format!("asked for trial {trial} to go on"))
+                let notice = format!("asked for trial {trial} to go on");
+                self.ask(Request::ResumeTrial { trial }, notice)
             }
             TrialState::Complete | TrialState::Pruned | TrialState::Failed => {
                 self.note(format!("trial {trial} is {} already", state.as_str()))
@@ -186,7 +187,7 @@ impl State {
             None => self.marked.push(trial),
         }
         if self.screen == Screen::Trials {
-            self.list.go(Step::By(1));
+            self.list.go(Movement::By(1));
         }
         Command::Redraw
     }

@@ -4,7 +4,7 @@ use super::{Command, State, TrialView};
 use crate::study::query::Filter;
 use crate::study::trial::TrialNumber;
 use crate::tui::keys::{Action, Screen};
-use crate::tui::list::Step;
+use crate::tui::list::Movement;
 use crate::tui::picker::Choosing;
 use crate::tui::search::SearchView;
 
@@ -24,9 +24,9 @@ impl State {
             Action::SortRight => return self.sort_beside(true),
             Action::Left => self.columns_left = self.columns_left.saturating_sub(1),
             Action::Right => self.columns_left += 1,
-            action => match step(action) {
-                Some(step) => {
-                    self.list.go(step);
+            action => match movement(action) {
+                Some(movement) => {
+                    self.list.go(movement);
                     // Another trial is opened next.
                     self.opened = None;
                 }
@@ -48,7 +48,7 @@ impl State {
             Action::Back if self.trial.log => self.trial.log = false,
             Action::Back => self.screen = Screen::Trials,
             Action::Left | Action::Right => {
-                self.list.go(Step::By(if action == Action::Right { 1 } else { -1 }));
+                self.list.go(Movement::By(if action == Action::Right { 1 } else { -1 }));
                 if let Some(trial) = self.list.trial() {
                     let log = self.trial.log;
                     self.open(trial);
@@ -158,14 +158,14 @@ impl State {
 }
 
 /// Where a key moves the selection.
-fn step(action: Action) -> Option<Step> {
+fn movement(action: Action) -> Option<Movement> {
     Some(match action {
-        Action::Up => Step::By(-1),
-        Action::Down => Step::By(1),
-        Action::PageUp => Step::Pages(-1),
-        Action::PageDown => Step::Pages(1),
-        Action::First => Step::First,
-        Action::Last => Step::Last,
+        Action::Up => Movement::By(-1),
+        Action::Down => Movement::By(1),
+        Action::PageUp => Movement::Pages(-1),
+        Action::PageDown => Movement::Pages(1),
+        Action::First => Movement::First,
+        Action::Last => Movement::Last,
         _ => return None,
     })
 }

@@ -247,10 +247,10 @@ fn has_tag(seen: &Snapshot, trial: Option<TrialNumber>, tag: &String) -> bool {
     }
 }
 
-/// What may be asked of a trial besides its parameters and metrics.
+/// What a filter may say besides parameters and metrics.
 const NAMES: &[&str] = &[
     "state", "device", "reason", "note", "tag", "number", "value", "step", "seconds", "attempts",
-    "failures",
+    "failures", "and", "or", "not",
 ];
 
 /// The text of a filter without its last word, while that may become the name of a condition: `lr` on the way to `lr>1e-3` is
