@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::study::condition::{Expression, Violation};
+// One by one: in braces they would be uses of the whole room, which knows specifications.
+use crate::study::condition::Expression;
+use crate::study::condition::Violation;
 use crate::study::metric::Metrics;
 use crate::study::params::{Params, Value};
 

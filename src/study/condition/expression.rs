@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::property::{Needs, Property, mentions};
+use super::property::{Needs, Property, Term, mentions};
 use super::syntax::Span;
 use crate::study::params::Value;
 use crate::study::trial::{Trial, TrialState};
@@ -126,37 +126,6 @@ impl Function {
             Function::Log10 => first.log10(),
             Function::Exp => first.exp(),
             Function::Sqrt => first.sqrt(),
-        }
-    }
-}
-
-/// A value inside a condition.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Term<'a> {
-    Number(f64),
-    Flag(bool),
-    Text(Cow<'a, str>),
-    /// Several at once, such as tags: equal to what one of them is equal to.
-    Texts(Vec<String>),
-}
-
-impl Term<'_> {
-    pub fn of(value: Value) -> Self {
-        match value.as_number() {
-            Some(number) => Term::Number(number),
-            None => match value {
-                Value::Bool(flag) => Term::Flag(flag),
-                other => Term::Text(Cow::Owned(other.to_string())),
-            },
-        }
-    }
-
-    fn equals(&self, other: &Term<'_>) -> bool {
-        match (self, other) {
-            (Term::Texts(texts), Term::Text(text)) | (Term::Text(text), Term::Texts(texts)) => {
-                texts.iter().any(|one| one == text)
-            }
-            _ => self == other,
         }
     }
 }

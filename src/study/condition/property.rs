@@ -3,9 +3,39 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::expression::Term;
 use crate::study::params::Value;
 use crate::study::trial::{Trial, TrialState};
+
+/// A value inside a condition.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Term<'a> {
+    Number(f64),
+    Flag(bool),
+    Text(Cow<'a, str>),
+    /// Several at once, such as tags: equal to what one of them is equal to.
+    Texts(Vec<String>),
+}
+
+impl Term<'_> {
+    pub fn of(value: Value) -> Self {
+        match value.as_number() {
+            Some(number) => Term::Number(number),
+            None => match value {
+                Value::Bool(flag) => Term::Flag(flag),
+                other => Term::Text(Cow::Owned(other.to_string())),
+            },
+        }
+    }
+
+    pub fn equals(&self, other: &Term<'_>) -> bool {
+        match (self, other) {
+            (Term::Texts(texts), Term::Text(text)) | (Term::Text(text), Term::Texts(texts)) => {
+                texts.iter().any(|one| one == text)
+            }
+            _ => self == other,
+        }
+    }
+}
 
 /// A value of a trial that has a name in filters.
 #[derive(Clone, Debug, PartialEq, Eq)]
