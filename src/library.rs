@@ -20,7 +20,8 @@ use crate::samplers;
 use crate::storage::memory::MemoryStore;
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Storage, StorageError, StoredStudy};
-use crate::study::constraint::{self, Constraint, Expression, ExpressionError, Known};
+use crate::study::condition::{self, Expression, ExpressionError, Known};
+use crate::study::constraint::Constraint;
 use crate::study::device::{Device, Slot};
 use crate::study::metric::Direction;
 use crate::study::params::Value;
@@ -352,7 +353,7 @@ impl Study {
                 Known::Parameters(&spec.space)
             };
             if let Some(source) =
-                constraint::check(constraint.expression(), known).into_iter().next()
+                condition::check(constraint.expression(), known).into_iter().next()
             {
                 return Err(StudyError::Condition {
                     condition: constraint.expression().text().to_owned(),

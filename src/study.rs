@@ -2,6 +2,7 @@
 //! folds to. Nothing here reads a clock, draws numbers, starts threads or touches files.
 
 pub mod checkpoint;
+pub mod condition;
 pub mod configuration;
 pub mod constraint;
 pub mod decision;

@@ -46,14 +46,14 @@ use crate::report::wording::{HolderLife, StudyState};
 use crate::storage::{HeldLease, StorageError, StorageReader, StudyId};
 use crate::study::event::Request;
 use crate::study::time::Timestamp;
-use loader::{Loader, News};
+use loader::{Loader, LoaderMessage};
 pub use look::{Look, Palette};
 use preferences::Preferences;
 use snapshot::{Source, Wanted};
-use state::{Command, Course, State};
+use state::{Command, RunPhase, State};
 pub use studies::choose_study;
 pub use terminal::Before;
-use terminal::{Alarm, Held, Woken};
+use terminal::{Alarm, TerminalGuard, Woken};
 
 /// Who runs the study that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +169,7 @@ pub fn run_tui(
     let loader =
         Loader::start(source, Arc::clone(&wanted), alarm.waker().map_err(TuiError::Terminal)?)
             .map_err(TuiError::Terminal)?;
-    let held = Held::take().map_err(TuiError::Terminal)?;
+let held = TerminalGuard::take().map_err(TuiError::Terminal)?;
     let screens = Screens { held, alarm, loader, wanted, state, preferences, drawn: None };
     match screens.run(surroundings) {
         // A write meets a closed terminal before the hangup does.
@@ -183,7 +183,7 @@ pub fn run_tui(
 }
 
 struct Screens {
-    held: Held,
+    held: TerminalGuard,
     alarm: Alarm,
     loader: Loader,
     wanted: Arc<Wanted>,
@@ -194,14 +194,14 @@ struct Screens {
 
 /// Whether the screen is as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Frame {
+enum Freshness {
     Current,
     Stale,
 }
 
 impl Screens {
     fn run(mut self, surroundings: &mut Surroundings<'_>) -> Result<TuiExit, TuiError> {
-        let mut frame = Frame::Stale;
+        let mut frame = Freshness::Stale;
         loop {
             if let Some(exit) = self.told_to_leave() {
                 // The loader's panic is known by the terminal first, which it gave back, and a little later by its silence.
@@ -212,26 +212,26 @@ impl Screens {
             }
             if self.alarm.told_to_suspend() {
                 self.held.suspend().map_err(TuiError::Terminal)?;
-                frame = Frame::Stale;
+                frame = Freshness::Stale;
             }
             match self.end(surroundings) {
                 Command::Leave(exit) => return Ok(exit),
                 Command::Ignore => {}
-                _ => frame = Frame::Stale,
+                _ => frame = Freshness::Stale,
             }
             let waits = self.want()?;
-            if self.hear()? == Frame::Stale
+            if self.hear()? == Freshness::Stale
                 || self.drawn.is_none_or(|drawn| self.has_clock() && drawn.elapsed() >= TICK)
             {
-                frame = Frame::Stale;
-            } else if waits && frame == Frame::Stale {
+                frame = Freshness::Stale;
+            } else if waits && frame == Freshness::Stale {
                 // What the key asked for is a moment away; the frame can wait that long.
                 let _keys_or_news = self.alarm.wait(Some(PATIENCE));
                 self.hear()?;
             }
-            if frame == Frame::Stale {
+            if frame == Freshness::Stale {
                 self.draw(surroundings.look)?;
-                frame = Frame::Current;
+                frame = Freshness::Current;
             }
             if self.alarm.wait(self.patience(surroundings.mode)) == Woken::Gone {
                 return Ok(TuiExit::Gone);
@@ -239,7 +239,7 @@ impl Screens {
             match self.keys(surroundings)? {
                 Command::Leave(exit) => return Ok(exit),
                 Command::Ignore => {}
-                _ => frame = Frame::Stale,
+                _ => frame = Freshness::Stale,
             }
         }
     }
@@ -260,14 +260,14 @@ impl Screens {
             TuiMode::Embedded => (surroundings.ended)(),
             TuiMode::Watching => self.state.seen.summary.finished.clone().map(RunnerEnd::Finished),
         };
-        match (ended, &self.state.course) {
+        match (ended, &self.state.phase) {
             (Some(RunnerEnd::Interrupted), _) => Command::Leave(TuiExit::Left),
-            (Some(RunnerEnd::Finished(reason)), Course::Open | Course::Stopping) => {
+            (Some(RunnerEnd::Finished(reason)), RunPhase::Open | RunPhase::Stopping) => {
                 self.state.over(reason)
             }
-            (None, Course::Over(_)) if surroundings.mode == TuiMode::Watching => {
+            (None, RunPhase::Over(_)) if surroundings.mode == TuiMode::Watching => {
                 // Its budget was raised, and it goes on.
-                self.state.course = Course::Open;
+                self.state.phase = RunPhase::Open;
                 Command::Redraw
             }
             _ => Command::Ignore,
@@ -288,14 +288,14 @@ impl Screens {
     }
 
     /// Takes in what the loader has to say.
-    fn hear(&mut self) -> Result<Frame, TuiError> {
-        let mut frame = Frame::Current;
+    fn hear(&mut self) -> Result<Freshness, TuiError> {
+        let mut frame = Freshness::Current;
         while let Some(news) = self.loader.news().map_err(|_| TuiError::Loader)? {
             match news {
-                News::Snapshot(snapshot) => self.state.see(*snapshot),
-                News::Trouble(trouble) => self.state.notice = Some(trouble),
+                LoaderMessage::Snapshot(snapshot) => self.state.see(*snapshot),
+                LoaderMessage::Trouble(trouble) => self.state.notice = Some(trouble),
             }
-            frame = Frame::Stale;
+            frame = Freshness::Stale;
         }
         Ok(frame)
     }

@@ -7,7 +7,8 @@ use serde_json::{Map, Value as Json};
 use super::request::{Fields, kind, number, short, shown, whole};
 use super::{METRIC, Refusal};
 use crate::config::{self, nearest, quoted};
-use crate::study::constraint::{self, Constraint, Expression, ExpressionError, Known};
+use crate::study::condition::{self, Expression, ExpressionError, Known};
+use crate::study::constraint::{self, Constraint};
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
 use crate::study::registry::PolicyProblem;
@@ -330,7 +331,7 @@ fn constraints(init: &mut Fields, space: &Space) -> Result<Vec<Constraint>, Refu
             at(format!("{}{here}{help}", error.message))
         };
         let expression = Expression::parse(text).map_err(pointed)?;
-        if let Some(error) = constraint::check(&expression, known).into_iter().next() {
+        if let Some(error) = condition::check(&expression, known).into_iter().next() {
             return Err(pointed(error));
         }
         if limit.is_some() && expression.names().any(|name| name == METRIC) {

@@ -1,8 +1,10 @@
 //! `--where` and `--sort`: which trials are meant, in what order, and how that is explained.
 
 use super::exit::Failure;
+use crate::report::wording::width;
 use crate::storage::{StorageReader, StudySummary};
-use crate::study::query::{Filter, FilterError, SortKey};
+use crate::study::condition::ExpressionError;
+use crate::study::query::{Filter, SortKey};
 
 /// How filters are written, for the end of a verb's help.
 const FILTERS: &str = "\
@@ -15,7 +17,9 @@ A FILTER is a list of terms that must all hold:
                                 parameters, the value, last reported metrics
   number step seconds attempts failures
                                 numbers of the trial, compared in the same way
-  -term                         the term does not hold
+  -term  -(a or b)              the term, or the group, does not hold
+  layers * width < 64 and not (optim == 'sgd' or state:failed)
+                                arithmetic between spaces, and, or, not
 What a trial lacks, and NaN, is never larger, smaller, equal or unequal.";
 
 /// A verb's examples, and how filters are written.
@@ -32,7 +36,7 @@ pub fn filter(
     match text {
         None => Ok(Filter::all()),
         Some(text) => Filter::parse_with(text, &study.spec, &reader.metrics(study.id)?)
-            .map_err(|error| refused(&error, study)),
+            .map_err(|error| refused(error, text)),
     }
 }
 
@@ -43,26 +47,16 @@ pub fn sort_key(
     text: &str,
 ) -> Result<(SortKey, bool), Failure> {
     SortKey::parse_with(text, &study.spec, &reader.metrics(study.id)?)
-        .map_err(|error| refused(&error, study))
+        .map_err(|error| refused(error, text))
 }
 
-fn refused(error: &FilterError, study: &StudySummary) -> Failure {
-    let failure = Failure::usage(error.to_string());
-    match error {
-        FilterError::UnknownName { suggestion: None, .. } => {
-            let names: Vec<String> = study
-                .spec
-                .space
-                .dimensions()
-                .iter()
-                .map(|dimension| format!("`{}`", dimension.name))
-                .collect();
-            failure.help(format!(
-                "the study's parameters are {}; its metric is `{}`",
-                names.join(", "),
-                study.spec.objective().metric
-            ))
-        }
-        _ => failure,
+/// The error with what was written, and marks under what is wrong there.
+fn refused(error: ExpressionError, text: &str) -> Failure {
+    let before = width(&text[..error.span.start]);
+    let marks = "^".repeat(width(&text[error.span]).max(1));
+    let failure = Failure::usage(format!("{}\n  {text}\n  {:before$}{marks}", error.message, ""));
+    match error.help {
+        Some(help) => failure.help(help),
+        None => failure,
     }
 }

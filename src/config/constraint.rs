@@ -6,7 +6,8 @@ use super::section::Section;
 use super::space::Searched;
 use super::suggestion::nearest;
 use super::syntax::{Entry, Item, Node};
-use crate::study::constraint::{self, Constraint, Expression, ExpressionError, Known};
+use crate::study::condition::{self, Expression, ExpressionError, Known};
+use crate::study::constraint::{self, Constraint};
 use crate::study::params::Params;
 
 /// Reads all constraints; those that are wrong are left out.
@@ -96,7 +97,7 @@ fn condition(
         }
     };
     let known = known?;
-    let mut found = constraint::check(&expression, known);
+    let mut found = condition::check(&expression, known);
     for error in &mut found {
         // A slip in a name is found among the names as elsewhere in the file.
         let unknown = text

@@ -2,7 +2,7 @@
 
 use super::conformance::{dimension, trial_of};
 use super::*;
-use crate::study::constraint::Expression;
+use crate::study::condition::Expression;
 use crate::study::metric::Direction;
 use crate::study::space::{Distribution, Scale};
 use crate::study::trial::{Trial, TrialState};

@@ -1,19 +1,12 @@
 //! Conditions on configurations before they run, and on what trials measured afterwards.
 
-mod check;
-mod expression;
-mod parse;
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use check::{Known, check};
-pub use expression::{Expression, Kept};
-pub use parse::{ExpressionError, LONGEST};
-
+// One by one: in braces they would be uses of the whole room, which knows specifications.
+use crate::study::condition::Expression;
+use crate::study::condition::Violation;
 use crate::study::metric::Metrics;
 use crate::study::params::{Params, Value};
 
@@ -57,7 +50,7 @@ impl fmt::Display for Constraint {
 /// it breaks.
 pub fn broken<'a>(constraints: &'a [Constraint], params: &Params) -> Option<&'a Constraint> {
     constraints.iter().find(|constraint| match constraint {
-        Constraint::Require(expression) => matches!(expression.kept(|name| params.get(name).cloned()), Kept::By(over) if over > 0.0),
+        Constraint::Require(expression) => matches!(expression.violation(|name| params.get(name).cloned()), Violation::By(over) if over > 0.0),
         Constraint::Limit(_) => false,
     })
 }
@@ -68,9 +61,9 @@ pub fn violation(constraints: &[Constraint], metrics: &Metrics) -> Option<f64> {
     let mut total = None;
     for constraint in constraints {
         if let Constraint::Limit(expression) = constraint {
-            let over = match expression.kept(|name| metrics.get(name).map(Value::Float)) {
-                Kept::By(over) => over,
-                Kept::Unknown => f64::MAX,
+            let over = match expression.violation(|name| metrics.get(name).map(Value::Float)) {
+                Violation::By(over) => over,
+                Violation::Unknown => f64::MAX,
             };
             total = Some(f64::min(total.unwrap_or(0.0) + over, f64::MAX));
         }
@@ -83,9 +76,9 @@ pub fn exceeded(constraints: &[Constraint], metrics: &Metrics) -> String {
     let mut said = Vec::new();
     for constraint in constraints {
         let Constraint::Limit(expression) = constraint else { continue };
-        match expression.kept(|name| metrics.get(name).map(Value::Float)) {
-            Kept::By(0.0) => {}
-            Kept::By(over) if over < f64::MAX => said.push(format!(
+        match expression.violation(|name| metrics.get(name).map(Value::Float)) {
+            Violation::By(0.0) => {}
+            Violation::By(over) if over < f64::MAX => said.push(format!(
                 "`{}` is broken by {}",
                 expression.text(),
                 Value::Float(rounded(over))

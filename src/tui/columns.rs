@@ -61,24 +61,33 @@ impl ColumnKey {
             .collect()
     }
 
+    /// The first word of the name under which the choice is kept, and what the list of columns says.
+    fn described(&self) -> (&'static str, &'static str) {
+        match self {
+            ColumnKey::Rank => ("rank", "rank by value"),
+            ColumnKey::Trial => ("trial", "trial number"),
+            ColumnKey::State => ("state", "queued, running, ..."),
+            ColumnKey::Value => ("value", "the metric of the study"),
+            ColumnKey::Step => ("step", "step of the last report"),
+            ColumnKey::Curve => ("curve", "over time"),
+            ColumnKey::Time => ("time", "running time of the trial"),
+            ColumnKey::Age => ("age", "time since it began or ended"),
+            ColumnKey::Device => ("device", "device of the last attempt"),
+            ColumnKey::Attempts => ("attempts", "attempts begun"),
+            ColumnKey::Tags => ("tags", "your tags"),
+            ColumnKey::Note => ("note", "your last note"),
+            ColumnKey::Reason => ("reason", "why it is in its state"),
+            ColumnKey::Metric(_) => ("metric", "metric, last report"),
+            ColumnKey::Param(_) => ("param", "parameter"),
+        }
+    }
+
     /// The name under which the choice is kept.
     fn word(&self) -> String {
+        let (word, _) = self.described();
         match self {
-            ColumnKey::Rank => "rank".into(),
-            ColumnKey::Trial => "trial".into(),
-            ColumnKey::State => "state".into(),
-            ColumnKey::Value => "value".into(),
-            ColumnKey::Step => "step".into(),
-            ColumnKey::Curve => "curve".into(),
-            ColumnKey::Time => "time".into(),
-            ColumnKey::Age => "age".into(),
-            ColumnKey::Device => "device".into(),
-            ColumnKey::Attempts => "attempts".into(),
-            ColumnKey::Tags => "tags".into(),
-            ColumnKey::Note => "note".into(),
-            ColumnKey::Reason => "reason".into(),
-            ColumnKey::Metric(name) => format!("metric {name}"),
-            ColumnKey::Param(name) => format!("param {name}"),
+            ColumnKey::Metric(name) | ColumnKey::Param(name) => format!("{word} {name}"),
+            _ => word.to_owned(),
         }
     }
 
@@ -96,22 +105,10 @@ impl ColumnKey {
 
     /// What the list of columns says about it.
     pub fn about(&self, spec: &StudySpec) -> String {
+        let (_, about) = self.described();
         match self {
-            ColumnKey::Rank => "rank by value".to_owned(),
-            ColumnKey::Trial => "trial number".to_owned(),
-            ColumnKey::State => "queued, running, ...".to_owned(),
-            ColumnKey::Value => "the metric of the study".to_owned(),
-            ColumnKey::Step => "step of the last report".to_owned(),
-            ColumnKey::Curve => format!("{} over time", one_line(&spec.objective().metric)),
-            ColumnKey::Time => "running time of the trial".to_owned(),
-            ColumnKey::Age => "time since it began or ended".to_owned(),
-            ColumnKey::Metric(_) => "metric, last report".to_owned(),
-            ColumnKey::Param(_) => "parameter".to_owned(),
-            ColumnKey::Device => "device of the last attempt".to_owned(),
-            ColumnKey::Attempts => "attempts begun".to_owned(),
-            ColumnKey::Tags => "your tags".to_owned(),
-            ColumnKey::Note => "your last note".to_owned(),
-            ColumnKey::Reason => "why it is in its state".to_owned(),
+            ColumnKey::Curve => format!("{} {about}", one_line(&spec.objective().metric)),
+            _ => about.to_owned(),
         }
     }
 
@@ -126,12 +123,7 @@ impl ColumnKey {
             ColumnKey::Age => SortKey::Started,
             ColumnKey::Metric(name) => SortKey::Metric(name.clone()),
             ColumnKey::Param(name) => SortKey::Param(name.clone()),
-            ColumnKey::Curve
-            | ColumnKey::Device
-            | ColumnKey::Attempts
-            | ColumnKey::Tags
-            | ColumnKey::Note
-            | ColumnKey::Reason => return None,
+            _ => return None,
         })
     }
 

@@ -5,7 +5,7 @@ mod tests;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 
 use super::chart::{Axis, Chart, Mark, Series, Tone, style_of};
 use super::look::Look;
@@ -65,7 +65,7 @@ impl CompareData {
 
 /// How a line of the table reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Weight {
+enum Emphasis {
     /// About the trials as a whole.
     Plain,
     /// Here they differ.
@@ -75,10 +75,10 @@ enum Weight {
 }
 
 /// A line of the table: a name, and a cell for each trial.
-struct Row {
+struct ComparedRow {
     name: String,
     cells: Vec<String>,
-    weight: Weight,
+    emphasis: Emphasis,
 }
 
 /// Columns that the chart has beside the table rather than lines below it; fewer where lines are few, too.
@@ -98,24 +98,11 @@ pub fn lines(data: &CompareData) -> u16 {
 pub fn draw(buffer: &mut Buffer, area: Rect, data: &CompareData, scroll: u16, look: Look) {
     let area = area.intersection(buffer.area);
     if data.trials.is_empty() {
-        let text = shorten(
-            "no trial is marked: mark some in the table of trials, then come back",
-            usize::from(area.width),
-            look.charset.cut(),
-        );
-        if !area.is_empty() {
-            buffer.set_stringn(
-                area.x + 1.min(area.width - 1),
-                area.y + area.height / 2,
-                text,
-                usize::from(area.width) - 1,
-                look.dim(),
-            );
-        }
-        return;
+        let text = "no trial is marked: mark some in the table of trials, then come back";
+        return look.say_in(buffer, area, text);
     }
     let rows = rows(data);
-    let table = Table::new(&rows, data, area.width);
+    let table = ComparisonTable::new(&rows, data, area.width);
     let height = u16::try_from(rows.len() + 1).unwrap_or(u16::MAX);
     let beside = area.width.saturating_sub(table.width());
     let below = area.height.saturating_sub(height + 1);
@@ -176,11 +163,11 @@ fn chart(data: &CompareData) -> Chart<'_> {
     }
 }
 
-fn rows(data: &CompareData) -> Vec<Row> {
-    let about = |name: &str, cell: &dyn Fn(&Trial) -> String| Row {
+fn rows(data: &CompareData) -> Vec<ComparedRow> {
+    let about = |name: &str, cell: &dyn Fn(&Trial) -> String| ComparedRow {
         name: name.to_owned(),
         cells: data.trials.iter().map(cell).collect(),
-        weight: Weight::Plain,
+        emphasis: Emphasis::Plain,
     };
     let direction = data.spec.direction();
     let best = data
@@ -218,8 +205,8 @@ fn rows(data: &CompareData) -> Vec<Row> {
             (None, None) => true,
             _ => false,
         });
-        let weight = if same { Weight::Equal } else { Weight::Different };
-        let row = Row { name: one_line(&dimension.name), cells, weight };
+        let emphasis = if same { Emphasis::Equal } else { Emphasis::Different };
+        let row = ComparedRow { name: one_line(&dimension.name), cells, emphasis };
         if same { &mut equal } else { &mut different }.push(row);
     }
     rows.append(&mut different);
@@ -227,15 +214,15 @@ fn rows(data: &CompareData) -> Vec<Row> {
     rows
 }
 
-struct Table<'a> {
-    rows: &'a [Row],
+struct ComparisonTable<'a> {
+    rows: &'a [ComparedRow],
     titles: Vec<String>,
     name_width: usize,
     widths: Vec<usize>,
 }
 
-impl<'a> Table<'a> {
-    fn new(rows: &'a [Row], data: &CompareData, room: u16) -> Self {
+impl<'a> ComparisonTable<'a> {
+    fn new(rows: &'a [ComparedRow], data: &CompareData, room: u16) -> Self {
         let titles: Vec<String> =
             data.trials.iter().map(|trial| format!("trial {}", trial.number)).collect();
         let name_width = rows
@@ -256,7 +243,7 @@ impl<'a> Table<'a> {
             .enumerate()
             .map(|(index, title)| column(index).min(WIDEST_CELL).max(width(title)))
             .collect();
-        Table { rows, titles, name_width, widths }
+        ComparisonTable { rows, titles, name_width, widths }
     }
 
     fn width(&self) -> u16 {
@@ -271,38 +258,28 @@ impl<'a> Table<'a> {
             return;
         }
         let shown = self.shown(usize::from(area.width));
+        let compared = |index| style_of(Tone::Compared(index), look).patch(look.strong());
         self.draw_row(
             buffer,
-            area.x,
-            area,
-            "",
-            &self.titles,
-            shown,
-            &|index| style_of(Tone::Compared(index), look).patch(look.strong()),
+            Rect { height: 1, ..area },
+            ("", &self.titles[..shown]),
+            &compared,
             look,
         );
         if shown < self.titles.len() {
             let more = format!("+{}", self.titles.len() - shown);
             buffer.set_stringn(area.right().saturating_sub(3), area.y, more, 3, look.dim());
         }
-        let scroll = usize::from(scroll)
-            .min(self.rows.len().saturating_sub(usize::from(area.height.saturating_sub(1))));
+        let room = usize::from(area.height.saturating_sub(1));
+        let scroll = usize::from(scroll).min(self.rows.len().saturating_sub(room));
         for (y, row) in (area.y + 1..area.bottom()).zip(self.rows.iter().skip(scroll)) {
-            let style = match row.weight {
-                Weight::Plain => Style::new(),
-                Weight::Different => look.strong(),
-                Weight::Equal => look.dim(),
+            let style = match row.emphasis {
+                Emphasis::Plain => Style::new(),
+                Emphasis::Different => look.strong(),
+                Emphasis::Equal => look.dim(),
             };
-            self.draw_row(
-                buffer,
-                area.x,
-                Rect { y, height: 1, ..area },
-                &row.name,
-                &row.cells,
-                shown,
-                &|_| style,
-                look,
-            );
+            let line = Rect { y, height: 1, ..area };
+            self.draw_row(buffer, line, (&row.name, &row.cells[..shown]), &|_| style, look);
         }
     }
 
@@ -325,46 +302,27 @@ impl<'a> Table<'a> {
         fit.max(1).min(self.widths.len())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one line of a table, in one place")]
     fn draw_row(
         &self,
         buffer: &mut Buffer,
-        x: u16,
         line: Rect,
-        name: &str,
-        cells: &[String],
-        shown: usize,
+        (name, cells): (&str, &[String]),
         style: &dyn Fn(usize) -> Style,
         look: Look,
     ) {
-        let room = usize::from(line.right().saturating_sub(x));
-        let put = |buffer: &mut Buffer, at: usize, text: &str, most: usize, style: Style| {
-            if at < room {
-                let text = shorten(text, most.min(room - at), look.charset.cut());
-                buffer.set_stringn(
-                    x + u16::try_from(at).unwrap_or(u16::MAX),
-                    line.y,
-                    text,
-                    room - at,
-                    style,
-                );
+        let room = usize::from(line.width);
+        let mut put = |at: usize, text: &str, most: usize, style: Style| {
+            if let Some(left) = room.checked_sub(at + 1) {
+                let text = shorten(text, most.min(left + 1), look.charset.cut());
+                let x = line.x + u16::try_from(at).unwrap_or(u16::MAX);
+                buffer.set_stringn(x, line.y, text, left + 1, style);
             }
         };
-        put(
-            buffer,
-            1,
-            name,
-            self.name_width,
-            if cells.is_empty() {
-                Style::new()
-            } else {
-                style(0).remove_modifier(ratatui::style::Modifier::BOLD)
-            },
-        );
+        put(1, name, self.name_width, style(0).remove_modifier(Modifier::BOLD));
         let mut at = 1 + self.name_width;
-        for (index, cell) in cells.iter().enumerate().take(shown) {
-            put(buffer, at + 2, cell, self.widths[index], style(index));
-            at += self.widths[index] + 2;
+        for (index, (cell, width)) in cells.iter().zip(&self.widths).enumerate() {
+            put(at + 2, cell, *width, style(index));
+            at += width + 2;
         }
     }
 }

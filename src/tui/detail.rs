@@ -1,5 +1,7 @@
 //! One trial: its curve before the others', parameters, metrics, decisions, attempts, notes, checkpoints, and its log.
 
+mod sections;
+
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -12,21 +14,15 @@ use ratatui::widgets::Paragraph;
 use super::chart::{Axis, Chart, Mark, Series, Tone};
 use super::log::LogTail;
 use super::look::Look;
-use super::snapshot::{Curve, Detail};
+use super::snapshot::Detail;
 use super::state::State;
-use crate::engine::memory::Memory;
-use crate::report::sparkline::sparkline;
-use crate::report::table::{Align, Column};
 use crate::report::wording::{
-    attempt_end, count, duration, micros, number, one_line, param, proposed, remarked,
-    rough_duration, shorten, width,
+    count, micros, number, one_line, proposed, rough_duration, shorten, width,
 };
-use crate::storage::Attempt;
-use crate::study::metric::Score;
 use crate::study::space::Scale;
-use crate::study::spec::StepClock;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
+use sections::{parameters, section, sections};
 
 /// A screen wider than this has the chart beside the text, else above it.
 const WIDE: u16 = 96;
@@ -39,9 +35,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp
         state.seen.detail.clone().filter(|detail| Some(detail.trial.number) == state.opened)
     else {
         let text = if state.opened.is_some() { "loading" } else { "no trial yet" };
-        let middle = Rect { y: area.y + area.height / 3, height: area.height.min(1), ..area };
-        frame.render_widget(Line::styled(text, look.dim()).centered(), middle.intersection(area));
-        return;
+        return look.say(frame, area, text);
     };
     let reason =
         detail.trial.reason.as_ref().map(|reason| Line::raw(format!(" {}", one_line(reason))));
@@ -238,59 +232,6 @@ fn log_heading(log: &LogTail) -> String {
     format!("log of attempt {}{cut}  {}", log.attempt, one_line(&log.path.display().to_string()))
 }
 
-/// Everything about the trial that is text.
-fn sections(
-    state: &State,
-    detail: &Detail,
-    room: usize,
-    now: Timestamp,
-    look: Look,
-) -> Vec<Line<'static>> {
-    let trial = &detail.trial;
-    let mut lines = Vec::new();
-    section(&mut lines, "parameters", parameters(trial), look);
-    section(&mut lines, "metrics", metrics(state, detail, room, look), look);
-    if !detail.remarks.is_empty() {
-        let remarks = detail.remarks.iter().map(|remark| {
-            one_line(&format!(
-                "attempt {}: {}",
-                remark.attempt,
-                remarked(&remark.text, remark.count)
-            ))
-        });
-        section(&mut lines, "remarks on its lines", remarks.collect(), look);
-    }
-    section(&mut lines, "decisions", decisions(trial, state.spec().step), look);
-    section(&mut lines, "attempts", attempts(detail, now), look);
-    let ends = detail.attempts.iter().filter_map(|attempt| attempt.end.as_ref());
-    if let Some(memory) = Memory::of_attempts(state.spec(), trial, ends) {
-        section(&mut lines, "memory", vec![memory.in_words()], look);
-    }
-    if !trial.notes.is_empty() || !trial.tags.is_empty() {
-        let tags =
-            (!trial.tags.is_empty()).then(|| format!("tags {}", one_line(&trial.tags.join(", "))));
-        section(
-            &mut lines,
-            "notes",
-            tags.into_iter().chain(trial.notes.iter().map(|note| one_line(&note.text))).collect(),
-            look,
-        );
-    }
-    section(&mut lines, "checkpoints", checkpoints(trial, state.spec().step), look);
-    lines
-}
-
-fn section(lines: &mut Vec<Line<'static>>, title: &'static str, body: Vec<String>, look: Look) {
-    if !lines.is_empty() {
-        lines.push(Line::default());
-    }
-    lines.push(Line::styled(format!(" {title}"), look.dim()));
-    if body.is_empty() {
-        lines.push(Line::styled("   none", look.dim()));
-    }
-    lines.extend(body.into_iter().map(|text| Line::raw(format!("   {text}"))));
-}
-
 fn title(state: &State, trial: &Trial, look: Look) -> Line<'static> {
     let device = trial.device.as_ref().map(|device| format!(", on {device}")).unwrap_or_default();
     let mark = if state.marked.contains(&trial.number) { look.either("●", "*") } else { " " };
@@ -316,147 +257,6 @@ pub fn time_spent(trial: &Trial, now: Timestamp) -> Option<Duration> {
         .filter(|_| trial.state == TrialState::Running)
         .map_or(Duration::ZERO, |started| now.since(started));
     (trial.attempts > 0).then(|| micros(trial.busy_micros) + running)
-}
-
-/// The lines of a table without titles.
-fn rows(columns: &[Column]) -> impl Fn(usize) -> String {
-    let columns = columns.to_vec();
-    move |row| {
-        let cells: Vec<String> =
-            columns.iter().map(|column| column.cell(row, column.cells_width(), "")).collect();
-        cells.join("  ").trim_end().to_owned()
-    }
-}
-
-fn parameters(trial: &Trial) -> Vec<String> {
-    let names = trial.params.iter().map(|(name, _)| one_line(name)).collect();
-    // `y` copies the exact ones.
-    let values = trial.params.iter().map(|(_, value)| param(value)).collect();
-    (0..trial.params.len())
-        .map(rows(&[Column::new("", Align::Left, names), Column::new("", Align::Left, values)]))
-        .collect()
-}
-
-fn metrics(state: &State, detail: &Detail, room: usize, look: Look) -> Vec<String> {
-    let objective = state.spec().objective();
-    let metrics = &detail.metrics;
-    let cells = |cell: &dyn Fn(&str, &Curve) -> String| {
-        metrics.iter().map(|(name, curve)| cell(name, curve)).collect::<Vec<_>>()
-    };
-    let last =
-        |_: &str, curve: &Curve| curve.last().map_or_else(String::new, |(_, value)| number(*value));
-    let step = |_: &str, curve: &Curve| {
-        curve.last().map_or_else(String::new, |(step, _)| format!("at {step}"))
-    };
-    let best = |name: &str, curve: &Curve| {
-        let best = curve
-            .iter()
-            .min_by_key(|(_, value)| Score::new(objective.direction, *value))
-            .filter(|_| name == objective.metric);
-        best.map_or_else(String::new, |(step, value)| format!("best {} at {step}", number(*value)))
-    };
-    let texts = [
-        Column::new("", Align::Left, cells(&|name, _| one_line(name))),
-        Column::new("", Align::Point, cells(&last)),
-        Column::new("", Align::Left, cells(&step)),
-        Column::new("", Align::Left, cells(&best)),
-    ];
-    let taken: usize = texts.iter().map(|column| column.cells_width() + 2).sum();
-    let curve = |_: &str, curve: &Curve| {
-        sparkline(curve, room.saturating_sub(taken + 4).min(40), look.charset)
-    };
-    let columns: Vec<Column> =
-        texts.into_iter().chain([Column::new("", Align::Left, cells(&curve))]).collect();
-    (0..metrics.len()).map(rows(&columns)).collect()
-}
-
-fn decisions(trial: &Trial, clock: StepClock) -> Vec<String> {
-    let clock = clock.as_str();
-    let said = |decision: &crate::study::trial::Decision| {
-        decision.verdict.reason().map_or_else(String::new, |reason| one_line(&reason.to_string()))
-    };
-    let columns = [
-        Column::new(
-            "",
-            Align::Left,
-            trial.decisions.iter().map(|decision| format!("{clock} {}", decision.step)).collect(),
-        ),
-        Column::new(
-            "",
-            Align::Left,
-            trial.decisions.iter().map(|decision| decision.verdict.word().to_owned()).collect(),
-        ),
-        Column::new("", Align::Left, trial.decisions.iter().map(said).collect()),
-    ];
-    (0..trial.decisions.len()).map(rows(&columns)).collect()
-}
-
-fn attempts(detail: &Detail, now: Timestamp) -> Vec<String> {
-    let attempts = &detail.attempts;
-    let columns = [
-        Column::new(
-            "",
-            Align::Right,
-            attempts.iter().map(|attempt| attempt.attempt.to_string()).collect(),
-        ),
-        Column::new(
-            "",
-            Align::Left,
-            attempts.iter().map(|attempt| attempt.slot.device.to_string()).collect(),
-        ),
-        Column::new(
-            "",
-            Align::Right,
-            attempts.iter().map(|attempt| spent(attempt, &detail.trial, now)).collect(),
-        ),
-        Column::new(
-            "",
-            Align::Left,
-            attempts.iter().map(|attempt| attempt_end(attempt.end.as_ref()).to_owned()).collect(),
-        ),
-        Column::new(
-            "",
-            Align::Left,
-            attempts
-                .iter()
-                .map(|attempt| attempt.reason.as_deref().map_or_else(String::new, one_line))
-                .collect(),
-        ),
-    ];
-    (0..attempts.len()).map(rows(&columns)).collect()
-}
-
-fn spent(attempt: &Attempt, trial: &Trial, now: Timestamp) -> String {
-    match attempt.ended {
-        Some(ended) => duration(ended.since(attempt.started)),
-        None if trial.state == TrialState::Running => rough_duration(now.since(attempt.started)),
-        None => String::new(),
-    }
-}
-
-fn checkpoints(trial: &Trial, clock: StepClock) -> Vec<String> {
-    let clock = clock.as_str();
-    let columns = [
-        Column::new(
-            "",
-            Align::Left,
-            trial
-                .checkpoints
-                .iter()
-                .map(|checkpoint| format!("{clock} {}", checkpoint.step))
-                .collect(),
-        ),
-        Column::new(
-            "",
-            Align::Left,
-            trial
-                .checkpoints
-                .iter()
-                .map(|checkpoint| one_line(&checkpoint.path.display().to_string()))
-                .collect(),
-        ),
-    ];
-    (0..trial.checkpoints.len()).map(rows(&columns)).collect()
 }
 
 /// Lines cut into pieces of `room` columns, between words where there are any; the pieces after the first are indented.

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::journal::{Entry, Weight};
+use super::journal::{EntryKind, JournalEntry};
 use super::look::Look;
 use super::state::State;
 use crate::report::wording::{shorten, width};
@@ -25,9 +25,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
         } else {
             "nothing holds this text; Esc shows everything"
         };
-        let middle = Rect { y: area.y + area.height / 3, height: area.height.min(1), ..area };
-        frame.render_widget(Line::styled(text, look.dim()).centered(), middle.intersection(area));
-        return;
+        return look.say(frame, area, text);
     }
     let room = usize::from(area.width);
     let numbers = visible
@@ -44,7 +42,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
 }
 
 fn entry_line(
-    entry: &Entry,
+    entry: &JournalEntry,
     numbers: usize,
     day: &mut Option<jiff::civil::Date>,
     zone: &TimeZone,
@@ -62,11 +60,11 @@ fn entry_line(
     let head = format!(" {shown_day:>5} {}  ", moment.strftime("%H:%M:%S"));
     let trial = entry.trial.map_or_else(String::new, |trial| format!("trial {trial}"));
     let trial = format!("{trial:<width$}  ", width = numbers + 6);
-    let style = match entry.weight {
-        Weight::Report | Weight::Quiet => look.dim(),
-        Weight::Plain => Style::new(),
-        Weight::Now(state) => look.trial_state(state),
-        Weight::Study => look.strong(),
+    let style = match entry.kind {
+        EntryKind::Report | EntryKind::Quiet => look.dim(),
+        EntryKind::Plain => Style::new(),
+        EntryKind::Now(state) => look.trial_state(state),
+        EntryKind::Study => look.strong(),
     };
     let text = shorten(
         &entry.text,

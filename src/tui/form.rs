@@ -27,7 +27,7 @@ pub struct Form {
 
 /// What is to be seen of a field.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shown<'a> {
+pub struct FieldView<'a> {
     /// The parameter's name.
     pub name: String,
     /// What is typed.
@@ -71,7 +71,7 @@ impl Form {
     }
 
     /// The fields as they are shown.
-    pub fn shown(&self) -> Vec<Shown<'_>> {
+    pub fn shown(&self) -> Vec<FieldView<'_>> {
         let params = self.params();
         let shown = |(index, field): (usize, &'_ Field)| {
             let active = field.dimension.is_active(&params);
@@ -80,7 +80,7 @@ impl Form {
         let states: Vec<_> = self.fields.iter().enumerate().map(shown).collect();
         let fields = self.fields.iter().zip(states);
         fields
-            .map(|(field, (selected, active, problem))| Shown {
+            .map(|(field, (selected, active, problem))| FieldView {
                 name: one_line(&field.dimension.name),
                 line: &field.line,
                 range: range(&field.dimension.distribution),
@@ -231,10 +231,7 @@ fn range(distribution: &Distribution) -> String {
 mod tests {
     use super::*;
     use crate::study::space::Condition;
-
-    fn dimension(name: &str, distribution: Distribution) -> Dimension {
-        Dimension { name: name.into(), distribution, prior: None, when: None }
-    }
+    use crate::tui::tests::dimension;
 
     fn space() -> Space {
         let mut momentum =

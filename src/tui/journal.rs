@@ -13,7 +13,7 @@ use crate::study::trial::{TrialNumber, TrialState};
 
 /// How an entry is coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weight {
+pub enum EntryKind {
     /// Reports and what else is many: hidden unless asked for.
     Report,
     /// Of little interest.
@@ -28,7 +28,7 @@ pub enum Weight {
 
 /// An event in words.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct JournalEntry {
     /// Its place in the journal.
     pub seq: Seq,
     /// When.
@@ -36,7 +36,7 @@ pub struct Entry {
     /// About which trial.
     pub trial: Option<TrialNumber>,
     /// How much it matters.
-    pub weight: Weight,
+    pub kind: EntryKind,
     /// What happened.
     pub text: String,
     /// The request that it answers.
@@ -50,7 +50,7 @@ pub struct Journal {
     /// Whether there are entries before these.
     pub cut: bool,
     /// Oldest first.
-    pub entries: Arc<Vec<Entry>>,
+    pub entries: Arc<Vec<JournalEntry>>,
 }
 
 /// So many places of the journal are read at first, and so many entries are kept.
@@ -111,15 +111,15 @@ fn last(reader: &dyn StorageReader, study: StudyId) -> Result<Seq, StorageError>
     Ok(Seq(beyond))
 }
 
-fn entry(seq: Seq, at: Timestamp, event: &Event, clock: StepClock) -> Entry {
+fn entry(seq: Seq, at: Timestamp, event: &Event, clock: StepClock) -> JournalEntry {
     let text = one_line(&said(event, clock, None, false));
     let request = if let Event::RequestServed { id, .. } = event { Some(*id) } else { None };
-    Entry { seq, at, trial: event.trial(), weight: weight(event), text, request }
+    JournalEntry { seq, at, trial: event.trial(), kind: kind(event), text, request }
 }
 
 /// How much an event matters.
-fn weight(event: &Event) -> Weight {
-    use Weight::{Now, Plain, Quiet, Report, Study};
+fn kind(event: &Event) -> EntryKind {
+    use EntryKind::{Now, Plain, Quiet, Report, Study};
     match event {
         Event::RunnerStarted { .. }
         | Event::RunnerStopped { .. }
@@ -181,12 +181,12 @@ pub struct JournalView {
 
 impl JournalView {
     /// The entries that are shown, oldest first.
-    pub fn shown<'a>(&self, entries: &'a [Entry]) -> Vec<&'a Entry> {
+    pub fn shown<'a>(&self, entries: &'a [JournalEntry]) -> Vec<&'a JournalEntry> {
         // As many spaces as one likes: columns stand apart on the screen.
         let text = self.text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
         // `5` and `trial 5` are that trial, not the fiftieth too.
         let number: Option<u64> = text.strip_prefix("trial ").unwrap_or(&text).parse().ok();
-        let holds = |entry: &Entry| {
+        let holds = |entry: &JournalEntry| {
             let said = entry.text.to_lowercase();
             let about = |trial: TrialNumber| {
                 Some(trial.0) == number
@@ -196,7 +196,7 @@ impl JournalView {
         };
         entries
             .iter()
-            .filter(|entry| (self.reports || entry.weight != Weight::Report) && holds(entry))
+            .filter(|entry| (self.reports || entry.kind != EntryKind::Report) && holds(entry))
             .collect()
     }
 }
@@ -239,11 +239,11 @@ mod tests {
     fn what_stands_in_a_row_is_found_with_its_trial() {
         let entry = |trial: u64, text: &str| {
             let (seq, at) = (Seq(1), Timestamp(0));
-            Entry {
+            JournalEntry {
                 seq,
                 at,
                 trial: Some(TrialNumber(trial)),
-                weight: Weight::Plain,
+                kind: EntryKind::Plain,
                 text: text.to_owned(),
                 request: None,
             }

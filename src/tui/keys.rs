@@ -1,6 +1,10 @@
 //! The one table of keys: on which screens they work, what they do, and what help and footer say about them.
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::KeyCode::{
+    self, BackTab, Backspace, Delete, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp,
+    Right, Tab, Up,
+};
+use ratatui::crossterm::event::{KeyEvent, KeyModifiers};
 
 use super::TuiMode;
 
@@ -189,15 +193,20 @@ pub struct KeyLine {
     pub screens: &'static [Screen],
     /// Its heading in the help.
     pub group: Group,
-    meaning: fn(TuiMode) -> &'static str,
-    /// What the footer says about it, on the screens where it works, if it stands there.
-    pub footer: Option<&'static str>,
+    /// Where the run is this process, and while watching, if that is another.
+    meanings: &'static [&'static str],
+    footer: &'static str,
 }
 
 impl KeyLine {
     /// What the help says about it.
     pub fn meaning(&self, mode: TuiMode) -> &'static str {
-        (self.meaning)(mode)
+        self.meanings[if mode == TuiMode::Embedded { 0 } else { self.meanings.len() - 1 }]
+    }
+
+    /// What the footer says about it, on the screens where it works, if it stands there.
+    pub fn footer(&self) -> Option<&'static str> {
+        Some(self.footer).filter(|word| !word.is_empty())
     }
 
     /// Whether it works on `screen`.
@@ -218,8 +227,6 @@ const WITH_METRICS: &[Screen] = &[Screen::Trial, Screen::Compare];
 const NEIGHBOURS: &[Screen] = &[Screen::Trial, Screen::Search];
 const ELSEWHERE: &[Screen] =
     &[Screen::Trial, Screen::Compare, Screen::Search, Screen::Devices, Screen::Events];
-/// Capital letters come with or without Shift, as the terminal likes; it is taken off.
-const SHIFT_FREE: KeyModifiers = KeyModifiers::NONE;
 const NONE: KeyModifiers = KeyModifiers::NONE;
 const CTRL: KeyModifiers = KeyModifiers::CONTROL;
 
@@ -227,477 +234,106 @@ const fn char(char: char) -> KeyCode {
     KeyCode::Char(char)
 }
 
-macro_rules! key {
-    ($modifiers:ident, $codes:expr, $label:literal, $action:expr, $screens:ident, $group:ident, $meaning:expr, $footer:expr) => {
-        KeyLine {
-            codes: &$codes,
+/// `MODIFIERS [CODES] LABEL, ACTION, SCREENS, GROUP, MEANING (| MEANING WHILE WATCHING), FOOTER;` for each key.
+macro_rules! keys {
+    ($($modifiers:ident [$($code:expr),+] $label:literal, $action:ident $(($to:ident))?,
+        $screens:ident, $group:ident, $meaning:literal $(| $watching:literal)? $(, $footer:literal)?;)+) => {
+        &[$(KeyLine {
+            codes: &[$($code),+],
             modifiers: $modifiers,
             label: $label,
-            action: $action,
+            action: Action::$action $((Screen::$to))?,
             screens: $screens,
             group: Group::$group,
-            meaning: $meaning,
-            footer: $footer,
-        }
+            meanings: &[$meaning $(, $watching)?],
+            footer: concat!($($footer)?),
+        }),+]
     };
 }
 
-/// All keys, in the order of the help and of the footer.
-pub static KEYS: &[KeyLine] = &[
-    key!(NONE, [char('q')], "q", Action::Quit, EVERYWHERE, Move, quit_meaning, Some("quit")),
-    key!(
-        NONE,
-        [char('?'), KeyCode::F(1)],
-        "?",
-        Action::Help,
-        EVERYWHERE,
-        Move,
-        |_| "these keys",
-        Some("help")
-    ),
-    key!(
-        NONE,
-        [KeyCode::Enter],
-        "Enter",
-        Action::Open,
-        TRIALS,
-        Move,
-        |_| "open the selected trial",
-        Some("open")
-    ),
-    key!(
-        NONE,
-        [KeyCode::Esc, KeyCode::Backspace],
-        "Esc",
-        Action::Back,
-        TRIALS,
-        Move,
-        |_| "remove the filter",
-        None
-    ),
-    key!(
-        NONE,
-        [KeyCode::Esc, KeyCode::Backspace],
-        "Esc",
-        Action::Back,
-        ELSEWHERE,
-        Move,
-        |_| "back to the trials",
-        Some("back")
-    ),
-    key!(
-        NONE,
-        [char('/')],
-        "/",
-        Action::Filter,
-        TRIALS,
-        View,
-        |_| "filter: state:pruned lr>1e-3 optim=adamw text -not",
-        Some("filter")
-    ),
-    key!(NONE, [char('/')], "/", Action::Filter, TEXTS, View, |_| "search", Some("search")),
-    key!(
-        NONE,
-        [char('s')],
-        "s",
-        Action::Sort,
-        TRIALS,
-        View,
-        |_| "sort by any column, parameter or metric",
-        Some("sort")
-    ),
-    key!(NONE, [char('r')], "r", Action::Reverse, TRIALS, View, |_| "reverse the order", None),
-    key!(
-        NONE,
-        [char('<'), char(',')],
-        "< >",
-        Action::SortLeft,
-        TRIALS,
-        View,
-        |_| "sort by the column to the left or right",
-        None
-    ),
-    key!(NONE, [char('>'), char('.')], ">", Action::SortRight, TRIALS, View, |_| "", None),
-    key!(
-        NONE,
-        [char('c')],
-        "c",
-        Action::Columns,
-        TRIALS,
-        View,
-        |_| "choose columns (remembered)",
-        Some("columns")
-    ),
-    key!(
-        NONE,
-        [char(' ')],
-        "Space",
-        Action::Mark,
-        OF_A_TRIAL,
-        View,
-        |_| "mark the trial for comparing",
-        Some("mark")
-    ),
-    key!(NONE, [char('u')], "u", Action::Unmark, TRIALS, View, |_| "unmark all trials", None),
-    key!(NONE, [char('b')], "b", Action::Best, OF_A_TRIAL, View, |_| "the best trial", None),
-    key!(
-        NONE,
-        [char('y')],
-        "y",
-        Action::Copy,
-        OF_A_TRIAL,
-        View,
-        |_| "copy the trial's configuration (TOML) to the clipboard",
-        Some("copy")
-    ),
-    key!(
-        NONE,
-        [char('m')],
-        "m",
-        Action::Metric,
-        WITH_METRICS,
-        View,
-        |_| "the next metric's curve",
-        Some("metric")
-    ),
-    key!(
-        NONE,
-        [char('o')],
-        "o",
-        Action::Output,
-        ONE,
-        View,
-        |_| "the log on the whole screen, and back",
-        Some("log")
-    ),
-    key!(
-        NONE,
-        [char('n')],
-        "n",
-        Action::NextMatch,
-        ONE,
-        View,
-        |_| "the next match in the log; N the one before",
-        None
-    ),
-    key!(SHIFT_FREE, [char('N')], "N", Action::PreviousMatch, ONE, View, |_| "", None),
-    key!(
-        NONE,
-        [char('v')],
-        "v",
-        Action::View,
-        SEARCH,
-        View,
-        |_| "history, parameters, rungs",
-        Some("view")
-    ),
-    key!(
-        NONE,
-        [char('v')],
-        "v",
-        Action::Reports,
-        EVENTS,
-        View,
-        |_| "show or hide reports",
-        Some("reports")
-    ),
-    key!(
-        NONE,
-        [char('x'), KeyCode::Delete],
-        "x",
-        Action::Kill,
-        OF_A_TRIAL,
-        Control,
-        |_| "kill the trial (asks first)",
-        Some("kill")
-    ),
-    key!(
-        NONE,
-        [char('p')],
-        "p",
-        Action::PauseTrial,
-        OF_A_TRIAL,
-        Control,
-        |_| "pause or resume the trial",
-        Some("pause")
-    ),
-    key!(
-        NONE,
-        [char('e')],
-        "e",
-        Action::Enqueue,
-        OF_A_TRIAL,
-        Control,
-        |_| "queue a copy of the trial with other values",
-        Some("enqueue")
-    ),
-    key!(
-        NONE,
-        [char('a')],
-        "a",
-        Action::Note,
-        OF_A_TRIAL,
-        Control,
-        |_| "write a note on the trial",
-        Some("note")
-    ),
-    key!(
-        NONE,
-        [char('t')],
-        "t",
-        Action::Tag,
-        OF_A_TRIAL,
-        Control,
-        |_| "tag the trial; the same tag again removes it",
-        Some("tag")
-    ),
-    key!(
-        SHIFT_FREE,
-        [char('R')],
-        "R",
-        Action::Retry,
-        OF_A_TRIAL,
-        Control,
-        |_| "retry a failed trial; on another one: all that failed (asks first)",
-        None
-    ),
-    key!(
-        SHIFT_FREE,
-        [char('C')],
-        "C",
-        Action::Continue,
-        OF_A_TRIAL,
-        Control,
-        |_| "train a finished trial further, to a later step",
-        None
-    ),
-    key!(
-        NONE,
-        [char('p')],
-        "p",
-        Action::PauseDevice,
-        DEVICES,
-        Control,
-        |_| "pause a device, or use it again; its trials go on elsewhere",
-        Some("pause device")
-    ),
-    key!(
-        NONE,
-        [char('n')],
-        "n",
-        Action::Slots,
-        DEVICES,
-        Control,
-        |_| "change how many trials run at a time on a device",
-        Some("slots")
-    ),
-    key!(
-        SHIFT_FREE,
-        [char('E')],
-        "E",
-        Action::Extend,
-        EVERYWHERE,
-        Control,
-        |_| "raise the budget: trials, time, device-hours, cost",
-        None
-    ),
-    key!(
-        SHIFT_FREE,
-        [char('A')],
-        "A",
-        Action::NoteStudy,
-        EVERYWHERE,
-        Control,
-        |_| "write a note on the study",
-        None
-    ),
-    key!(
-        SHIFT_FREE,
-        [char('T')],
-        "T",
-        Action::TagStudy,
-        EVERYWHERE,
-        Control,
-        |_| "tag the study; the same tag again removes it",
-        None
-    ),
-    key!(
-        SHIFT_FREE,
-        [char('P')],
-        "P",
-        Action::PauseStudy,
-        EVERYWHERE,
-        Control,
-        |_| "pause or resume the study",
-        None
-    ),
-    key!(
-        SHIFT_FREE,
-        [char('S')],
-        "S",
-        Action::Stop,
-        EVERYWHERE,
-        Control,
-        |_| "stop the study: running trials save a checkpoint and leave (asks first)",
-        Some("stop study")
-    ),
-    key!(
-        NONE,
-        [KeyCode::Up, char('k')],
-        "Up Down",
-        Action::Up,
-        EVERYWHERE,
-        Move,
-        |_| "one row (also k and j)",
-        None
-    ),
-    key!(NONE, [KeyCode::Down, char('j')], "Down", Action::Down, EVERYWHERE, Move, |_| "", None),
-    key!(
-        NONE,
-        [KeyCode::PageUp],
-        "PgUp PgDn",
-        Action::PageUp,
-        EVERYWHERE,
-        Move,
-        |_| "one page (also Ctrl-B and Ctrl-F)",
-        None
-    ),
-    key!(NONE, [KeyCode::PageDown], "PgDn", Action::PageDown, EVERYWHERE, Move, |_| "", None),
-    key!(
-        NONE,
-        [KeyCode::Home, char('g')],
-        "Home End",
-        Action::First,
-        TRIALS,
-        Move,
-        |_| "the first row, and stay there; the last (also g and G)",
-        None
-    ),
-    key!(
-        NONE,
-        [KeyCode::Home, char('g')],
-        "Home End",
-        Action::First,
-        ELSEWHERE,
-        Move,
-        |_| "the first line; the last, and follow (also g and G)",
-        None
-    ),
-    key!(NONE, [KeyCode::End, char('G')], "End", Action::Last, EVERYWHERE, Move, |_| "", None),
-    key!(
-        NONE,
-        [KeyCode::Left, char('h')],
-        "Left Right",
-        Action::Left,
-        TRIALS,
-        Move,
-        |_| "more columns, where not all fit (also h and l)",
-        None
-    ),
-    key!(
-        NONE,
-        [KeyCode::Left, char('h')],
-        "Left Right",
-        Action::Left,
-        ONE,
-        Move,
-        |_| "the trial before or after it (also h and l)",
-        None
-    ),
-    key!(
-        NONE,
-        [KeyCode::Left, char('h')],
-        "Left Right",
-        Action::Left,
-        SEARCH,
-        Move,
-        |_| "another view (also h and l)",
-        None
-    ),
-    key!(NONE, [KeyCode::Right, char('l')], "Right", Action::Right, TRIALS, Move, |_| "", None),
-    key!(NONE, [KeyCode::Right, char('l')], "Right", Action::Right, NEIGHBOURS, Move, |_| "", None),
-    key!(
-        NONE,
-        [char('1')],
-        "1 to 6",
-        Action::Go(Screen::Trials),
-        EVERYWHERE,
-        Move,
-        |_| "trials, trial, compare, search, devices, events",
-        None
-    ),
-    key!(NONE, [char('2')], "2", Action::Go(Screen::Trial), EVERYWHERE, Move, |_| "", None),
-    key!(NONE, [char('3')], "3", Action::Go(Screen::Compare), EVERYWHERE, Move, |_| "", None),
-    key!(NONE, [char('4')], "4", Action::Go(Screen::Search), EVERYWHERE, Move, |_| "", None),
-    key!(NONE, [char('5')], "5", Action::Go(Screen::Devices), EVERYWHERE, Move, |_| "", None),
-    key!(NONE, [char('6')], "6", Action::Go(Screen::Events), EVERYWHERE, Move, |_| "", None),
-    key!(
-        NONE,
-        [KeyCode::Tab],
-        "Tab",
-        Action::NextScreen,
-        EVERYWHERE,
-        Move,
-        |_| "the next screen; Shift-Tab the one before",
-        None
-    ),
-    key!(
-        NONE,
-        [KeyCode::BackTab],
-        "Shift-Tab",
-        Action::PreviousScreen,
-        EVERYWHERE,
-        Move,
-        |_| "",
-        None
-    ),
-    key!(CTRL, [char('b'), char('u')], "Ctrl-B", Action::PageUp, EVERYWHERE, Move, |_| "", None),
-    key!(CTRL, [char('f'), char('d')], "Ctrl-F", Action::PageDown, EVERYWHERE, Move, |_| "", None),
-    key!(
-        CTRL,
-        [char('l')],
-        "Ctrl-L",
-        Action::Refresh,
-        EVERYWHERE,
-        Move,
-        |_| "redraw the screen",
-        None
-    ),
-    key!(
-        CTRL,
-        [char('z')],
-        "Ctrl-Z",
-        Action::Suspend,
-        EVERYWHERE,
-        Move,
-        |_| "back to the shell; `fg` returns",
-        None
-    ),
-    key!(
-        CTRL,
-        [char('c')],
-        "Ctrl-C",
-        Action::Interrupt,
-        EVERYWHERE,
-        Control,
-        interrupt_meaning,
-        None
-    ),
-];
-
-fn quit_meaning(mode: TuiMode) -> &'static str {
-    match mode {
-        TuiMode::Embedded => "leave: detach the run, or stop it (asks first)",
-        TuiMode::Watching => "leave; the study goes on",
-    }
-}
-
-fn interrupt_meaning(mode: TuiMode) -> &'static str {
-    match mode {
-        TuiMode::Embedded => "stop the study and leave; once more: kill its trials",
-        TuiMode::Watching => "leave; the study goes on",
-    }
-}
+/// All keys, in the order of the help and of the footer. Shift is taken off: capital letters come with or without it.
+pub static KEYS: &[KeyLine] = keys! {
+    NONE [char('q')] "q", Quit, EVERYWHERE, Move,
+        "leave: detach the run, or stop it (asks first)" | "leave; the study goes on", "quit";
+    NONE [char('?'), F(1)] "?", Help, EVERYWHERE, Move, "these keys", "help";
+    NONE [Enter] "Enter", Open, TRIALS, Move, "open the selected trial", "open";
+    NONE [Esc, Backspace] "Esc", Back, TRIALS, Move, "remove the filter";
+    NONE [Esc, Backspace] "Esc", Back, ELSEWHERE, Move, "back to the trials", "back";
+    NONE [char('/')] "/", Filter, TRIALS, View,
+        "filter: state:pruned lr>1e-3 optim=adamw text -not", "filter";
+    NONE [char('/')] "/", Filter, TEXTS, View, "search", "search";
+    NONE [char('s')] "s", Sort, TRIALS, View, "sort by any column, parameter or metric", "sort";
+    NONE [char('r')] "r", Reverse, TRIALS, View, "reverse the order";
+    NONE [char('<'), char(',')] "< >", SortLeft, TRIALS, View,
+        "sort by the column to the left or right";
+    NONE [char('>'), char('.')] ">", SortRight, TRIALS, View, "";
+    NONE [char('c')] "c", Columns, TRIALS, View, "choose columns (remembered)", "columns";
+    NONE [char(' ')] "Space", Mark, OF_A_TRIAL, View, "mark the trial for comparing", "mark";
+    NONE [char('u')] "u", Unmark, TRIALS, View, "unmark all trials";
+    NONE [char('b')] "b", Best, OF_A_TRIAL, View, "the best trial";
+    NONE [char('y')] "y", Copy, OF_A_TRIAL, View,
+        "copy the trial's configuration (TOML) to the clipboard", "copy";
+    NONE [char('m')] "m", Metric, WITH_METRICS, View, "the next metric's curve", "metric";
+    NONE [char('o')] "o", Output, ONE, View, "the log on the whole screen, and back", "log";
+    NONE [char('n')] "n", NextMatch, ONE, View, "the next match in the log; N the one before";
+    NONE [char('N')] "N", PreviousMatch, ONE, View, "";
+    NONE [char('v')] "v", View, SEARCH, View, "history, parameters, rungs", "view";
+    NONE [char('v')] "v", Reports, EVENTS, View, "show or hide reports", "reports";
+    NONE [char('x'), Delete] "x", Kill, OF_A_TRIAL, Control, "kill the trial (asks first)", "kill";
+    NONE [char('p')] "p", PauseTrial, OF_A_TRIAL, Control, "pause or resume the trial", "pause";
+    NONE [char('e')] "e", Enqueue, OF_A_TRIAL, Control,
+        "queue a copy of the trial with other values", "enqueue";
+    NONE [char('a')] "a", Note, OF_A_TRIAL, Control, "write a note on the trial", "note";
+    NONE [char('t')] "t", Tag, OF_A_TRIAL, Control,
+        "tag the trial; the same tag again removes it", "tag";
+    NONE [char('R')] "R", Retry, OF_A_TRIAL, Control,
+        "retry a failed trial; on another one: all that failed (asks first)";
+    NONE [char('C')] "C", Continue, OF_A_TRIAL, Control,
+        "train a finished trial further, to a later step";
+    NONE [char('p')] "p", PauseDevice, DEVICES, Control,
+        "pause a device, or use it again; its trials go on elsewhere", "pause device";
+    NONE [char('n')] "n", Slots, DEVICES, Control,
+        "change how many trials run at a time on a device", "slots";
+    NONE [char('E')] "E", Extend, EVERYWHERE, Control,
+        "raise the budget: trials, time, device-hours, cost";
+    NONE [char('A')] "A", NoteStudy, EVERYWHERE, Control, "write a note on the study";
+    NONE [char('T')] "T", TagStudy, EVERYWHERE, Control,
+        "tag the study; the same tag again removes it";
+    NONE [char('P')] "P", PauseStudy, EVERYWHERE, Control, "pause or resume the study";
+    NONE [char('S')] "S", Stop, EVERYWHERE, Control,
+        "stop the study: running trials save a checkpoint and leave (asks first)", "stop study";
+    NONE [Up, char('k')] "Up Down", Up, EVERYWHERE, Move, "one row (also k and j)";
+    NONE [Down, char('j')] "Down", Down, EVERYWHERE, Move, "";
+    NONE [PageUp] "PgUp PgDn", PageUp, EVERYWHERE, Move, "one page (also Ctrl-B and Ctrl-F)";
+    NONE [PageDown] "PgDn", PageDown, EVERYWHERE, Move, "";
+    NONE [Home, char('g')] "Home End", First, TRIALS, Move,
+        "the first row, and stay there; the last (also g and G)";
+    NONE [Home, char('g')] "Home End", First, ELSEWHERE, Move,
+        "the first line; the last, and follow (also g and G)";
+    NONE [End, char('G')] "End", Last, EVERYWHERE, Move, "";
+    NONE [Left, char('h')] "Left Right", Left, TRIALS, Move,
+        "more columns, where not all fit (also h and l)";
+    NONE [Left, char('h')] "Left Right", Left, ONE, Move,
+        "the trial before or after it (also h and l)";
+    NONE [Left, char('h')] "Left Right", Left, SEARCH, Move, "another view (also h and l)";
+    NONE [Right, char('l')] "Right", Right, TRIALS, Move, "";
+    NONE [Right, char('l')] "Right", Right, NEIGHBOURS, Move, "";
+    NONE [char('1')] "1 to 6", Go(Trials), EVERYWHERE, Move,
+        "trials, trial, compare, search, devices, events";
+    NONE [char('2')] "2", Go(Trial), EVERYWHERE, Move, "";
+    NONE [char('3')] "3", Go(Compare), EVERYWHERE, Move, "";
+    NONE [char('4')] "4", Go(Search), EVERYWHERE, Move, "";
+    NONE [char('5')] "5", Go(Devices), EVERYWHERE, Move, "";
+    NONE [char('6')] "6", Go(Events), EVERYWHERE, Move, "";
+    NONE [Tab] "Tab", NextScreen, EVERYWHERE, Move, "the next screen; Shift-Tab the one before";
+    NONE [BackTab] "Shift-Tab", PreviousScreen, EVERYWHERE, Move, "";
+    CTRL [char('b'), char('u')] "Ctrl-B", PageUp, EVERYWHERE, Move, "";
+    CTRL [char('f'), char('d')] "Ctrl-F", PageDown, EVERYWHERE, Move, "";
+    CTRL [char('l')] "Ctrl-L", Refresh, EVERYWHERE, Move, "redraw the screen";
+    CTRL [char('z')] "Ctrl-Z", Suspend, EVERYWHERE, Move, "back to the shell; `fg` returns";
+    CTRL [char('c')] "Ctrl-C", Interrupt, EVERYWHERE, Control,
+        "stop the study and leave; once more: kill its trials" | "leave; the study goes on";
+};
 
 /// What `key` does on `screen`; `None`: nothing.
 pub fn action(key: KeyEvent, screen: Screen) -> Option<Action> {
@@ -755,7 +391,7 @@ mod tests {
 
     #[test]
     fn every_key_of_the_footer_is_in_the_help() {
-        for line in KEYS.iter().filter(|line| line.footer.is_some()) {
+        for line in KEYS.iter().filter(|line| line.footer().is_some()) {
             assert!(!line.meaning(TuiMode::Watching).is_empty(), "{}", line.label);
         }
     }

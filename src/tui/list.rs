@@ -15,7 +15,7 @@ pub enum Selection {
 
 /// A step of the selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Movement {
     /// So many rows down, or up.
     By(i64),
     /// So many pages down, or up.
@@ -100,18 +100,19 @@ impl List {
     }
 
     /// Moves the selection.
-    pub fn go(&mut self, step: Step) {
+    pub fn go(&mut self, movement: Movement) {
         let last = self.total.saturating_sub(1);
         let page = i64::try_from(self.page).unwrap_or(i64::MAX);
-        self.selected = match step {
-            Step::By(rows) => self.selected.saturating_add_signed(rows).min(last),
-            Step::Pages(pages) => {
+        self.selected = match movement {
+            Movement::By(rows) => self.selected.saturating_add_signed(rows).min(last),
+            Movement::Pages(pages) => {
                 self.selected.saturating_add_signed(pages.saturating_mul(page)).min(last)
             }
-            Step::First => 0,
-            Step::Last => last,
+            Movement::First => 0,
+            Movement::Last => last,
         };
-        self.selection = if step == Step::First { Selection::First } else { Selection::Take };
+        self.selection =
+            if movement == Movement::First { Selection::First } else { Selection::Take };
         self.keep_visible();
         self.take();
     }
@@ -165,7 +166,7 @@ mod tests {
         untouched.loaded(100, 0, reversed());
         assert_eq!(untouched.trial(), Some(TrialNumber(19)));
         let mut moved = list(0..20);
-        moved.go(Step::By(1));
+        moved.go(Movement::By(1));
         moved.loaded(100, 0, reversed());
         assert_eq!((moved.selected, moved.trial(), moved.offset), (18, Some(TrialNumber(1)), 9));
     }
@@ -173,13 +174,13 @@ mod tests {
     #[test]
     fn moving_past_the_page_scrolls_and_stops_at_the_ends() {
         let mut list = list(0..20);
-        list.go(Step::Pages(1));
+        list.go(Movement::Pages(1));
         assert_eq!((list.selected, list.offset), (10, 1));
-        list.go(Step::Last);
+        list.go(Movement::Last);
         assert_eq!((list.selected, list.offset, list.trial()), (99, 90, None));
-        list.go(Step::By(1));
+        list.go(Movement::By(1));
         assert_eq!((list.selected, list.offset), (99, 90));
-        list.go(Step::First);
+        list.go(Movement::First);
         assert_eq!((list.selected, list.offset), (0, 0));
     }
 
@@ -187,7 +188,7 @@ mod tests {
     fn what_is_visible_is_inside_the_window_that_is_loaded() {
         let mut list = list(0..20);
         for _ in 0..99 {
-            list.go(Step::By(1));
+            list.go(Movement::By(1));
             let (first, limit) = list.window();
             assert!(first <= list.offset && list.offset + list.page <= first + limit, "{list:?}");
         }
@@ -196,7 +197,7 @@ mod tests {
     #[test]
     fn a_trial_that_went_too_far_leaves_its_row_selected() {
         let mut list = list(0..20);
-        list.go(Step::By(3));
+        list.go(Movement::By(3));
         list.loaded(100, 0, (40..60).map(TrialNumber).collect());
         assert_eq!((list.selected, list.trial()), (3, Some(TrialNumber(43))));
     }
@@ -204,7 +205,7 @@ mod tests {
     #[test]
     fn a_taller_screen_shows_no_empty_rows_while_there_are_trials_above() {
         let mut list = list(0..20);
-        list.go(Step::Last);
+        list.go(Movement::Last);
         list.resize(40);
         assert_eq!((list.selected, list.offset), (99, 60));
     }
@@ -212,8 +213,10 @@ mod tests {
     #[test]
     fn nothing_happens_to_an_empty_list() {
         let mut list = List::default();
-        for step in [Step::By(1), Step::By(-1), Step::Pages(3), Step::Last, Step::First] {
-            list.go(step);
+        let ends = [Movement::Last, Movement::First];
+        for movement in [Movement::By(1), Movement::By(-1), Movement::Pages(3)].iter().chain(&ends)
+        {
+            list.go(*movement);
         }
         assert_eq!((list.selected, list.offset, list.trial()), (0, 0, None));
     }

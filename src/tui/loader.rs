@@ -21,7 +21,7 @@ const PAUSE_FACTOR: u32 = 4;
 
 /// What the loader has to say.
 #[derive(Debug)]
-pub enum News {
+pub enum LoaderMessage {
     /// What is known now.
     Snapshot(Box<Snapshot>),
     /// The store could not be read; it is tried again.
@@ -31,7 +31,7 @@ pub enum News {
 /// The near end of the loader.
 pub struct Loader {
     wants: Sender<Arc<Wanted>>,
-    news: Receiver<News>,
+    news: Receiver<LoaderMessage>,
 }
 
 /// The loader's thread ended: it panicked.
@@ -43,7 +43,7 @@ impl Loader {
     pub fn start(source: Source, wanted: Arc<Wanted>, waker: Waker) -> io::Result<Loader> {
         let (wants, wants_there) = channel();
         let (news_there, news) = channel();
-        let far = FarEnd { source, wanted, wants: wants_there, news: news_there, waker };
+        let far = LoaderThread { source, wanted, wants: wants_there, news: news_there, waker };
         thread::Builder::new().name("loader".to_owned()).spawn(move || far.run())?;
         Ok(Loader { wants, news })
     }
@@ -55,7 +55,7 @@ impl Loader {
     }
 
     /// The next news, if there are any.
-    pub fn news(&self) -> Result<Option<News>, LoaderGone> {
+    pub fn news(&self) -> Result<Option<LoaderMessage>, LoaderGone> {
         match self.news.try_recv() {
             Ok(news) => Ok(Some(news)),
             Err(TryRecvError::Empty) => Ok(None),
@@ -77,15 +77,15 @@ impl Loader {
 }
 
 /// Fields are dropped in their order: whoever the waker wakes at the end finds the news to have ended.
-struct FarEnd {
+struct LoaderThread {
     source: Source,
     wanted: Arc<Wanted>,
     wants: Receiver<Arc<Wanted>>,
-    news: Sender<News>,
+    news: Sender<LoaderMessage>,
     waker: Waker,
 }
 
-impl FarEnd {
+impl LoaderThread {
     fn run(mut self) {
         let mut changed = false;
         let mut next_load = Instant::now();
@@ -103,7 +103,7 @@ impl FarEnd {
             };
             match self.source.reader.changed() {
                 Ok(now) => changed |= now,
-                Err(error) => self.tell(News::Trouble(error.to_string())),
+                Err(error) => self.tell(LoaderMessage::Trouble(error.to_string())),
             }
             if Instant::now() >= next_look_outside {
                 changed |= self.source.changed_outside();
@@ -112,17 +112,17 @@ impl FarEnd {
             if asked || (changed && Instant::now() >= next_load) {
                 let began = Instant::now();
                 let news = match self.source.load(&self.wanted) {
-                    Ok(snapshot) => News::Snapshot(Box::new(snapshot)),
-                    Err(error) => News::Trouble(error.to_string()),
+                    Ok(snapshot) => LoaderMessage::Snapshot(Box::new(snapshot)),
+                    Err(error) => LoaderMessage::Trouble(error.to_string()),
                 };
-                changed = matches!(news, News::Trouble(_));
+                changed = matches!(news, LoaderMessage::Trouble(_));
                 self.tell(news);
                 next_load = Instant::now() + (began.elapsed() * PAUSE_FACTOR).max(SHORTEST_PAUSE);
             }
         }
     }
 
-    fn tell(&self, news: News) {
+    fn tell(&self, news: LoaderMessage) {
         // Nobody to tell: the near end is gone, and the next wait ends this thread.
         if self.news.send(news).is_ok() {
             self.waker.wake();

@@ -1,9 +1,13 @@
 //! How the screens look on this terminal: characters and colours.
 
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
 
 use crate::report::sparkline::Charset;
-use crate::report::wording::StudyState;
+use crate::report::wording::{StudyState, shorten};
 use crate::study::trial::TrialState;
 
 /// Whether the screens are coloured.
@@ -25,6 +29,22 @@ pub struct Look {
 }
 
 impl Look {
+    /// Says something where there is nothing else to see.
+    pub fn say(self, frame: &mut Frame<'_>, area: Rect, text: &str) {
+        let middle = Rect { y: area.y + area.height / 3, height: area.height.min(1), ..area };
+        frame.render_widget(Line::styled(text, self.dim()).centered(), middle.intersection(area));
+    }
+
+    /// The same on a screen that the loader draws.
+    pub fn say_in(self, buffer: &mut Buffer, area: Rect, text: &str) {
+        let room = usize::from(area.width.saturating_sub(2));
+        let text = shorten(text, room, self.charset.cut());
+        if !area.is_empty() {
+            let x = area.x + 1.min(area.width - 1);
+            buffer.set_stringn(x, area.y + area.height / 2, text, room, self.dim());
+        }
+    }
+
     /// The look that the environment asks for: ASCII unless the locale says UTF-8, colours unless `NO_COLOR` is set.
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let given = |name: &str| variable(name).filter(|value| !value.is_empty());

@@ -12,7 +12,7 @@ use super::keys::{Screen, help};
 use super::line::LineEdit;
 use super::look::Look;
 use super::picker::{Choosing, Picker};
-use super::state::{Overlay, Question, State};
+use super::state::{Confirmation, Overlay, State};
 use crate::report::sparkline::Charset;
 use crate::report::wording::{one_line, shorten, width};
 
@@ -32,8 +32,8 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
             );
             state.overlay = Some(Overlay::Help(scroll.min(most)));
         }
-        Some(Overlay::Question(question)) => {
-            draw_question(frame, area, *question, state.detach, look)
+        Some(Overlay::Confirmation(question)) => {
+            draw_confirmation(frame, area, *question, state.detach, look)
         }
         Some(Overlay::Picker(picker)) => draw_picker(frame, area, picker, look),
         Some(Overlay::Form(form)) => draw_form(frame, area, form, look),
@@ -79,34 +79,34 @@ const FILTER_TERMS: &[(&str, &str)] = &[
     ("adamw -sgd", "a text anywhere; - means not"),
 ];
 
-fn draw_question(
+fn draw_confirmation(
     frame: &mut Frame<'_>,
     area: Rect,
-    question: Question,
+    question: Confirmation,
     detach: Detach,
     look: Look,
 ) {
-    if (question, detach) == (Question::StopAndLeave, Detach::Possible) {
+    if (question, detach) == (Confirmation::StopAndLeave, Detach::Possible) {
         draw_box(frame, area, "", leaving(look), look);
         return;
     }
     let (asked, then) = match question {
-        Question::StopAndLeave => (
+        Confirmation::StopAndLeave => (
             "stop the study and leave?".to_owned(),
             "running trials save a checkpoint; `hpsearch run` goes on",
         ),
-        Question::Stop => (
+        Confirmation::Stop => (
             "stop the study?".to_owned(),
             "running trials save a checkpoint; `hpsearch run` goes on",
         ),
-        Question::Kill(trial) => {
+        Confirmation::Kill(trial) => {
             (format!("kill trial {trial}?"), "it ends at once and counts as failed")
         }
-        Question::RetryFailed(1) => (
+        Confirmation::RetryFailed(1) => (
             "retry the failed trial?".to_owned(),
             "it is queued, and does not count twice in the budget",
         ),
-        Question::RetryFailed(failed) => (
+        Confirmation::RetryFailed(failed) => (
             format!("retry all {failed} failed trials?"),
             "they are queued, and do not count twice in the budget",
         ),

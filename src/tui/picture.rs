@@ -34,7 +34,7 @@ pub enum Subject {
 
 /// A picture that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct PictureRequest {
     /// Of what.
     pub subject: Subject,
     /// Columns and rows.
@@ -47,7 +47,7 @@ pub struct Order {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
     /// As it was asked for, but scrolled no further than there is something to see.
-    pub order: Order,
+    pub request: PictureRequest,
     /// Its cells.
     pub buffer: Buffer,
     /// The devices that the study runs on, where it shows them.
@@ -55,23 +55,23 @@ pub struct Picture {
 }
 
 /// Where pictures are drawn, and what is kept from one to the next.
-pub struct Studio {
+pub struct PictureCache {
     look: Look,
     search: Option<SearchData>,
     /// When it was last asked which parameters matter, and of how many trials.
-    weighed: Option<(Instant, usize)>,
+    importance_read: Option<(Instant, usize)>,
     devices: Option<DevicesData>,
     monitor: Option<Monitor>,
 }
 /// What they told holds so long.
-const WEIGHED_FOR: Duration = Duration::from_secs(10);
+const IMPORTANCE_AGE: Duration = Duration::from_secs(10);
 /// No picture scrolls further.
 const MOST: u16 = 1_000;
 
-impl Studio {
+impl PictureCache {
     /// Nothing was drawn yet.
     pub fn new(look: Look) -> Self {
-        Studio { look, search: None, weighed: None, devices: None, monitor: None }
+        PictureCache { look, search: None, importance_read: None, devices: None, monitor: None }
     }
 
     /// Draws what is asked for, as it is in the store now.
@@ -79,31 +79,31 @@ impl Studio {
         &mut self,
         reader: &dyn StorageReader,
         study: StudyId,
-        order: &Order,
+        request: &PictureRequest,
         now: Timestamp,
     ) -> Result<Picture, StorageError> {
         let look = self.look;
-        let area = Rect::new(0, 0, order.size.0, order.size.1);
-        match &order.subject {
+        let area = Rect::new(0, 0, request.size.0, request.size.1);
+        match &request.subject {
             Subject::Compare { trials, metric } => {
                 let data = CompareData::load(reader, study, trials, metric.as_deref())?;
-                Ok(scrolled(order, area, |buffer, scroll| {
+                Ok(scrolled(request, area, |buffer, scroll| {
                     compare::draw(buffer, area, &data, scroll, look)
                 }))
             }
             Subject::Search(view) => {
                 self.search_data(reader, study)?;
                 if *view == SearchView::Slices {
-                    self.weigh(reader, study)?;
+                    self.read_importance(reader, study)?;
                 }
                 let data = self.search_data(reader, study)?;
-                Ok(scrolled(order, area, |buffer, scroll| {
+                Ok(scrolled(request, area, |buffer, scroll| {
                     search::draw(buffer, area, data, *view, scroll, look)
                 }))
             }
             Subject::Devices => {
                 let data = self.devices_data(reader, study, now)?;
-                let picture = scrolled(order, area, |buffer, scroll| {
+                let picture = scrolled(request, area, |buffer, scroll| {
                     devices::draw(buffer, area, data, scroll, look)
                 });
                 Ok(Picture { devices: data.of_the_study(), ..picture })
@@ -127,12 +127,18 @@ impl Studio {
     }
 
     /// Asks which parameters matter, where there are trials enough to tell, more of them than before, and not all the time.
-    fn weigh(&mut self, reader: &dyn StorageReader, study: StudyId) -> Result<(), StorageError> {
+    fn read_importance(
+        &mut self,
+        reader: &dyn StorageReader,
+        study: StudyId,
+    ) -> Result<(), StorageError> {
         let Some(data) = &mut self.search else {
             return Ok(());
         };
         let trials = data.trials();
-        let due = self.weighed.is_none_or(|(at, of)| at.elapsed() >= WEIGHED_FOR && trials > of);
+        let due = self
+            .importance_read
+            .is_none_or(|(at, of)| at.elapsed() >= IMPORTANCE_AGE && trials > of);
         if !due {
             return Ok(());
         }
@@ -147,7 +153,7 @@ impl Studio {
             data.spec.seed,
         );
         data.importances = told.unwrap_or_default();
-        self.weighed = Some((Instant::now(), trials));
+        self.importance_read = Some((Instant::now(), trials));
         Ok(())
     }
 
@@ -165,13 +171,13 @@ impl Studio {
 }
 
 /// Draws as far down as is asked for, or as there is something to see: what is drawn further down looks all the same.
-fn scrolled(order: &Order, area: Rect, draw: impl Fn(&mut Buffer, u16)) -> Picture {
+fn scrolled(request: &PictureRequest, area: Rect, draw: impl Fn(&mut Buffer, u16)) -> Picture {
     let at = |scroll| {
         let mut buffer = Buffer::empty(area);
         draw(&mut buffer, scroll);
         buffer
     };
-    let (mut scroll, mut buffer) = (order.scroll.min(MOST), at(order.scroll.min(MOST)));
+    let (mut scroll, mut buffer) = (request.scroll.min(MOST), at(request.scroll.min(MOST)));
     if scroll > 0 && at(scroll - 1) == buffer {
         // The first place from which on nothing changes.
         let (mut below, mut above) = (None, scroll);
@@ -187,11 +193,11 @@ fn scrolled(order: &Order, area: Rect, draw: impl Fn(&mut Buffer, u16)) -> Pictu
         scroll = above;
         buffer = at(scroll);
     }
-    Picture { order: Order { scroll, ..order.clone() }, buffer, devices: Vec::new() }
+    Picture { request: PictureRequest { scroll, ..request.clone() }, buffer, devices: Vec::new() }
 }
 
 /// Puts a picture into `area`, as much of it as there is room for.
-pub fn hang(picture: &Picture, target: &mut Buffer, area: Rect) {
+pub fn copy(picture: &Picture, target: &mut Buffer, area: Rect) {
     let source = picture.buffer.area;
     for row in 0..area.height.min(source.height) {
         for column in 0..area.width.min(source.width) {
@@ -232,9 +238,9 @@ mod tests {
             (4, 1, 1),
             (500, u16::MAX, 497),
         ] {
-            let order = Order { subject: Subject::Devices, size: (6, 3), scroll: asked };
-            let picture = scrolled(&order, area, text(lines));
-            assert_eq!(picture.order.scroll, shown, "{lines} lines, scrolled by {asked}");
+            let request = PictureRequest { subject: Subject::Devices, size: (6, 3), scroll: asked };
+            let picture = scrolled(&request, area, text(lines));
+            assert_eq!(picture.request.scroll, shown, "{lines} lines, scrolled by {asked}");
         }
     }
 }

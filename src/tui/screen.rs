@@ -8,7 +8,7 @@ use super::keys::{KEYS, Screen};
 use super::look::Look;
 use super::picture::Subject;
 use super::search::SearchView;
-use super::state::{Course, Overlay, State};
+use super::state::{Overlay, RunPhase, State};
 use super::{TuiMode, detail, events, header, leaderboard, overlay, picture};
 use crate::report::wording::{count, one_line, shorten, width};
 use crate::study::time::Timestamp;
@@ -111,15 +111,9 @@ fn draw_picture(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
                 | (Screen::Devices, Subject::Devices)
         )
     };
-    match state.seen.picture.as_ref().filter(|picture| of_this_screen(&picture.order.subject)) {
-        Some(picture) => picture::hang(picture, frame.buffer_mut(), area),
-        None => {
-            let middle = Rect { y: area.y + area.height / 3, height: area.height.min(1), ..area };
-            frame.render_widget(
-                Line::styled("loading", look.dim()).centered(),
-                middle.intersection(area),
-            );
-        }
+    match state.seen.picture.as_ref().filter(|picture| of_this_screen(&picture.request.subject)) {
+        Some(picture) => picture::copy(picture, frame.buffer_mut(), area),
+        None => look.say(frame, area, "loading"),
     }
 }
 
@@ -139,8 +133,8 @@ fn notice(state: &State) -> Option<Notice> {
             problem.unwrap_or_else(|| Notice { warns: false, ..warning(prompt.hint().to_owned()) }),
         );
     }
-    match (&state.course, &state.notice) {
-        (Course::Over(reason), None) => {
+    match (&state.phase, &state.notice) {
+        (RunPhase::Over(reason), None) => {
             let tail = match state.mode {
                 TuiMode::Embedded => " - E +20 runs 20 more, q leaves",
                 TuiMode::Watching => " - E raises the budget, q leaves",
@@ -148,10 +142,10 @@ fn notice(state: &State) -> Option<Notice> {
             Some(Notice { tail, ..warning(format!("study finished: {}", one_line(reason))) })
         }
         (_, Some(notice)) => Some(warning(one_line(notice))),
-        (Course::Stopping, None) => {
+        (RunPhase::Stopping, None) => {
             Some(warning("stopping: running trials save a checkpoint and leave".to_owned()))
         }
-        (Course::Open, None) => None,
+        (RunPhase::Open, None) => None,
     }
 }
 
@@ -215,7 +209,7 @@ fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
     let mut spans = Vec::new();
     let mut used = 0;
     for line in KEYS.iter().filter(|line| line.works_on(state.screen)) {
-        let Some(word) = line.footer else {
+        let Some(word) = line.footer() else {
             continue;
         };
         used += line.label.len() + word.len() + 4;

@@ -13,7 +13,6 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::look::Look;
-use crate::report::wording::shorten;
 use crate::storage::{Outcome, OutcomeCursor, StorageError, StorageReader, StudyId};
 use crate::study::metric::{Direction, Score};
 use crate::study::query::{SortKey, TrialQuery};
@@ -48,13 +47,9 @@ impl SearchView {
         }
     }
 
-    /// The one after it, in a circle.
-    pub fn next(self) -> SearchView {
-        match self {
-            SearchView::History => SearchView::Slices,
-            SearchView::Slices => SearchView::Rungs,
-            SearchView::Rungs => SearchView::History,
-        }
+    /// The one so many after it, in a circle.
+    pub fn after(self, steps: usize) -> SearchView {
+        Self::ALL[(self as usize + steps) % Self::ALL.len()]
     }
 }
 
@@ -157,12 +152,7 @@ impl SearchData {
             created: outcome.created,
         };
         if index >= self.dots.len() {
-            let nothing = Dot {
-                state: TrialState::Queued,
-                value: f64::NAN,
-                finished: None,
-                created: outcome.created,
-            };
+            let nothing = Dot { state: TrialState::Queued, value: f64::NAN, finished: None, ..dot };
             self.dots.resize(index + 1, nothing);
             self.places.iter_mut().for_each(|places| places.resize(index + 1, f64::NAN));
         }
@@ -318,18 +308,6 @@ pub fn draw(
         SearchView::Slices => slices::draw(buffer, area, data, scroll, look),
         SearchView::Rungs => rungs::draw(buffer, area, data, scroll, look),
     }
-}
-
-/// A sentence in the middle of nothing else.
-fn say(buffer: &mut Buffer, area: Rect, text: &str, look: Look) {
-    let room = usize::from(area.width.saturating_sub(2));
-    buffer.set_stringn(
-        area.x + 1.min(area.width - 1),
-        area.y + area.height / 2,
-        shorten(text, room, look.charset.cut()),
-        room,
-        look.dim(),
-    );
 }
 
 /// The scale of a dimension's axis.

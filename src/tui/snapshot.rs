@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::journal::Journal;
 use super::log::LogTail;
 use super::look::Look;
-use super::picture::{Order, Picture, Studio, Subject};
+use super::picture::{Picture, PictureCache, PictureRequest, Subject};
 use crate::report::wording::{HolderLife, StudyState, micros};
 use crate::storage::{
     Attempt, HeldLease, Remarked, StorageError, StorageReader, StudyId, StudySummary,
@@ -25,14 +25,14 @@ pub struct Wanted {
     /// The rows of the table.
     pub query: TrialQuery,
     /// What else.
-    pub part: Part,
+    pub part: ScreenData,
     /// Whether the journal is wanted: it is shown, or an answer is awaited.
     pub journal: bool,
 }
 
 /// What a screen wants besides the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ScreenData {
     /// Nothing.
     Nothing,
     /// One trial.
@@ -45,7 +45,7 @@ pub enum Part {
         log: bool,
     },
     /// A screen that the loader draws.
-    Picture(Order),
+    Picture(PictureRequest),
 }
 
 /// The rows of the table.
@@ -77,7 +77,7 @@ pub struct Detail {
 
 /// The same metric of other trials.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Field {
+pub struct BackgroundCurves {
     /// Which.
     pub metric: String,
     /// Some of the trials, spread over the study, and their curves, thinned out.
@@ -102,7 +102,7 @@ pub struct Snapshot {
     /// The wanted trial.
     pub detail: Option<Arc<Detail>>,
     /// What stands behind its curve.
-    pub field: Arc<Field>,
+    pub field: Arc<BackgroundCurves>,
     /// Its log.
     pub log: Option<Arc<LogTail>>,
     /// The screen that was drawn.
@@ -138,16 +138,16 @@ pub struct Source {
     pub store: PathBuf,
     /// Whether the process that holds the study lives.
     pub life: fn(&HeldLease) -> HolderLife,
-    known: Known,
-    studio: Studio,
+    known: ReadCache,
+    pictures: PictureCache,
 }
 
 /// What was read before and is not read again each time.
 #[derive(Default)]
-struct Known {
+struct ReadCache {
     journal: Journal,
     metrics: BTreeSet<String>,
-    field: Option<(Arc<Field>, Instant)>,
+    field: Option<(Arc<BackgroundCurves>, Instant)>,
     log: Option<Arc<LogTail>>,
     /// The remarks on the lines of the trial whose screen is shown, up to a place of the journal.
     remarks: Option<(TrialNumber, Vec<Remarked>, Seq)>,
@@ -170,7 +170,14 @@ impl Source {
         life: fn(&HeldLease) -> HolderLife,
         look: Look,
     ) -> Self {
-        Source { reader, study, store, life, known: Known::default(), studio: Studio::new(look) }
+        Source {
+            reader,
+            study,
+            store,
+            life,
+            known: ReadCache::default(),
+            pictures: PictureCache::new(look),
+        }
     }
 
     /// Reads what is wanted.
@@ -187,13 +194,18 @@ impl Source {
             self.known.journal.catch_up(&*self.reader, self.study, summary.spec.step)?;
         }
         let picture = match &wanted.part {
-            Part::Picture(order) => {
-                Some(Arc::new(self.studio.draw(&*self.reader, self.study, order, super::now())?))
-            }
+            ScreenData::Picture(request) => Some(Arc::new(self.pictures.draw(
+                &*self.reader,
+                self.study,
+                request,
+                super::now(),
+            )?)),
             _ => None,
         };
-        self.known.moves =
-            matches!(&wanted.part, Part::Picture(order) if order.subject == Subject::Devices);
+        self.known.moves = matches!(
+            &wanted.part,
+            ScreenData::Picture(request) if request.subject == Subject::Devices
+        );
         self.learn_metrics(&page, detail.as_ref());
         Ok(Snapshot {
             wanted: Arc::clone(wanted),
@@ -243,8 +255,8 @@ impl Source {
         &mut self,
         wanted: &Wanted,
         summary: &StudySummary,
-    ) -> Result<(Option<Detail>, Arc<Field>, Option<Arc<LogTail>>), StorageError> {
-        let Part::Trial { trial, metric, log } = &wanted.part else {
+    ) -> Result<(Option<Detail>, Arc<BackgroundCurves>, Option<Arc<LogTail>>), StorageError> {
+        let ScreenData::Trial { trial, metric, log } = &wanted.part else {
             self.known.log = None;
             return Ok((None, Arc::default(), None));
         };
@@ -300,7 +312,7 @@ impl Source {
         Ok(remarks)
     }
 
-    fn field(&mut self, metric: &str, total: u64) -> Result<Arc<Field>, StorageError> {
+    fn field(&mut self, metric: &str, total: u64) -> Result<Arc<BackgroundCurves>, StorageError> {
         if let Some((field, read)) = &self.known.field
             && field.metric == metric
             && read.elapsed() < FIELD_AGE
@@ -315,7 +327,7 @@ impl Source {
             .into_iter()
             .map(|(trial, curve)| (trial, thinned(&curve, FIELD_POINTS)))
             .collect();
-        let field = Arc::new(Field { metric: metric.to_owned(), curves });
+        let field = Arc::new(BackgroundCurves { metric: metric.to_owned(), curves });
         self.known.field = Some((Arc::clone(&field), Instant::now()));
         Ok(field)
     }
@@ -339,7 +351,7 @@ impl Wanted {
     pub fn first_page() -> Self {
         Wanted {
             query: TrialQuery::all(SortKey::Value).page(0, 64),
-            part: Part::Nothing,
+            part: ScreenData::Nothing,
             journal: false,
         }
     }

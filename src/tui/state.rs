@@ -18,9 +18,9 @@ use super::journal::JournalView;
 use super::keys::{Action, Screen, action};
 use super::list::List;
 use super::picker::Picker;
-use super::picture::{Order, Subject};
+use super::picture::{PictureRequest, Subject};
 use super::search::SearchView;
-use super::snapshot::{Part, Snapshot, Wanted};
+use super::snapshot::{ScreenData, Snapshot, Wanted};
 use super::{Detach, TuiExit, TuiMode};
 use crate::report::wording::StudyState;
 use crate::study::event::Request;
@@ -32,7 +32,7 @@ pub use prompt::{Prompt, Purpose};
 
 /// A question that waits for `y` or `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum Confirmation {
     /// Stop the study, and leave when it has stopped? Or let it go on without its screen?
     StopAndLeave,
     /// Stop the study?
@@ -49,7 +49,7 @@ pub enum Overlay {
     /// The keys, scrolled down by so many lines.
     Help(u16),
     /// A question.
-    Question(Question),
+    Confirmation(Confirmation),
     /// A line to be typed.
     Prompt(Prompt),
     /// A list to choose from.
@@ -81,7 +81,7 @@ pub enum Command {
 
 /// Whether the study still runs, as far as these screens are concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Course {
+pub enum RunPhase {
     /// It may go on.
     #[default]
     Open,
@@ -124,7 +124,7 @@ pub struct State {
     /// The last thing worth a word: a request that was sent, a store that could not be read.
     pub notice: Option<String>,
     /// Whether the study still runs.
-    pub course: Course,
+    pub phase: RunPhase,
     /// The table's selection.
     pub list: List,
     /// Which trials are listed.
@@ -179,7 +179,7 @@ impl State {
             screen: Screen::Trials,
             overlay: None,
             notice: None,
-            course: Course::Open,
+            phase: RunPhase::Open,
             list: List::default(),
             filter: Filter::all(),
             sort,
@@ -219,27 +219,27 @@ impl State {
             offset,
             limit,
         };
-        let of_trial = |trial, log| Part::Trial { trial, metric: self.trial.metric.clone(), log };
+        let metric = || self.trial.metric.clone();
+        let of_trial = |trial, log| ScreenData::Trial { trial, metric: metric(), log };
         let part = match self.screen {
             Screen::Trials => self
                 .list
                 .trial()
                 .filter(|_| self.preview)
-                .map_or(Part::Nothing, |trial| of_trial(trial, false)),
-            Screen::Trial => self.opened.map_or(Part::Nothing, |trial| of_trial(trial, true)),
-            Screen::Compare => self.picture(Subject::Compare {
-                trials: self.compared(),
-                metric: self.trial.metric.clone(),
-            }),
+                .map_or(ScreenData::Nothing, |trial| of_trial(trial, false)),
+            Screen::Trial => self.opened.map_or(ScreenData::Nothing, |trial| of_trial(trial, true)),
+            Screen::Compare => {
+                self.picture(Subject::Compare { trials: self.compared(), metric: metric() })
+            }
             Screen::Search => self.picture(Subject::Search(self.search)),
             Screen::Devices => self.picture(Subject::Devices),
-            Screen::Events => Part::Nothing,
+            Screen::Events => ScreenData::Nothing,
         };
         Wanted { query, part, journal: self.screen == Screen::Events || !self.asked.is_empty() }
     }
 
-    fn picture(&self, subject: Subject) -> Part {
-        Part::Picture(Order { subject, size: self.body, scroll: self.scroll })
+    fn picture(&self, subject: Subject) -> ScreenData {
+        ScreenData::Picture(PictureRequest { subject, size: self.body, scroll: self.scroll })
     }
 
     /// The marked trials; without marks the best one beside the selected one, or beside the next.
@@ -274,7 +274,7 @@ impl State {
             && self.wanted().part == seen.wanted.part
         {
             // It was scrolled further than there is something to see.
-            self.scroll = picture.order.scroll;
+            self.scroll = picture.request.scroll;
         }
         self.seen = seen;
         self.hear_answers();
@@ -283,12 +283,12 @@ impl State {
     /// A request was put into the store under this key: what becomes of it is worth a word.
     pub fn asked(&mut self, id: i64) {
         self.asked.push(id);
-        self.asked_for_more |= matches!(self.course, Course::Over(_));
+        self.asked_for_more |= matches!(self.phase, RunPhase::Over(_));
     }
 
     /// Whether the run of this process was over, and what was asked of the study since then has opened it again.
     pub fn is_to_run_again(&self) -> bool {
-        let is_over = self.mode == TuiMode::Embedded && matches!(self.course, Course::Over(_));
+        let is_over = self.mode == TuiMode::Embedded && matches!(self.phase, RunPhase::Over(_));
         is_over
             && self.asked_for_more
             && self.asked.is_empty()
@@ -316,9 +316,9 @@ impl State {
 
     /// The study is over; the answer says whether to leave at once, because that was asked for.
     pub fn over(&mut self, reason: String) -> Command {
-        self.course = Course::Over(reason);
+        self.phase = RunPhase::Over(reason);
         // A question about stopping or killing has lost its object.
-        if matches!(self.overlay, Some(Overlay::Question(_))) {
+        if matches!(self.overlay, Some(Overlay::Confirmation(_))) {
             self.overlay = None;
         }
         if self.leave_when_over { Command::Leave(TuiExit::Left) } else { Command::Redraw }
@@ -349,7 +349,7 @@ impl State {
         match self.overlay.take() {
             None => {}
             Some(Overlay::Help(scroll)) => return self.press_in_help(global, scroll),
-            Some(Overlay::Question(question)) => return self.answer(question, key.code),
+            Some(Overlay::Confirmation(question)) => return self.answer(question, key.code),
             Some(Overlay::Prompt(prompt)) => return self.press_in_prompt(prompt, key),
             Some(Overlay::Picker(picker)) => return self.press_in_picker(picker, key),
             Some(Overlay::Form(form)) => return self.press_in_form(form, key),
@@ -416,6 +416,11 @@ impl State {
     fn note(&mut self, notice: impl Into<String>) -> Command {
         self.notice = Some(notice.into());
         Command::Redraw
+    }
+
+    fn ask(&mut self, request: Request, notice: impl Into<String>) -> Command {
+        self.notice = Some(notice.into());
+        Command::Ask(request)
     }
 
     /// The trial that keys are about.

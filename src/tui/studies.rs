@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::look::Look;
-use super::terminal::{Alarm, Held, Woken};
+use super::terminal::{Alarm, TerminalGuard, Woken};
 use super::{TuiError, TuiMode};
 use crate::report::table::{Column, Room, write_table};
 use crate::report::wording::shorten;
@@ -21,7 +21,7 @@ use crate::storage::{StorageReader, StudyId, StudySummary};
 const TURN: Duration = Duration::from_secs(1);
 
 /// The columns of a table of studies.
-pub type Columns<'a> = &'a dyn Fn(&[StudySummary]) -> Vec<Column>;
+pub type StudyColumns<'a> = &'a dyn Fn(&[StudySummary]) -> Vec<Column>;
 
 /// Shows the studies until one is chosen; `None` if the list was left without a choice.
 ///
@@ -29,12 +29,12 @@ pub type Columns<'a> = &'a dyn Fn(&[StudySummary]) -> Vec<Column>;
 /// The store cannot be read, or the terminal cannot be used.
 pub fn choose_study(
     reader: &mut dyn StorageReader,
-    columns: Columns<'_>,
+    columns: StudyColumns<'_>,
     look: Look,
 ) -> Result<Option<StudyId>, TuiError> {
     let mut list = StudyList::new(reader.studies()?);
     let mut alarm = Alarm::new(TuiMode::Watching).map_err(TuiError::Terminal)?;
-    let mut held = Held::take().map_err(TuiError::Terminal)?;
+    let mut held = TerminalGuard::take().map_err(TuiError::Terminal)?;
     loop {
         held.draw(|frame| list.draw(frame, columns, look)).map_err(TuiError::Terminal)?;
         let woken = alarm.wait(Some(TURN));
@@ -123,7 +123,7 @@ impl StudyList {
         Chosen::Nothing
     }
 
-    fn draw(&mut self, frame: &mut Frame<'_>, columns: Columns<'_>, look: Look) {
+    fn draw(&mut self, frame: &mut Frame<'_>, columns: StudyColumns<'_>, look: Look) {
         let [title, body, footer] =
             Layout::vertical([Constraint::Length(2), Constraint::Min(0), Constraint::Length(1)])
                 .areas(frame.area());

@@ -51,18 +51,18 @@ impl Write for Screen {
 }
 
 /// The terminal while it is held; dropping gives it back.
-pub struct Held {
+pub struct TerminalGuard {
     /// What frames are drawn on.
     pub canvas: Canvas,
 }
 
-impl Held {
+impl TerminalGuard {
     /// Takes the terminal: raw keys, a screen of its own.
-    pub fn take() -> io::Result<Held> {
+    pub fn take() -> io::Result<TerminalGuard> {
         give_back_on_panic();
         enter()?;
         match blank() {
-            Ok(canvas) => Ok(Held { canvas }),
+            Ok(canvas) => Ok(TerminalGuard { canvas }),
             Err(error) => {
                 give_back();
                 Err(error)
@@ -110,7 +110,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for TerminalGuard {
     fn drop(&mut self) {
         give_back();
     }

@@ -44,7 +44,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp(1_764_000_000_000_000 + second * 1_000_000)
 }
 
-fn dimension(name: &str, distribution: Distribution) -> Dimension {
+pub(super) fn dimension(name: &str, distribution: Distribution) -> Dimension {
     Dimension { name: name.into(), distribution, prior: None, when: None }
 }
 
@@ -78,8 +78,7 @@ impl Script {
     pub(super) fn new(spec: &StudySpec) -> Self {
         let mut store = MemoryStore::new();
         let study = store.create_study(at(0), spec).unwrap();
-        let holder = Holder { pid: 7, pid_started: 1, host: "here".into(), boot_id: None };
-        let lease = store.acquire(study, &holder, at(0), Takeover::IfFree).unwrap();
+        let lease = store.acquire(study, &holder(), at(0), Takeover::IfFree).unwrap();
         store
             .append(
                 &lease,
@@ -105,15 +104,7 @@ impl Script {
                 params,
                 origin: Origin::Sampled("tpe-independent".into()),
             },
-            Event::AttemptStarted {
-                trial,
-                attempt: AttemptNumber(0),
-                slot: slot(),
-                resume: None,
-                until: None,
-                rows_at_once: None,
-                device_micros: 0,
-            },
+            attempt_started(trial, slot()),
         ]);
     }
 
@@ -146,18 +137,46 @@ impl Script {
     ) {
         let trial = TrialNumber(number);
         let reason = reason.map(str::to_owned);
-        self.append(&[
-            Event::AttemptEnded {
-                trial,
-                attempt: AttemptNumber(0),
-                end,
-                reason: reason.clone(),
-                device_micros: None,
-                memory: None,
-            },
-            Event::TrialFinished { trial, state, value, reason },
-        ]);
+        self.append(&ended(trial, end, state, value, reason));
     }
+}
+
+/// The first attempt of a trial begins.
+pub(super) fn attempt_started(trial: TrialNumber, slot: Slot) -> Event {
+    Event::AttemptStarted {
+        trial,
+        attempt: AttemptNumber(0),
+        slot,
+        resume: None,
+        until: None,
+        rows_at_once: None,
+        device_micros: 0,
+    }
+}
+
+/// The first attempt of a trial, and the trial, are over.
+pub(super) fn ended(
+    trial: TrialNumber,
+    end: AttemptEnd,
+    state: TrialState,
+    value: Option<f64>,
+    reason: Option<String>,
+) -> [Event; 2] {
+    [
+        Event::AttemptEnded {
+            trial,
+            attempt: AttemptNumber(0),
+            end,
+            reason: reason.clone(),
+            device_micros: None,
+            memory: None,
+        },
+        Event::TrialFinished { trial, state, value, reason },
+    ]
+}
+
+pub(super) fn holder() -> Holder {
+    Holder { pid: 7, pid_started: 1, host: "here".into(), boot_id: None }
 }
 
 fn slot() -> Slot {
@@ -257,18 +276,13 @@ impl Shown {
         }
     }
 
-    fn press(mut self, codes: &[KeyCode]) -> Self {
+    fn press(mut self, keys: &str) -> Self {
         self.frame();
-        for code in codes {
-            self.state.press(KeyEvent::new(*code, KeyModifiers::NONE));
+        for char in keys.chars() {
+            self.state.press(key_of(char));
             self.frame();
         }
         self
-    }
-
-    fn typed(self, text: &str) -> Self {
-        let codes: Vec<KeyCode> = text.chars().map(KeyCode::Char).collect();
-        self.press(&codes)
     }
 
     /// Loads until what is wanted is there, as the loader does.
@@ -309,6 +323,22 @@ impl Shown {
         }
         lines
     }
+}
+
+/// The key that a character stands for: letters are themselves, arrows the keys of that name, `⇱` Home and `⇲` End.
+pub(super) fn key_of(char: char) -> KeyEvent {
+    let code = match char {
+        '\n' => KeyCode::Enter,
+        '\u{1b}' => KeyCode::Esc,
+        '↓' => KeyCode::Down,
+        '↑' => KeyCode::Up,
+        '→' => KeyCode::Right,
+        '←' => KeyCode::Left,
+        '⇱' => KeyCode::Home,
+        '⇲' => KeyCode::End,
+        char => KeyCode::Char(char),
+    };
+    KeyEvent::new(code, KeyModifiers::NONE)
 }
 
 fn letter(style: Style) -> char {
@@ -363,7 +393,7 @@ pub(super) fn trial(number: u64, params: Params) -> Trial {
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 
 /// Every screen at the three sizes that terminals have.
-fn at_all_sizes(name: &str, keys: &[KeyCode]) {
+fn at_all_sizes(name: &str, keys: &str) {
     for size in SIZES {
         let mut shown = Shown::new(mixed(), size).press(keys);
         insta::assert_snapshot!(format!("{name}_{}x{}", size.0, size.1), shown.frame());
@@ -377,55 +407,50 @@ fn a_study_without_trials_waits_for_the_first() {
 
 #[test]
 fn the_trials_of_a_running_study() {
-    at_all_sizes("trials", &[]);
+    at_all_sizes("trials", "");
 }
 
 #[test]
 fn one_trial_with_everything_about_it() {
-    at_all_sizes("trial", &[KeyCode::Enter]);
+    at_all_sizes("trial", "\n");
 }
 
 #[test]
 fn everything_that_happened() {
-    at_all_sizes("events", &[KeyCode::Char('6')]);
+    at_all_sizes("events", "6");
 }
 
 #[test]
 fn marked_trials_side_by_side() {
-    at_all_sizes(
-        "compare",
-        &[KeyCode::Char(' '), KeyCode::Down, KeyCode::Char(' '), KeyCode::Char('3')],
-    );
+    at_all_sizes("compare", " ↓ 3");
 }
 
 #[test]
 fn how_the_search_goes() {
-    at_all_sizes("search", &[KeyCode::Char('4')]);
-    at_all_sizes("search_parameters", &[KeyCode::Char('4'), KeyCode::Char('v')]);
+    at_all_sizes("search", "4");
+    at_all_sizes("search_parameters", "4v");
 }
 
 #[test]
 fn the_devices_are_shown_and_keep_moving() {
-    let mut shown = Shown::new(mixed(), (80, 24)).press(&[KeyCode::Char('5')]);
+    let mut shown = Shown::new(mixed(), (80, 24)).press("5");
     let frame = shown.frame();
     assert!(frame.contains(" cpu  ") && frame.contains("trial 5"), "{frame}");
 }
 
 #[test]
 fn the_keys_of_a_screen() {
-    at_all_sizes("help", &[KeyCode::Char('?')]);
+    at_all_sizes("help", "?");
 }
 
 #[test]
 fn colours_tell_states_the_best_and_what_is_selected() {
-    insta::assert_snapshot!(
-        Shown::new(mixed(), (80, 24)).press(&[KeyCode::Down, KeyCode::Char(' ')]).styles()
-    );
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press("↓ ").styles());
 }
 
 #[test]
 fn colours_of_the_events() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press(&[KeyCode::Char('6')]).styles());
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press("6").styles());
 }
 
 #[test]
@@ -437,19 +462,12 @@ fn a_running_study_on_a_tiny_terminal() {
 fn a_running_study_in_ascii() {
     let mut shown = Shown::new(mixed(), (80, 24));
     shown.look = Look { charset: Charset::Ascii, palette: Palette::Monochrome };
-    insta::assert_snapshot!(shown.press(&[KeyCode::Char(' '), KeyCode::Char('c')]).frame());
+    insta::assert_snapshot!(shown.press(" c").frame());
 }
 
 #[test]
 fn without_colours_nothing_is_coloured() {
-    for keys in [
-        &[][..],
-        &[KeyCode::Enter],
-        &[KeyCode::Char('6')],
-        &[KeyCode::Char('e')],
-        &[KeyCode::Char('s')],
-        &[KeyCode::Char('?')],
-    ] {
+    for keys in ["", "\n", "6", "e", "s", "?"] {
         let mut shown = Shown::new(mixed(), (120, 40));
         shown.look = Look { charset: Charset::Unicode, palette: Palette::Monochrome };
         let styles = shown.press(keys).styles();
@@ -518,45 +536,32 @@ fn a_finished_study_stays_and_says_why() {
 
 #[test]
 fn killing_asks_first() {
-    insta::assert_snapshot!(
-        Shown::new(mixed(), (80, 24))
-            .press(&[KeyCode::Down, KeyCode::Down, KeyCode::Down, KeyCode::Char('x')])
-            .frame()
-    );
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press("↓↓↓x").frame());
 }
 
 #[test]
 fn a_filter_is_typed_and_what_is_wrong_with_it_is_said() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).typed("/optim=adamw valeu<1").frame());
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press("/optim=adamw valeu<1").frame());
 }
 
 #[test]
 fn a_filtered_table_says_so() {
-    insta::assert_snapshot!(
-        Shown::new(mixed(), (80, 24)).typed("/optim=adamw").press(&[KeyCode::Enter]).frame()
-    );
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press("/optim=adamw\n").frame());
 }
 
 #[test]
 fn what_to_sort_by_is_chosen_from_a_list() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).typed("sa").frame());
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press("sa").frame());
 }
 
 #[test]
 fn what_is_sorted_by_stands_beside_the_value_where_columns_do_not_fit() {
-    insta::assert_snapshot!(
-        Shown::new(mixed(), (60, 18))
-            .typed("smomen")
-            .press(&[KeyCode::Enter, KeyCode::Right])
-            .frame()
-    );
+    insta::assert_snapshot!(Shown::new(mixed(), (60, 18)).press("smomen\n→").frame());
 }
 
 #[test]
 fn the_form_says_in_place_what_is_wrong() {
-    insta::assert_snapshot!(
-        Shown::new(mixed(), (80, 24)).typed("e9").press(&[KeyCode::Down]).typed("x").frame()
-    );
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press("e9↓x").frame());
 }
 
 #[test]
@@ -576,11 +581,7 @@ fn the_log_is_searched_and_stands_at_what_was_found() {
         })
         .collect();
     std::fs::write(&log, text).unwrap();
-    let shown = shown
-        .press(&[KeyCode::Enter, KeyCode::Char('o')])
-        .typed("/NAN")
-        .press(&[KeyCode::Enter])
-        .frame();
+    let shown = shown.press("\no/NAN\n").frame();
     assert!(
         shown.contains("step 70  loss is nan") && shown.contains("1 of 1 lines with `NAN`"),
         "{shown}"
@@ -605,41 +606,41 @@ fn what_was_not_taken_of_a_trials_lines_stands_on_its_screen_and_in_the_journal(
         }
         Shown::new(script, (200, 60))
     };
-    assert!(!remarked(0).press(&[KeyCode::Enter]).frame().contains("remarks on its lines"));
-    let shown = remarked(1).press(&[KeyCode::Enter]).frame();
+    assert!(!remarked(0).press("\n").frame().contains("remarks on its lines"));
+    let shown = remarked(1).press("\n").frame();
     assert!(
         shown.contains("remarks on its lines")
             && shown.contains("attempt 0: `lr` must be a number"),
         "{shown}"
     );
-    let mut shown = remarked(2).press(&[KeyCode::Enter]);
+    let mut shown = remarked(2).press("\n");
     for _ in 0..2 {
         let frame = shown.frame();
         assert_eq!(frame.matches("`lr` must be a number").count(), 1, "{frame}");
         assert!(frame.contains("attempt 0: 2 times in this attempt: `lr` must"), "{frame}");
     }
-    let shown = remarked(1).press(&[KeyCode::Char('6')]).frame();
+    let shown = remarked(1).press("6").frame();
     assert!(shown.contains("trial 0  `lr` must be a number"), "{shown}");
 }
 
 #[test]
 fn no_size_and_no_key_makes_drawing_panic() {
-    let screens: [&[KeyCode]; 15] = [
-        &[KeyCode::Char('3'), KeyCode::End],
-        &[KeyCode::Char('4'), KeyCode::Right, KeyCode::End],
-        &[KeyCode::Char('4'), KeyCode::Left, KeyCode::Down],
-        &[],
-        &[KeyCode::Char('?'), KeyCode::End],
-        &[KeyCode::Enter, KeyCode::End],
-        &[KeyCode::Enter, KeyCode::Char('o'), KeyCode::Home],
-        &[KeyCode::Char('S')],
-        &[KeyCode::Char('r'), KeyCode::End, KeyCode::Right, KeyCode::Right],
-        &[KeyCode::Char('6'), KeyCode::Char('v'), KeyCode::Home],
-        &[KeyCode::Char('s'), KeyCode::Down],
-        &[KeyCode::Char('c'), KeyCode::Char(' ')],
-        &[KeyCode::Char('e'), KeyCode::Char('x')],
-        &[KeyCode::Char('/'), KeyCode::Char('x')],
-        &[KeyCode::Char('a'), KeyCode::Char('学')],
+    let screens = [
+        "3⇲",
+        "4→⇲",
+        "4←↓",
+        "",
+        "?⇲",
+        "\n⇲",
+        "\no⇱",
+        "S",
+        "r⇲→→",
+        "6v⇱",
+        "s↓",
+        "c ",
+        "ex",
+        "/x",
+        "a学",
     ];
     let script = mixed();
     for width in [1, 2, 5, 10, 20, 33, 40, 60, 79, 97, 300] {
@@ -657,56 +658,53 @@ struct Counting {
     read: Arc<AtomicU64>,
 }
 
+/// Methods that the store answers.
+macro_rules! answered {
+    ($($method:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+) => {
+        $(fn $method(&self, $($argument: $kind),*) -> Result<$answer, StorageError> {
+            self.store.$method($($argument),*)
+        })+
+    };
+}
+
+/// Methods that no screen of trials needs.
+macro_rules! refused {
+    ($why:literal; $($method:ident($($kind:ty),*) -> $answer:ty;)+) => {
+        $(fn $method(&self, $(_: $kind),*) -> Result<$answer, StorageError> {
+            panic!($why)
+        })+
+    };
+}
+
 impl StorageReader for Counting {
-    fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
-        self.store.studies()
+    answered! {
+        studies() -> Vec<StudySummary>;
+        study(name: &str) -> Option<StoredStudy>;
+        summary(study: StudyId) -> StudySummary;
+        numbers(study: StudyId, query: &TrialQuery) -> Vec<TrialNumber>;
+        count(study: StudyId, filter: &Filter) -> u64;
+        curves(study: StudyId, metric: &str, trials: &[TrialNumber]) -> Vec<Curve>;
+        params(study: StudyId) -> Vec<String>;
+        metrics(study: StudyId) -> Vec<String>;
+        trial(study: StudyId, number: TrialNumber) -> Option<Trial>;
+        reports(study: StudyId, trial: TrialNumber) -> Vec<(String, u64, f64)>;
+        used(study: StudyId) -> Used;
+        running_since(study: StudyId) -> (i64, Option<Timestamp>);
+        runners(study: StudyId) -> Vec<crate::storage::StoredRunner>;
+        revisions(study: StudyId) -> Vec<(Seq, StudySpec)>;
+        document(digest: &str) -> Option<String>;
     }
-    fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
-        self.store.study(name)
-    }
-    fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError> {
-        self.store.summary(study)
-    }
-    fn view(&self, _: StudyId) -> Result<StudyView, StorageError> {
-        panic!("the leaderboard never reads a whole study")
+    refused! {
+        "the leaderboard reads the visible trials only";
+        view(StudyId) -> StudyView;
+        outcomes(StudyId, OutcomeCursor) -> (Vec<Outcome>, OutcomeCursor);
+        events_after(StudyId, Seq, u64) -> Vec<(Seq, Timestamp, Event)>;
+        events_before(StudyId, Seq, u64) -> Vec<(Seq, Timestamp, Event)>;
+        checkpoints(StudyId) -> Vec<(TrialNumber, Checkpoint)>;
     }
     fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {
         self.read.fetch_add(query.limit, Ordering::Relaxed);
         self.store.trials(study, query)
-    }
-    fn numbers(
-        &self,
-        study: StudyId,
-        query: &TrialQuery,
-    ) -> Result<Vec<TrialNumber>, StorageError> {
-        self.store.numbers(study, query)
-    }
-    fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
-        self.store.count(study, filter)
-    }
-    fn outcomes(
-        &self,
-        _: StudyId,
-        _: OutcomeCursor,
-    ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
-        panic!("the leaderboard reads the visible trials only")
-    }
-    fn curves(
-        &self,
-        study: StudyId,
-        metric: &str,
-        trials: &[TrialNumber],
-    ) -> Result<Vec<Curve>, StorageError> {
-        self.store.curves(study, metric, trials)
-    }
-    fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.store.params(study)
-    }
-    fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.store.metrics(study)
-    }
-    fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {
-        self.store.trial(study, number)
     }
     fn attempts(
         &self,
@@ -715,47 +713,6 @@ impl StorageReader for Counting {
     ) -> Result<Vec<Attempt>, StorageError> {
         assert!(trial.is_some(), "the leaderboard never reads all attempts");
         self.store.attempts(study, trial)
-    }
-    fn reports(
-        &self,
-        study: StudyId,
-        trial: TrialNumber,
-    ) -> Result<Vec<(String, u64, f64)>, StorageError> {
-        self.store.reports(study, trial)
-    }
-    fn events_after(
-        &self,
-        _: StudyId,
-        _: Seq,
-        _: u64,
-    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        panic!("the leaderboard reads no journal")
-    }
-    fn events_before(
-        &self,
-        _: StudyId,
-        _: Seq,
-        _: u64,
-    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        panic!("the leaderboard reads no journal")
-    }
-    fn used(&self, study: StudyId) -> Result<Used, StorageError> {
-        self.store.used(study)
-    }
-    fn checkpoints(&self, _: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {
-        panic!("the leaderboard reads no checkpoints")
-    }
-    fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
-        self.store.running_since(study)
-    }
-    fn runners(&self, study: StudyId) -> Result<Vec<crate::storage::StoredRunner>, StorageError> {
-        self.store.runners(study)
-    }
-    fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError> {
-        self.store.revisions(study)
-    }
-    fn document(&self, digest: &str) -> Result<Option<String>, StorageError> {
-        self.store.document(digest)
     }
     fn changed(&mut self) -> Result<bool, StorageError> {
         self.store.changed()
@@ -790,7 +747,7 @@ fn of_ten_thousand_trials_only_two_pages_are_loaded() {
     let page = shown.state.list.page();
     assert_eq!(read.load(Ordering::Relaxed), 2 * page);
     shown.state.see(seen);
-    shown.state.press(KeyEvent::new(KeyCode::End, KeyModifiers::NONE));
+    shown.state.press(key_of('⇲'));
     let seen = source.load(&Arc::new(shown.state.wanted())).unwrap();
     shown.state.see(seen);
     assert_eq!(

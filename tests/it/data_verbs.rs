@@ -37,6 +37,18 @@ fn trials_are_filtered_and_sorted_by_what_is_written() {
 }
 
 #[test]
+fn the_conditions_that_the_documentation_types_select_trials() {
+    let scene = Scene::digits();
+    let page = include_str!("../../docs/command-line.md");
+    let typed = page.lines().filter_map(|line| {
+        line.strip_prefix("    hpsearch trials digits --where '")?.strip_suffix('\'')
+    });
+    let selected: Vec<_> =
+        typed.map(|condition| numbers(&scene, &["--where", condition])).collect();
+    assert_eq!(selected, [vec![0], vec![0], vec![0, 2, 1], vec![0]]);
+}
+
+#[test]
 fn the_last_events_are_the_end_of_the_whole_journal_whatever_their_number() {
     let scene = Scene::digits();
     for form in [&["events", "digits"][..], &["events", "digits", "--json"]] {
@@ -128,11 +140,16 @@ fn a_filter_that_is_wrong_says_what_to_write() {
     let ran = scene.run(&["trials", "--where", "lr>1e-3"]);
     assert_eq!(
         (ran.code, ran.err.as_str()),
-        (2, "error: `lr` is no parameter or metric; did you mean `learning_rate`?\n")
+        (
+            2,
+            "error: `lr` is no parameter or metric; did you mean `learning_rate`?\n  lr>1e-3\n  ^^\n"
+        )
     );
     let ran = scene.run(&["trials", "--where", "zzz=1"]);
     insta::assert_snapshot!(ran.err, @r"
     error: `zzz` is no parameter or metric
+      zzz=1
+      ^^^
     help: the study's parameters are `learning_rate`, `model.num_layers`, `optim`, `momentum`; its metric is `eval_loss`
     ");
     let ran = scene.run(&["trials", "--sort", "los"]);

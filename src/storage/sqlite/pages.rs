@@ -11,9 +11,10 @@ use super::column::{
 use super::fault::Fault;
 use super::trials::{self, param_value};
 use crate::storage::StudyId;
+use crate::study::condition::Needs;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
-use crate::study::query::{Filter, Needs, Place, SortKey, TrialQuery};
+use crate::study::query::{Filter, Place, SortKey, TrialQuery};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Note, Origin, Trial, TrialNumber, TrialState};
 

@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 
-use super::filter::{Needs, Quantity};
+use crate::study::condition::{ExpressionError, Names, Needs, Property, objective_value};
 use crate::study::metric::{Direction, Score};
 use crate::study::params::Value;
+use crate::study::spec::StudySpec;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// What trials are ordered by. Ties are in the order of numbers.
@@ -48,6 +49,39 @@ enum Amount {
 }
 
 impl SortKey {
+    /// The key of a word, and whether it is turned round: `value`, `number`, `step`, `seconds`, `state`, `started`, a
+    /// parameter, a metric, each with `-` before it to turn it round.
+    pub fn parse(text: &str, spec: &StudySpec) -> Result<(SortKey, bool), ExpressionError> {
+        Self::parse_with(text, spec, &[])
+    }
+
+    /// The same where these metrics were reported, too.
+    pub fn parse_with(
+        text: &str,
+        spec: &StudySpec,
+        metrics: &[String],
+    ) -> Result<(SortKey, bool), ExpressionError> {
+        let word = text.trim();
+        let name = word.strip_prefix('-').unwrap_or(word);
+        let end = text.trim_end().len();
+        let names = Names { spec, metrics };
+        let key = match name {
+            "value" => SortKey::Value,
+            "number" | "trial" => SortKey::Number,
+            "step" | "last_step" => SortKey::Step,
+            "seconds" | "time" => SortKey::Seconds,
+            "state" => SortKey::State,
+            "started" => SortKey::Started,
+            _ => match names.variable(name, end - name.len()..end)? {
+                Property::Param(param) => SortKey::Param(param),
+                Property::Metric(metric) => SortKey::Metric(metric),
+                Property::Step => SortKey::Step,
+                _ => SortKey::Value,
+            },
+        };
+        Ok((key, name != word))
+    }
+
     /// Where the trial comes.
     pub fn place(&self, direction: Direction, trial: &Trial) -> Place {
         let (group, amount) = self.key(direction, trial);
@@ -61,7 +95,7 @@ impl SortKey {
             |amount: Option<Amount>| amount.map_or((last, Amount::Nothing), |amount| (0, amount));
         match self {
             SortKey::Value => {
-                let value = Quantity::Objective.of(trial);
+                let value = objective_value(trial);
                 let group =
                     2 * u8::from(trial.state != TrialState::Complete) + u8::from(value.is_none());
                 (group, Amount::Score(Score::new(direction, value.unwrap_or(f64::NAN))))

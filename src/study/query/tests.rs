@@ -124,6 +124,20 @@ fn every_kind_of_term_tells_trials_apart() {
         ("metrics.eval_loss<1", "metrics.other<1"),
         ("adamw batch=16", "adamw batch=8"),
         ("", "-\"\""),
+        // The language of constraints.
+        ("learning_rate < 0.01", "learning_rate < 0.0001"),
+        ("0 < learning_rate <= 1e-3", "num_layers * batch == 65"),
+        ("num_layers * batch == 64 and optim == 'adamw'", "optim == 'sgd' or batch<16"),
+        ("num_layers*batch<=64", "num_layers*batch<64"),
+        ("batch<8 or state:complete", "batch<8 or state:failed"),
+        ("not batch<8", "not (batch<8 or state:complete)"),
+        ("(adamw or lion) -state:failed", "(sgd or lion) cuda"),
+        ("-(state:failed or optim=sgd)", "!(batch=16 learning_rate>0)"),
+        ("learning_rate < 0.1 -state:failed", "learning_rate < 0.1 -state:complete"),
+        ("log10(learning_rate) < -2.5", "max(batch, num_layers) > 16"),
+        ("state == 'complete' tag == 'base'", "state != 'complete'"),
+        ("(batch + 0) * 2 > 31 \"f1 score\"=nan", "\"f1 score\" > 0"),
+        ("batch - num_layers > 11", "-device:cuda or (lion)"),
     ] {
         assert!(holds(term), "`{term}` does not hold");
         assert!(!holds(other), "`{other}` holds");
@@ -179,6 +193,41 @@ fn errors_say_what_is_wrong_and_what_to_write() {
 }
 
 #[test]
+fn errors_point_at_the_place() {
+    for (text, wrong, message) in [
+        ("adamw lr>1e-3 cuda", "lr", "did you mean `learning_rate`?"),
+        ("adamw -state:prunned", "prunned", "`prunned` is no state"),
+        ("batch * widht < 8", "widht", "`widht` is no parameter or metric"),
+        ("optim < 3", "optim", "only numbers have an order, and this is a text"),
+        ("state == 'prunned'", "'prunned'", "`prunned` is no state"),
+        ("(adamw or batch<8", "(", "this parenthesis is never closed"),
+        ("batch<8 or", "", "the filter ends where a condition is expected"),
+        ("or batch<8", "or", "write `\"or\"` to look for the text"),
+        ("batch < ", "", "the condition ends where a value is expected"),
+        ("1 < 2", "1 < 2", "the condition names nothing"),
+    ] {
+        let error = Filter::parse(text, &spec()).unwrap_err();
+        assert!(error.message.contains(message), "{text}: {error}");
+        assert_eq!(&text[error.span], wrong, "{text}");
+    }
+}
+
+#[test]
+fn a_store_looks_only_where_a_filter_can_hold() {
+    use TrialState::{Complete, Failed, Pruned, Queued, Running};
+    let states = |text: &str| Filter::parse(text, &spec()).unwrap().states();
+    assert_eq!(states("state:running,queued adamw"), Some(vec![Queued, Running]));
+    assert_eq!(
+        states("state:failed or (state:finished batch<8)"),
+        Some(vec![Complete, Pruned, Failed])
+    );
+    assert_eq!(states("state:failed or adamw"), None);
+    let is_about_states = |text: &str| Filter::parse(text, &spec()).unwrap().is_about_states_only();
+    assert!(is_about_states("-state:failed state:finished") && is_about_states(""));
+    assert!(!is_about_states("state:failed adamw"));
+}
+
+#[test]
 fn a_sort_key_is_a_word_a_parameter_or_a_metric() {
     let parse = |text: &str| SortKey::parse(text, &spec());
     assert_eq!(parse("value"), Ok((SortKey::Value, false)));
@@ -228,7 +277,7 @@ proptest! {
     }
 
     #[test]
-    fn what_looks_like_a_filter_never_panics(words in prop::collection::vec("[-!]{0,2}(lr|optim|state|value|batch|step|\")?[:=<>!]{0,3}[a-z0-9.,\"\\\\-]{0,4}", 0..5)) {
+    fn what_looks_like_a_filter_never_panics(words in prop::collection::vec("(or|not|[(])?[ ]?[-!]{0,2}(lr|optim|state|value|batch|step|\")?[ ]?[:=<>!]{0,3}[ ]?[a-z0-9.,+*\"\\\\-]{0,4}[)]?", 0..5)) {
         if let Ok(filter) = Filter::parse(&words.join(" "), &spec()) {
             let _ = filter.matches(&trial(0));
             prop_assert_eq!(Filter::parse(filter.text(), &spec()), Ok(filter.clone()));

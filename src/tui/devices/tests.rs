@@ -1,25 +1,29 @@
 //! The devices screen as it looks, with a machine made of plain data.
 
 use super::*;
-use crate::report::sparkline::Charset;
-use crate::runner::monitor::{NoGpus, Processor};
-use crate::tui::look::Palette;
+use crate::runner::monitor::{Memory, NoGpus, Processor};
+use crate::tui::look::Look;
+use crate::tui::search::{
+    self,
+    tests::{COLOURS, PLAIN},
+};
 
-const COLOURS: Look = Look { charset: Charset::Unicode, palette: Palette::Colours };
-const PLAIN: Look = Look { charset: Charset::Ascii, palette: Palette::Monochrome };
 const GIB: u64 = 1 << 30;
 
-fn drawn(data: &DevicesData, (width, height): (u16, u16), look: Look) -> String {
-    let area = Rect::new(0, 0, width, height);
-    let mut buffer = Buffer::empty(area);
-    draw(&mut buffer, area, data, 0, look);
-    let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol().to_owned()).collect::<String>();
-    (0..height)
-        .map(|y| row(y).trim_end().to_owned() + "\n")
-        .collect::<String>()
-        .trim_end()
-        .to_owned()
-        + "\n"
+fn drawn(data: &DevicesData, size: (u16, u16), look: Look) -> String {
+    search::tests::drawn(size, |buffer, area| draw(buffer, area, data, 0, look))
+}
+
+/// A device on which nothing runs.
+fn idle(device: Device, busy: Vec<f64>) -> DeviceLoad {
+    DeviceLoad { device, occupied: Vec::new(), throughput: None, busy, paused: false, shared: None }
+}
+
+/// A machine without a GPU, with this on its CPU.
+fn laptop(load: DeviceLoad) -> DevicesData {
+    let machine =
+        Machine { processor: processor(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
+    DevicesData { machine, devices: vec![load], clock: "epoch", heard: Seq(0) }
 }
 
 fn processor() -> Processor {
@@ -47,7 +51,7 @@ fn h100(index: u32) -> Gpu {
 
 fn busy() -> DevicesData {
     let tree = TreeLoad { cores: Some(1.02), memory: 3 * GIB, processes: 2 };
-    let seat = |slot, trial| Seat {
+    let slot = |slot, trial| OccupiedSlot {
         slot,
         trial: TrialNumber(trial),
         step: Some(4),
@@ -60,14 +64,12 @@ fn busy() -> DevicesData {
     DevicesData {
         machine: Machine { processor: processor(), gpus: Ok(vec![h100(0), hidden]), trees: BTreeMap::new() },
         devices: vec![
-            DeviceLoad { device: Device::Cpu, seats: Vec::new(), pace: None, busy: vec![0.4], paused: false, shared: None },
+            idle(Device::Cpu, vec![0.4]),
             DeviceLoad {
-                device: Device::Cuda(0),
-                seats: vec![seat(0, 12), Seat { step: None, tree: None, ..seat(1, 1_234) }],
-                pace: Some(Pace { trials_per_hour: 41.27, steps_per_second: 0.0123 }),
-                busy: samples,
-                paused: false,
+                occupied: vec![slot(0, 12), OccupiedSlot { step: None, tree: None, ..slot(1, 1_234) }],
+                throughput: Some(Throughput { trials_per_hour: 41.27, steps_per_second: 0.0123 }),
                 shared: Some("2 at a time: memory has room: 6.0 GiB of 80.0 GiB with another as large as the largest so far (3.0 GiB)".into()),
+                ..idle(Device::Cuda(0), samples)
             },
         ],
         clock: "epoch",
@@ -98,24 +100,14 @@ fn devices_on_a_small_terminal_in_ascii() {
 /// A laptop with a study's only trial on it.
 fn one_trial() -> DevicesData {
     let tree = TreeLoad { cores: Some(0.98), memory: GIB / 3, processes: 1 };
-    let seat = Seat {
+    let slot = OccupiedSlot {
         slot: 0,
         trial: TrialNumber(0),
         step: Some(1),
         running: Duration::from_secs(9),
         tree: Some(tree),
     };
-    let device = DeviceLoad {
-        device: Device::Cpu,
-        seats: vec![seat],
-        pace: None,
-        busy: vec![1.0],
-        paused: false,
-        shared: None,
-    };
-    let machine =
-        Machine { processor: processor(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
-    DevicesData { machine, devices: vec![device], clock: "epoch", heard: Seq(0) }
+    laptop(DeviceLoad { occupied: vec![slot], ..idle(Device::Cpu, vec![1.0]) })
 }
 
 #[test]
@@ -126,36 +118,15 @@ fn devices_with_a_single_trial() {
 
 #[test]
 fn devices_of_a_study_that_was_never_run() {
-    let idle = DeviceLoad {
-        device: Device::Cpu,
-        seats: Vec::new(),
-        pace: None,
-        busy: vec![0.42],
-        paused: false,
-        shared: None,
-    };
-    let empty = DevicesData { devices: vec![idle], ..one_trial() };
+    let empty = laptop(idle(Device::Cpu, vec![0.42]));
     insta::assert_snapshot!("empty_80x24", drawn(&empty, (80, 24), COLOURS));
     insta::assert_snapshot!("empty_120x40", drawn(&empty, (120, 40), COLOURS));
 }
 
 #[test]
 fn a_machine_without_a_gpu_says_so() {
-    let machine =
-        Machine { processor: processor(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
-    let devices = vec![DeviceLoad {
-        device: Device::Cpu,
-        seats: Vec::new(),
-        pace: None,
-        busy: Vec::new(),
-        paused: false,
-        shared: None,
-    }];
-    insta::assert_snapshot!(drawn(
-        &DevicesData { machine, devices, clock: "step", heard: Seq(0) },
-        (80, 10),
-        COLOURS
-    ));
+    let data = DevicesData { clock: "step", ..laptop(idle(Device::Cpu, Vec::new())) };
+    insta::assert_snapshot!(drawn(&data, (80, 10), COLOURS));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{SearchData, say};
+use super::SearchData;
 use crate::report::table::{Align, Column};
 use crate::report::wording::{number, one_line};
 use crate::study::decision::Verdict;
@@ -16,7 +16,7 @@ use crate::tui::look::Look;
 
 /// What a decision meant for a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
+enum Outcome {
     WentOn,
     Waits,
     Stopped,
@@ -26,7 +26,7 @@ enum Course {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decided {
     step: u64,
-    course: Course,
+    outcome: Outcome,
     /// The report that it answered.
     value: f64,
 }
@@ -34,15 +34,15 @@ pub struct Decided {
 /// The decisions about a trial, as far as the table needs them.
 pub(super) fn decided(trial: &Trial) -> Vec<Decided> {
     let last = trial.last().map_or(0, |(step, _)| step);
-    let course = |step: u64, verdict: &Verdict| match verdict {
-        Verdict::Continue(_) => Course::WentOn,
-        Verdict::Stop(_) => Course::Stopped,
+    let outcome = |step: u64, verdict: &Verdict| match verdict {
+        Verdict::Continue(_) => Outcome::WentOn,
+        Verdict::Stop(_) => Outcome::Stopped,
         Verdict::Pause(_)
             if last > step || matches!(trial.state, TrialState::Running | TrialState::Complete) =>
         {
-            Course::WentOn
+            Outcome::WentOn
         }
-        Verdict::Pause(_) => Course::Waits,
+        Verdict::Pause(_) => Outcome::Waits,
     };
     let value = |step: u64| {
         trial
@@ -54,7 +54,7 @@ pub(super) fn decided(trial: &Trial) -> Vec<Decided> {
     decisions
         .map(|decision| Decided {
             step: decision.step,
-            course: course(decision.step, &decision.verdict),
+            outcome: outcome(decision.step, &decision.verdict),
             value: value(decision.step),
         })
         .collect()
@@ -86,10 +86,10 @@ pub(super) fn rungs(data: &SearchData) -> Vec<Rung> {
         let step =
             ladder.iter().rev().copied().find(|rung| *rung <= decided.step).unwrap_or(decided.step);
         let rung = rungs.entry(step).or_insert_with(|| Rung { step, ..Rung::default() });
-        match decided.course {
-            Course::WentOn => rung.went_on += 1,
-            Course::Waits => rung.waits += 1,
-            Course::Stopped => rung.stopped += 1,
+        match decided.outcome {
+            Outcome::WentOn => rung.went_on += 1,
+            Outcome::Waits => rung.waits += 1,
+            Outcome::Stopped => rung.stopped += 1,
         }
         rung.values.push(decided.value);
     }
@@ -142,11 +142,12 @@ fn best_of(data: &SearchData, rung: &Rung) -> Option<f64> {
 pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, scroll: u16, look: Look) {
     let pruner = one_line(&data.spec.pruner.name);
     if data.spec.pruner.name == "none" {
-        return say(buffer, area, "this study stops no trial early: it has no `[pruner]`", look);
+        let text = "this study stops no trial early: it has no `[pruner]`";
+        return look.say_in(buffer, area, text);
     }
     let rungs = rungs(data);
     if rungs.is_empty() {
-        return say(buffer, area, &format!("`{pruner}` has decided nothing yet"), look);
+        return look.say_in(buffer, area, &format!("`{pruner}` has decided nothing yet"));
     }
     let cells = |cell: &dyn Fn(&Rung) -> String| rungs.iter().map(cell).collect::<Vec<_>>();
     let counted = |count: u64| count.to_string();

@@ -3,7 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{SearchData, say, scale_of};
+use super::{SearchData, scale_of};
 use crate::report::wording::{one_line, param};
 use crate::study::space::{Dimension, Distribution};
 use crate::study::trial::TrialState;
@@ -21,7 +21,7 @@ pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, scroll: u16, loo
     let dimensions = data.dimensions();
     let count = u16::try_from(dimensions.len()).unwrap_or(u16::MAX);
     if count == 0 {
-        return say(buffer, area, "this study searches no parameter", look);
+        return look.say_in(buffer, area, "this study searches no parameter");
     }
     let (columns, rows) = grid(count, area);
     let (width, height) = (area.width / columns, (area.height / rows).min(MOST.1));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::report::sparkline::Charset;
 use crate::storage::memory::MemoryStore;
-use crate::storage::{Holder, Lease, Storage, Takeover};
+use crate::storage::{Lease, Storage, Takeover};
 use crate::study::decision::{Reason, Verdict};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event};
@@ -14,7 +14,7 @@ use crate::study::space::{Condition, Distribution, Space};
 use crate::study::spec::{PolicySpec, Program};
 use crate::study::trial::{AttemptNumber, Origin};
 use crate::tui::look::Palette;
-use crate::tui::tests::processor_time;
+use crate::tui::tests::{attempt_started, dimension, ended, holder, processor_time};
 
 pub(crate) const COLOURS: Look = Look { charset: Charset::Unicode, palette: Palette::Colours };
 pub(crate) const PLAIN: Look = Look { charset: Charset::Ascii, palette: Palette::Monochrome };
@@ -31,10 +31,6 @@ pub(crate) struct Script {
 }
 
 const RUNGS: [u64; 2] = [1, 3];
-
-fn dimension(name: &str, distribution: Distribution) -> Dimension {
-    Dimension { name: name.into(), distribution, prior: None, when: None }
-}
 
 pub(crate) fn spec() -> StudySpec {
     let mut momentum =
@@ -94,8 +90,7 @@ impl Script {
     pub(crate) fn new(spec: &StudySpec) -> Self {
         let mut store = MemoryStore::new();
         let study = store.create_study(Timestamp(0), spec).unwrap();
-        let holder = Holder { pid: 7, pid_started: 1, host: "here".into(), boot_id: None };
-        let lease = store.acquire(study, &holder, Timestamp(0), Takeover::IfFree).unwrap();
+        let lease = store.acquire(study, &holder(), Timestamp(0), Takeover::IfFree).unwrap();
         Script {
             store,
             study,
@@ -126,15 +121,7 @@ impl Script {
                 params: params(trial.0),
                 origin: Origin::Sampled("random".into()),
             },
-            Event::AttemptStarted {
-                trial,
-                attempt,
-                slot,
-                resume: None,
-                until: None,
-                rows_at_once: None,
-                device_micros: 0,
-            },
+            attempt_started(trial, slot),
         ];
         let mut end = (AttemptEnd::Completed, TrialState::Complete, Some(loss(trial.0, 9)), None);
         for step in 1..=9 {
@@ -166,15 +153,7 @@ impl Script {
             }
         }
         let (end, state, value, reason) = end;
-        events.push(Event::AttemptEnded {
-            trial,
-            attempt,
-            end,
-            reason: reason.clone(),
-            device_micros: None,
-            memory: None,
-        });
-        events.push(Event::TrialFinished { trial, state, value, reason });
+        events.extend(ended(trial, end, state, value, reason));
         events
     }
 
@@ -200,44 +179,28 @@ fn view(data: &SearchData, view: SearchView, size: (u16, u16), look: Look) -> St
     drawn(size, |buffer, area| draw(buffer, area, data, view, 0, look))
 }
 
+fn of_sixty(shown: SearchView, size: (u16, u16), look: Look) -> String {
+    view(&Script::new(&spec()).run(60).data(), shown, size, look)
+}
+
 #[test]
 fn the_history_on_a_small_terminal() {
-    insta::assert_snapshot!(view(
-        &Script::new(&spec()).run(60).data(),
-        SearchView::History,
-        (80, 18),
-        COLOURS
-    ));
+    insta::assert_snapshot!(of_sixty(SearchView::History, (80, 18), COLOURS));
 }
 
 #[test]
 fn the_history_on_a_wide_terminal() {
-    insta::assert_snapshot!(view(
-        &Script::new(&spec()).run(60).data(),
-        SearchView::History,
-        (200, 50),
-        COLOURS
-    ));
+    insta::assert_snapshot!(of_sixty(SearchView::History, (200, 50), COLOURS));
 }
 
 #[test]
 fn the_history_in_ascii() {
-    insta::assert_snapshot!(view(
-        &Script::new(&spec()).run(60).data(),
-        SearchView::History,
-        (120, 34),
-        PLAIN
-    ));
+    insta::assert_snapshot!(of_sixty(SearchView::History, (120, 34), PLAIN));
 }
 
 #[test]
 fn slices_on_a_small_terminal() {
-    insta::assert_snapshot!(view(
-        &Script::new(&spec()).run(60).data(),
-        SearchView::Slices,
-        (80, 18),
-        COLOURS
-    ));
+    insta::assert_snapshot!(of_sixty(SearchView::Slices, (80, 18), COLOURS));
 }
 
 #[test]
@@ -264,22 +227,12 @@ fn shares_of_importance_and_rungs_at_the_sizes_of_terminals() {
 
 #[test]
 fn rungs_with_their_cut_off() {
-    insta::assert_snapshot!(view(
-        &Script::new(&spec()).run(60).data(),
-        SearchView::Rungs,
-        (80, 10),
-        COLOURS
-    ));
+    insta::assert_snapshot!(of_sixty(SearchView::Rungs, (80, 10), COLOURS));
 }
 
 #[test]
 fn rungs_in_ascii() {
-    insta::assert_snapshot!(view(
-        &Script::new(&spec()).run(60).data(),
-        SearchView::Rungs,
-        (60, 10),
-        PLAIN
-    ));
+    insta::assert_snapshot!(of_sixty(SearchView::Rungs, (60, 10), PLAIN));
 }
 
 #[test]

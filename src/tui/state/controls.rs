@@ -3,93 +3,91 @@
 use ratatui::crossterm::event::KeyCode;
 
 use super::prompt::Purpose;
-use super::{Command, Course, Overlay, Question, State};
+use super::{Command, Confirmation, Overlay, RunPhase, State};
 use crate::study::event::{Request, Retried};
 use crate::study::params::Params;
 use crate::study::trial::TrialState;
 use crate::tui::form::Form;
 use crate::tui::keys::Screen;
-use crate::tui::list::Step;
+use crate::tui::list::Movement;
 use crate::tui::{Detach, TuiExit, TuiMode, clipboard};
 
 impl State {
     pub(super) fn interrupt(&mut self) -> Command {
-        match (self.mode, &self.course) {
-            (TuiMode::Watching, _) | (_, Course::Over(_)) => Command::Leave(TuiExit::Left),
-            (TuiMode::Embedded, Course::Open) => self.stop(Question::StopAndLeave),
-            (TuiMode::Embedded, Course::Stopping) => Command::Leave(TuiExit::KillNow),
+        match (self.mode, &self.phase) {
+            (TuiMode::Watching, _) | (_, RunPhase::Over(_)) => Command::Leave(TuiExit::Left),
+            (TuiMode::Embedded, RunPhase::Open) => self.stop(Confirmation::StopAndLeave),
+            (TuiMode::Embedded, RunPhase::Stopping) => Command::Leave(TuiExit::KillNow),
         }
     }
 
     pub(super) fn quit(&mut self) -> Command {
-        match (self.mode, &self.course) {
-            (TuiMode::Watching, _) | (_, Course::Over(_)) => Command::Leave(TuiExit::Left),
-            (TuiMode::Embedded, Course::Stopping) => {
+        match (self.mode, &self.phase) {
+            (TuiMode::Watching, _) | (_, RunPhase::Over(_)) => Command::Leave(TuiExit::Left),
+            (TuiMode::Embedded, RunPhase::Stopping) => {
                 self.leave_when_over = true;
                 self.note("leaving as soon as the running trials have saved a checkpoint; Ctrl-C kills them")
             }
-            (TuiMode::Embedded, Course::Open) => self.question(Question::StopAndLeave),
+            (TuiMode::Embedded, RunPhase::Open) => self.question(Confirmation::StopAndLeave),
         }
     }
 
-    fn question(&mut self, question: Question) -> Command {
-        self.overlay = Some(Overlay::Question(question));
+    fn question(&mut self, question: Confirmation) -> Command {
+        self.overlay = Some(Overlay::Confirmation(question));
         Command::Redraw
     }
 
     pub(super) fn ask_to_stop(&mut self) -> Command {
-        match self.course {
-            Course::Open => self.question(Question::Stop),
-            Course::Stopping => self.note("the study is stopping already"),
-            Course::Over(_) => self.note("the study is over"),
+        match self.phase {
+            RunPhase::Open => self.question(Confirmation::Stop),
+            RunPhase::Stopping => self.note("the study is stopping already"),
+            RunPhase::Over(_) => self.note("the study is over"),
         }
     }
 
     pub(super) fn ask_to_kill(&mut self) -> Command {
         let state = self.subject_trial().map(|trial| trial.state);
-        match (&self.course, self.subject(), state) {
-            (Course::Over(_), ..) => self.note("the study is over: no trial is running"),
+        match (&self.phase, self.subject(), state) {
+            (RunPhase::Over(_), ..) => self.note("the study is over: no trial is running"),
             (_, None, _) => self.note("there is no trial to kill"),
             (_, Some(trial), Some(state)) if state.is_finished() => {
                 self.note(format!("trial {trial} is {} already", state.as_str()))
             }
-            (_, Some(trial), _) => self.question(Question::Kill(trial)),
+            (_, Some(trial), _) => self.question(Confirmation::Kill(trial)),
         }
     }
 
-    pub(super) fn answer(&mut self, question: Question, key: KeyCode) -> Command {
+    pub(super) fn answer(&mut self, question: Confirmation, key: KeyCode) -> Command {
         match (key, question) {
-            (KeyCode::Char('y' | 'Y'), Question::Stop | Question::StopAndLeave) => {
+            (KeyCode::Char('y' | 'Y'), Confirmation::Stop | Confirmation::StopAndLeave) => {
                 self.stop(question)
             }
-            (KeyCode::Char('d' | 'D'), Question::StopAndLeave)
+            (KeyCode::Char('d' | 'D'), Confirmation::StopAndLeave)
                 if self.detach == Detach::Possible =>
             {
                 Command::Leave(TuiExit::Detached)
             }
-            (KeyCode::Char('y' | 'Y'), Question::Kill(trial)) => {
-                self.notice = Some(format!("asked for trial {trial} to be killed"));
-                Command::Ask(Request::Kill { trial })
+            (KeyCode::Char('y' | 'Y'), Confirmation::Kill(trial)) => {
+                self.ask(Request::Kill { trial }, format!("asked for trial {trial} to be killed"))
             }
-            (KeyCode::Char('y' | 'Y'), Question::RetryFailed(_)) => {
-                self.notice = Some("asked for the failed trials to be tried again".to_owned());
-                Command::Ask(Request::Retry { trials: Retried::AllFailed })
-            }
+            (KeyCode::Char('y' | 'Y'), Confirmation::RetryFailed(_)) => self.ask(
+                Request::Retry { trials: Retried::AllFailed },
+                "asked for the failed trials to be tried again",
+            ),
             (KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc | KeyCode::Enter, _) => Command::Redraw,
             _ => {
                 // Neither yes nor no: it is asked still.
-                self.overlay = Some(Overlay::Question(question));
+                self.overlay = Some(Overlay::Confirmation(question));
                 Command::Ignore
             }
         }
     }
 
-    fn stop(&mut self, question: Question) -> Command {
+    fn stop(&mut self, question: Confirmation) -> Command {
         self.overlay = None;
-        self.course = Course::Stopping;
-        self.leave_when_over |= question == Question::StopAndLeave;
-        self.notice = Some("stopping: running trials save a checkpoint and leave".to_owned());
-        Command::Ask(Request::Stop)
+        self.phase = RunPhase::Stopping;
+        self.leave_when_over |= question == Confirmation::StopAndLeave;
+        self.ask(Request::Stop, "stopping: running trials save a checkpoint and leave")
     }
 
     pub(super) fn pause_trial(&mut self) -> Command {
@@ -98,20 +96,16 @@ impl State {
         else {
             return self.note("there is no trial to pause");
         };
+        let is_leaving = state == TrialState::Running && hold.is_some();
         match state {
-            TrialState::Running if hold.is_some() => {
-                self.notice = Some(format!("asked for trial {trial} to go on"));
-                Command::Ask(Request::ResumeTrial { trial })
-            }
-            TrialState::Queued | TrialState::Running => {
-                self.notice = Some(format!(
+            TrialState::Queued | TrialState::Running if !is_leaving => {
+                self.ask(Request::PauseTrial { trial }, format!(
                     "asked for trial {trial} to be paused: it saves a checkpoint and leaves; p again lets it go on"
-                ));
-                Command::Ask(Request::PauseTrial { trial })
+                ))
             }
-            TrialState::Paused => {
-                self.notice = Some(format!("asked for trial {trial} to go on"));
-                Command::Ask(Request::ResumeTrial { trial })
+            TrialState::Queued | TrialState::Running | TrialState::Paused => {
+                let notice = format!("asked for trial {trial} to go on");
+                self.ask(Request::ResumeTrial { trial }, notice)
             }
             TrialState::Complete | TrialState::Pruned | TrialState::Failed => {
                 self.note(format!("trial {trial} is {} already", state.as_str()))
@@ -120,26 +114,24 @@ impl State {
     }
 
     pub(super) fn pause_study(&mut self) -> Command {
-        if matches!(self.course, Course::Over(_)) {
+        if matches!(self.phase, RunPhase::Over(_)) {
             return self.note("the study is over");
         }
         if self.seen.summary.paused.is_some() {
-            self.notice = Some("asked for the study to go on".to_owned());
-            return Command::Ask(Request::ResumeStudy);
+            return self.ask(Request::ResumeStudy, "asked for the study to go on");
         }
-        self.notice = Some("asked for the study to be paused: running trials save a checkpoint and leave; P again lets it go on".to_owned());
-        Command::Ask(Request::PauseStudy)
+        self.ask(Request::PauseStudy, "asked for the study to be paused: running trials save a checkpoint and leave; P again lets it go on")
     }
 
     pub(super) fn retry(&mut self) -> Command {
         match self.subject_trial().map(|trial| (trial.number, trial.state)) {
-            Some((trial, TrialState::Failed)) => {
-                self.notice = Some(format!("asked for trial {trial} to be tried again"));
-                Command::Ask(Request::Retry { trials: Retried::One(trial) })
-            }
+            Some((trial, TrialState::Failed)) => self.ask(
+                Request::Retry { trials: Retried::One(trial) },
+                format!("asked for trial {trial} to be tried again"),
+            ),
             _ => match self.seen.summary.counts.failed {
                 0 => self.note("no trial has failed"),
-                failed => self.question(Question::RetryFailed(failed)),
+                failed => self.question(Confirmation::RetryFailed(failed)),
             },
         }
     }
@@ -171,8 +163,7 @@ impl State {
     }
 
     pub(super) fn enqueue(&mut self, params: Params) -> Command {
-        self.notice = Some("asked for the configuration to be run next".to_owned());
-        Command::Ask(Request::Enqueue { params })
+        self.ask(Request::Enqueue { params }, "asked for the configuration to be run next")
     }
 
     pub(super) fn copy(&mut self) -> Command {
@@ -196,7 +187,7 @@ impl State {
             None => self.marked.push(trial),
         }
         if self.screen == Screen::Trials {
-            self.list.go(Step::By(1));
+            self.list.go(Movement::By(1));
         }
         Command::Redraw
     }

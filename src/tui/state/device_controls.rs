@@ -9,22 +9,19 @@ use crate::tui::picture::Subject;
 impl State {
     /// The devices that the study runs on, as the screen shows them.
     fn devices(&self) -> &[Device] {
-        let picture =
-            self.seen.picture.as_ref().filter(|picture| picture.order.subject == Subject::Devices);
+        let picture = self
+            .seen
+            .picture
+            .as_ref()
+            .filter(|picture| picture.request.subject == Subject::Devices);
         picture.map_or(&[], |picture| &picture.devices)
     }
 
     pub(super) fn pause_device(&mut self) -> Command {
         match self.devices() {
             [] => self.note("the study runs on no device now"),
-            [only] => {
-                let only = only.clone();
-                self.turn_device(only)
-            }
-            [first, ..] => {
-                let first = first.to_string();
-                self.prompt(Purpose::Device, None, &first)
-            }
+            [only] => self.turn_device(only.clone()),
+            [first, ..] => self.prompt(Purpose::Device, None, &first.to_string()),
         }
     }
 
@@ -38,13 +35,13 @@ impl State {
     /// Pauses a device that is used, and uses one that is paused.
     pub(super) fn turn_device(&mut self, device: Device) -> Command {
         if self.seen.summary.paused_devices.contains(&device) {
-            self.notice = Some(format!("asked for {device} to be used again"));
-            return Command::Ask(Request::ResumeDevice { device, slots: None });
+            let notice = format!("asked for {device} to be used again");
+            return self.ask(Request::ResumeDevice { device, slots: None }, notice);
         }
-        self.notice = Some(format!(
+        let notice = format!(
             "asked for {device} to be paused: its trials save, leave and go on elsewhere; p again uses it"
-        ));
-        Command::Ask(Request::PauseDevice { device })
+        );
+        self.ask(Request::PauseDevice { device }, notice)
     }
 
     /// The device that is meant, one of the screen's.

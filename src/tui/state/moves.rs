@@ -4,19 +4,17 @@ use super::{Command, State, TrialView};
 use crate::study::query::Filter;
 use crate::study::trial::TrialNumber;
 use crate::tui::keys::{Action, Screen};
-use crate::tui::list::Step;
+use crate::tui::list::Movement;
 use crate::tui::picker::Choosing;
 use crate::tui::search::SearchView;
 
 impl State {
     pub(super) fn act_on_trials(&mut self, action: Action) -> Command {
         match action {
-            Action::Open => {
-                let Some(trial) = self.list.trial() else {
-                    return Command::Ignore;
-                };
-                self.open(trial);
-            }
+            Action::Open => match self.list.trial() {
+                Some(trial) => self.open(trial),
+                None => return Command::Ignore,
+            },
             Action::Back if self.filter.is_all() => return Command::Ignore,
             Action::Back => self.set_filter(Filter::all()),
             Action::Sort => self.pick(Choosing::Sort),
@@ -26,9 +24,9 @@ impl State {
             Action::SortRight => return self.sort_beside(true),
             Action::Left => self.columns_left = self.columns_left.saturating_sub(1),
             Action::Right => self.columns_left += 1,
-            action => match step(action) {
-                Some(step) => {
-                    self.list.go(step);
+            action => match movement(action) {
+                Some(movement) => {
+                    self.list.go(movement);
                     // Another trial is opened next.
                     self.opened = None;
                 }
@@ -50,14 +48,20 @@ impl State {
             Action::Back if self.trial.log => self.trial.log = false,
             Action::Back => self.screen = Screen::Trials,
             Action::Left | Action::Right => {
-                self.list.go(Step::By(if action == Action::Right { 1 } else { -1 }));
+                self.list.go(Movement::By(if action == Action::Right { 1 } else { -1 }));
                 if let Some(trial) = self.list.trial() {
                     let log = self.trial.log;
                     self.open(trial);
                     self.trial.log = log;
                 }
             }
-            Action::Metric => self.next_metric(),
+            Action::Metric => {
+                if let Some(detail) = self.seen.detail.clone() {
+                    self.next_metric(
+                        &detail.metrics.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+                    );
+                }
+            }
             Action::Output => self.trial.log = !self.trial.log,
             Action::NextMatch | Action::PreviousMatch => {
                 return self.next_match(action == Action::NextMatch);
@@ -77,16 +81,13 @@ impl State {
         Command::Redraw
     }
 
-    pub(super) fn next_metric(&mut self) {
-        let Some(detail) = &self.seen.detail else {
-            return;
-        };
+    /// To the next of these metrics, in a circle.
+    fn next_metric(&mut self, names: &[&String]) {
         let objective = &self.spec().objective().metric;
         let current = self.trial.metric.as_ref().unwrap_or(objective);
-        let at = detail.metrics.iter().position(|(name, _)| name == current);
-        let next = at.map_or(0, |at| (at + 1) % detail.metrics.len().max(1));
-        self.trial.metric =
-            detail.metrics.get(next).map(|(name, _)| name.clone()).filter(|name| name != objective);
+        let at = names.iter().position(|name| *name == current);
+        let next = names.get(at.map_or(0, |at| (at + 1) % names.len()));
+        self.trial.metric = next.filter(|name| **name != objective).map(|name| (*name).clone());
     }
 
     /// To the next place found in the log; the log then fills the screen, and stands there.
@@ -106,10 +107,10 @@ impl State {
         }
         // Counted from the end, where the log begins to be read.
         let last = found.len() - 1;
-        self.trial.found = if down {
-            self.trial.found.checked_sub(1).unwrap_or(last)
-        } else {
-            if self.trial.found < last { self.trial.found + 1 } else { 0 }
+        self.trial.found = match down {
+            true => self.trial.found.checked_sub(1).unwrap_or(last),
+            false if self.trial.found < last => self.trial.found + 1,
+            false => 0,
         };
         let line = found[last - self.trial.found.min(last)];
         let half = usize::try_from(self.list.page() / 2).unwrap_or(0);
@@ -139,14 +140,8 @@ impl State {
             Action::View | Action::Right => self.turn_view(1),
             Action::Left => self.turn_view(SearchView::ALL.len() - 1),
             Action::Metric => {
-                let objective = &self.spec().objective().metric;
-                let current = self.trial.metric.as_ref().unwrap_or(objective);
-                let metrics = &self.seen.metrics;
-                let next = metrics
-                    .iter()
-                    .position(|name| name == current)
-                    .map_or(0, |at| (at + 1) % metrics.len());
-                self.trial.metric = metrics.get(next).filter(|name| *name != objective).cloned();
+                let metrics = self.seen.metrics.clone();
+                self.next_metric(&metrics.iter().collect::<Vec<_>>());
             }
             action => match scrolled(self.scroll, self.list.page(), action) {
                 Some(scroll) => self.scroll = scroll,
@@ -157,20 +152,20 @@ impl State {
     }
 
     pub(super) fn turn_view(&mut self, steps: usize) {
-        (0..steps).for_each(|_| self.search = self.search.next());
+        self.search = self.search.after(steps);
         self.scroll = 0;
     }
 }
 
 /// Where a key moves the selection.
-fn step(action: Action) -> Option<Step> {
+fn movement(action: Action) -> Option<Movement> {
     Some(match action {
-        Action::Up => Step::By(-1),
-        Action::Down => Step::By(1),
-        Action::PageUp => Step::Pages(-1),
-        Action::PageDown => Step::Pages(1),
-        Action::First => Step::First,
-        Action::Last => Step::Last,
+        Action::Up => Movement::By(-1),
+        Action::Down => Movement::By(1),
+        Action::PageUp => Movement::Pages(-1),
+        Action::PageDown => Movement::Pages(1),
+        Action::First => Movement::First,
+        Action::Last => Movement::Last,
         _ => return None,
     })
 }

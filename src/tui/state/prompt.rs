@@ -2,6 +2,7 @@
 
 use super::{Command, Overlay, State, budget_line};
 use crate::report::wording::extension;
+use crate::study::condition::ExpressionError;
 use crate::study::event::{Request, TAG_RULE, is_tag};
 use crate::study::query::Filter;
 use crate::study::spec::StudySpec;
@@ -99,13 +100,7 @@ impl State {
             Screen::Events => (Purpose::JournalSearch, self.journal.text.clone()),
             _ => (Purpose::Filter, self.filter.text().to_owned()),
         };
-        self.overlay = Some(Overlay::Prompt(Prompt {
-            purpose,
-            trial: None,
-            line: LineEdit::new(before.clone()),
-            problem: None,
-            before,
-        }));
+        self.prompt(purpose, None, &before);
     }
 
     pub(super) fn prompt_about_trial(&mut self, purpose: Purpose) -> Command {
@@ -122,14 +117,9 @@ impl State {
         trial: Option<TrialNumber>,
         text: &str,
     ) -> Command {
-        let line = LineEdit::new(text.to_owned());
-        self.overlay = Some(Overlay::Prompt(Prompt {
-            purpose,
-            trial,
-            line,
-            problem: None,
-            before: String::new(),
-        }));
+        let (line, before) = (LineEdit::new(text), text.to_owned());
+        let prompt = Prompt { purpose, trial, line, problem: None, before };
+        self.overlay = Some(Overlay::Prompt(prompt));
         Command::Redraw
     }
 
@@ -144,20 +134,12 @@ impl State {
         let there = has_tag(&self.seen, prompt.trial, &text);
         match prompt.purpose {
             Purpose::Filter => {
-                match Filter::parse_with(&text, &self.seen.summary.spec, &self.seen.metrics) {
+                let (spec, metrics) = (&self.seen.summary.spec, &self.seen.metrics);
+                match Filter::parse_with(&text, spec, metrics) {
                     Ok(filter) => {
-                        let settled = without_half_a_name(
-                            prompt.line.text(),
-                            &self.seen.summary.spec,
-                            &self.seen.metrics,
-                        );
-                        let filter = Filter::parse_with(
-                            settled,
-                            &self.seen.summary.spec,
-                            &self.seen.metrics,
-                        )
-                        .unwrap_or(filter);
-                        self.set_filter(filter);
+                        let settled = without_half_a_name(prompt.line.text(), spec, metrics);
+                        let settled = Filter::parse_with(settled, spec, metrics);
+                        self.set_filter(settled.unwrap_or(filter));
                     }
                     Err(error) => prompt.problem = Some(error.to_string()),
                 }
@@ -167,12 +149,7 @@ impl State {
                 prompt.problem = Some(format!("no tag: tags are {TAG_RULE}"));
             }
             Purpose::Extend => prompt.problem = budget_line::extension(&text).err(),
-            Purpose::LogSearch
-            | Purpose::Note
-            | Purpose::Tag
-            | Purpose::Continue
-            | Purpose::Device
-            | Purpose::Slots => {}
+            _ => {}
         }
     }
 
@@ -181,19 +158,10 @@ impl State {
         match prompt.purpose {
             Purpose::Filter => {
                 // What was there before was taken then.
-                let before =
-                    Filter::parse_with(&prompt.before, &self.seen.summary.spec, &self.seen.metrics)
-                        .unwrap_or_default();
-                self.set_filter(before);
+                self.set_filter(self.filter_of(&prompt.before).unwrap_or_default());
             }
             Purpose::JournalSearch => self.journal.text = prompt.before,
-            Purpose::LogSearch
-            | Purpose::Note
-            | Purpose::Tag
-            | Purpose::Extend
-            | Purpose::Continue
-            | Purpose::Device
-            | Purpose::Slots => {}
+            _ => {}
         }
     }
 
@@ -207,9 +175,7 @@ impl State {
             }
             (Purpose::Filter, _) => {
                 // What was held back while it could become a condition is meant as it stands.
-                if let Ok(filter) =
-                    Filter::parse_with(&text, &self.seen.summary.spec, &self.seen.metrics)
-                {
+                if let Ok(filter) = self.filter_of(&text) {
                     self.set_filter(filter);
                 }
                 Command::Redraw
@@ -222,32 +188,25 @@ impl State {
             }
             (_, _) if text.is_empty() => Command::Redraw,
             (Purpose::Note, trial) => {
-                self.notice = Some(format!("noted on {}", named(trial)));
-                Command::Ask(Request::Note { trial, text })
+                self.ask(Request::Note { trial, text }, format!("noted on {}", named(trial)))
             }
             (Purpose::Tag, trial) => {
                 let (present, whose) = (!has_tag(&self.seen, trial, &text), named(trial));
-                self.notice = Some(if present {
-                    format!("{whose} is tagged `{text}`")
-                } else {
-                    format!("{whose} is no longer tagged `{text}`")
-                });
-                Command::Ask(Request::Tag { trial, tag: text, present })
+                let is = if present { "is" } else { "is no longer" };
+                let notice = format!("{whose} {is} tagged `{text}`");
+                self.ask(Request::Tag { trial, tag: text, present }, notice)
             }
             (Purpose::Extend, _) => {
                 let by = budget_line::extension(&text).unwrap_or_default();
-                self.notice =
-                    Some(format!("asked for the budget to be raised by {}", extension(by)));
-                Command::Ask(Request::Extend { by })
+                let notice = format!("asked for the budget to be raised by {}", extension(by));
+                self.ask(Request::Extend { by }, notice)
             }
             (Purpose::Continue, None) => Command::Ignore,
             (Purpose::Continue, Some(trial)) => match step_of(&text) {
                 Some(until) => {
-                    self.notice = Some(format!(
-                        "asked for trial {trial} to go on to {} {until}",
-                        self.spec().step.as_str()
-                    ));
-                    Command::Ask(Request::Continue { trial, until })
+                    let clock = self.spec().step.as_str();
+                    let notice = format!("asked for trial {trial} to go on to {clock} {until}");
+                    self.ask(Request::Continue { trial, until }, notice)
                 }
                 None => self.mend(prompt, format!("`{text}` is no step: a whole number")),
             },
@@ -257,12 +216,16 @@ impl State {
             },
             (Purpose::Slots, _) => match self.slots_of(&text) {
                 Ok((device, slots)) => {
-                    self.notice = Some(format!("asked for {slots} trials at a time on {device}"));
-                    Command::Ask(Request::ResumeDevice { device, slots: Some(slots) })
+                    let notice = format!("asked for {slots} trials at a time on {device}");
+                    self.ask(Request::ResumeDevice { device, slots: Some(slots) }, notice)
                 }
                 Err(problem) => self.mend(prompt, problem),
             },
         }
+    }
+
+    fn filter_of(&self, text: &str) -> Result<Filter, ExpressionError> {
+        Filter::parse_with(text, self.spec(), &self.seen.metrics)
     }
 
     /// The line stays, with what is wrong with it.
@@ -284,10 +247,10 @@ fn has_tag(seen: &Snapshot, trial: Option<TrialNumber>, tag: &String) -> bool {
     }
 }
 
-/// What may be asked of a trial besides its parameters and metrics.
+/// What a filter may say besides parameters and metrics.
 const NAMES: &[&str] = &[
     "state", "device", "reason", "note", "tag", "number", "value", "step", "seconds", "attempts",
-    "failures",
+    "failures", "and", "or", "not",
 ];
 
 /// The text of a filter without its last word, while that may become the name of a condition: `lr` on the way to `lr>1e-3` is

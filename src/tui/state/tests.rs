@@ -8,9 +8,16 @@ use crate::study::device::{Device, Slot};
 use crate::study::event::{Answer, AttemptEnd, Event, Retried};
 use crate::study::spec::Extension;
 use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, TrialState};
+use crate::study::trial::TrialState;
 use crate::tui::columns::ColumnKey;
-use crate::tui::tests::{Script, Shown, mixed};
+use crate::tui::tests::{Script, Shown, attempt_started, key_of, mixed};
+
+fn prompt(shown: &Shown) -> &Prompt {
+    match &shown.state.overlay {
+        Some(Overlay::Prompt(prompt)) => prompt,
+        other => panic!("no line is typed: {other:?}"),
+    }
+}
 
 fn key(code: KeyCode) -> KeyEvent {
     KeyEvent::new(code, KeyModifiers::NONE)
@@ -35,15 +42,7 @@ fn embedded() -> Shown {
 fn press(shown: &mut Shown, text: &str) -> Command {
     let mut command = Command::Ignore;
     for char in text.chars() {
-        let code = match char {
-            '\n' => KeyCode::Enter,
-            '\u{1b}' => KeyCode::Esc,
-            '↓' => KeyCode::Down,
-            '↑' => KeyCode::Up,
-            '→' => KeyCode::Right,
-            char => KeyCode::Char(char),
-        };
-        command = shown.state.press(key(code));
+        command = shown.state.press(key_of(char));
         shown.load();
     }
     command
@@ -66,7 +65,7 @@ fn watching_is_left_at_once_and_the_study_goes_on() {
 fn leaving_an_embedded_study_asks_stops_and_leaves_when_it_is_over() {
     let mut shown = embedded();
     assert_eq!(press(&mut shown, "q"), Command::Redraw);
-    assert_eq!(shown.state.overlay, Some(Overlay::Question(Question::StopAndLeave)));
+    assert_eq!(shown.state.overlay, Some(Overlay::Confirmation(Confirmation::StopAndLeave)));
     assert_eq!(press(&mut shown, "y"), Command::Ask(Request::Stop));
     assert_eq!(shown.state.over("stopped".into()), Command::Leave(TuiExit::Left));
 }
@@ -76,7 +75,7 @@ fn a_run_is_detached_where_that_can_be() {
     let mut shown = embedded();
     press(&mut shown, "q");
     assert_eq!(press(&mut shown, "d"), Command::Ignore);
-    assert_eq!(shown.state.overlay, Some(Overlay::Question(Question::StopAndLeave)));
+    assert_eq!(shown.state.overlay, Some(Overlay::Confirmation(Confirmation::StopAndLeave)));
     shown.state.detach = Detach::Possible;
     assert_eq!(press(&mut shown, "d"), Command::Leave(TuiExit::Detached));
     // The other questions have no such answer.
@@ -133,7 +132,10 @@ fn killing_is_confirmed_and_only_unfinished_trials_are_killed() {
     let mut shown = shown();
     select(&mut shown, 5);
     press(&mut shown, "x");
-    assert_eq!(shown.state.overlay, Some(Overlay::Question(Question::Kill(TrialNumber(5)))));
+    assert_eq!(
+        shown.state.overlay,
+        Some(Overlay::Confirmation(Confirmation::Kill(TrialNumber(5))))
+    );
     assert_eq!(press(&mut shown, "n"), Command::Redraw);
     press(&mut shown, "xy");
     press(&mut shown, "x");
@@ -146,9 +148,7 @@ fn killing_is_confirmed_and_only_unfinished_trials_are_killed() {
 fn a_filter_is_applied_as_it_is_typed_undone_by_esc_and_kept_by_enter() {
     let mut shown = shown();
     press(&mut shown, "/state:pru");
-    assert!(
-        matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.is_some())
-    );
+    assert!(prompt(&shown).problem.is_some());
     press(&mut shown, "ned");
     assert_eq!(shown.state.seen.page.matching, 1);
     press(&mut shown, "\u{1b}");
@@ -196,9 +196,7 @@ fn a_text_that_begins_like_a_name_is_searched_for_after_enter() {
 fn a_wrong_filter_is_not_taken_by_enter() {
     let mut shown = shown();
     press(&mut shown, "/value>x\n");
-    assert!(
-        matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.is_some())
-    );
+    assert!(prompt(&shown).problem.is_some());
     assert!(shown.state.filter.is_all(), "nothing of it meant something");
 }
 
@@ -309,13 +307,8 @@ fn a_tag_is_held_to_the_rule_of_the_command_line() {
     let trial = Some(TrialNumber(0));
     for word in ["ta b\n".to_owned(), "ta:b\n".to_owned(), format!("t{}\n", "x".repeat(65))] {
         assert_eq!(press(&mut shown, &word), Command::Redraw, "{word}");
-        let Some(Overlay::Prompt(prompt)) = &shown.state.overlay else {
-            panic!("{word} was taken")
-        };
-        assert_eq!(
-            prompt.problem.as_deref(),
-            Some("no tag: tags are letters, digits and any of `._/-`, up to 64")
-        );
+        let problem = "no tag: tags are letters, digits and any of `._/-`, up to 64";
+        assert_eq!(prompt(&shown).problem.as_deref(), Some(problem), "{word}");
         shown.state.overlay = None;
     }
     assert_eq!(
@@ -416,7 +409,7 @@ fn failed_trials_are_tried_again_alone_or_all_together_after_a_question() {
     );
     select(&mut shown, 0);
     press(&mut shown, "R");
-    assert_eq!(shown.state.overlay, Some(Overlay::Question(Question::RetryFailed(1))));
+    assert_eq!(shown.state.overlay, Some(Overlay::Confirmation(Confirmation::RetryFailed(1))));
     assert_eq!(press(&mut shown, "y"), Command::Ask(Request::Retry { trials: Retried::AllFailed }));
 }
 
@@ -425,9 +418,7 @@ fn a_trial_that_has_ended_is_continued_to_a_step_that_is_typed() {
     let mut shown = shown();
     select(&mut shown, 0);
     press(&mut shown, "Cx\n");
-    assert!(
-        matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.as_deref() == Some("`x` is no step: a whole number"))
-    );
+    assert_eq!(prompt(&shown).problem.as_deref(), Some("`x` is no step: a whole number"));
     press(&mut shown, "\u{1b}");
     assert_eq!(
         press(&mut shown, "C20\n"),
@@ -459,9 +450,7 @@ fn the_budget_is_raised_and_the_study_noted_and_tagged_on_every_screen() {
         );
     }
     press(&mut shown, "Esoon");
-    assert!(
-        matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.is_some())
-    );
+    assert!(prompt(&shown).problem.is_some());
     assert_eq!(press(&mut shown, "\n"), Command::Redraw, "what is not understood is not asked for");
 }
 
@@ -480,26 +469,13 @@ fn a_device_is_paused_used_again_and_given_another_number_of_slots() {
         Command::Ask(Request::ResumeDevice { device: Device::Cpu, slots: Some(3) })
     );
     press(&mut shown, "n0\n");
-    assert!(
-        matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.as_deref() == Some("`0` is no number from 1 to 1024"))
-    );
+    assert_eq!(prompt(&shown).problem.as_deref(), Some("`0` is no number from 1 to 1024"));
     press(&mut shown, "\u{1b}");
     // With several devices it is said which one.
     let slot = Slot { index: 1, device: Device::Sim(1) };
-    let (trial, attempt) = (TrialNumber(6), AttemptNumber(0));
-    shown.script.append(&[Event::AttemptStarted {
-        trial,
-        attempt,
-        slot,
-        resume: None,
-        until: None,
-        rows_at_once: None,
-        device_micros: 0,
-    }]);
+    shown.script.append(&[attempt_started(TrialNumber(6), slot)]);
     press(&mut shown, "rp");
-    assert!(
-        matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.line.text() == "cpu")
-    );
+    assert_eq!(prompt(&shown).line.text(), "cpu");
     for _ in 0..3 {
         shown.state.press(key(KeyCode::Backspace));
     }

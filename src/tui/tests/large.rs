@@ -26,25 +26,17 @@ fn events_of(number: u64) -> Vec<Event> {
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
-    let attempt = AttemptNumber(0);
     let mut events = vec![
         Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
-        Event::AttemptStarted {
-            trial,
-            attempt,
-            slot: slot(),
-            resume: None,
-            until: None,
-            rows_at_once: None,
-            device_micros: 0,
-        },
+        attempt_started(trial, slot()),
     ];
     for step in 1..=3_u32 {
         let loss = value + 1.0 / f64::from(step);
         let metrics = [("eval_loss".to_owned(), loss), ("eval_accuracy".to_owned(), 1.0 - loss)]
             .into_iter()
             .collect();
-        events.push(Event::Reported { trial, attempt, step: u64::from(step), metrics });
+        let (attempt, step) = (AttemptNumber(0), u64::from(step));
+        events.push(Event::Reported { trial, attempt, step, metrics });
     }
     let (end, state, value, reason) = match number % 3 {
         0 => (
@@ -55,34 +47,24 @@ fn events_of(number: u64) -> Vec<Event> {
         ),
         _ => (AttemptEnd::Completed, TrialState::Complete, Some(value + 1.0 / 3.0), None),
     };
-    events.push(Event::AttemptEnded {
-        trial,
-        attempt,
-        end,
-        reason: reason.clone(),
-        device_micros: None,
-        memory: None,
-    });
-    events.push(Event::TrialFinished { trial, state, value, reason });
+    events.extend(ended(trial, end, state, value, reason));
     events
 }
 
 /// Keys that lead to each screen, and what it is called.
-fn screens() -> [(&'static str, Vec<KeyCode>); 11] {
-    let typed = |text: &str| text.chars().map(KeyCode::Char).collect::<Vec<_>>();
-    let filtered = [typed("/optim=sgd learning_rate>1e-2"), vec![KeyCode::Enter]].concat();
+fn screens() -> [(&'static str, &'static str); 11] {
     [
-        ("trials", vec![]),
-        ("trials, the last", vec![KeyCode::End]),
-        ("trials by a parameter", [typed("slearning"), vec![KeyCode::Enter]].concat()),
-        ("trials, filtered", filtered),
-        ("trial", vec![KeyCode::Enter]),
-        ("events with reports", typed("6v")),
-        ("compare", typed("  3")),
-        ("search", typed("4")),
-        ("parameters", typed("4v")),
-        ("help", typed("?")),
-        ("form", typed("e")),
+        ("trials", ""),
+        ("trials, the last", "⇲"),
+        ("trials by a parameter", "slearning\n"),
+        ("trials, filtered", "/optim=sgd learning_rate>1e-2\n"),
+        ("trial", "\n"),
+        ("events with reports", "6v"),
+        ("compare", "  3"),
+        ("search", "4"),
+        ("parameters", "4v"),
+        ("help", "?"),
+        ("form", "e"),
     ]
 }
 
@@ -114,8 +96,8 @@ fn no_frame_of_a_large_study_takes_longer_than_a_sixtieth_of_a_second() {
         shown.state = fresh;
         // Loaded once at the end: the memory store sorts all trials for each page.
         screen::measure(Rect::new(0, 0, shown.size.0, shown.size.1), &mut shown.state);
-        for code in keys {
-            shown.state.press(KeyEvent::new(code, KeyModifiers::NONE));
+        for char in keys.chars() {
+            shown.state.press(key_of(char));
         }
         let seen =
             source(&shown.script, &shown.files).load(&Arc::new(shown.state.wanted())).unwrap();
@@ -135,8 +117,7 @@ fn parameters_are_shown_with_how_much_they_matter() {
     for batch in batches(60) {
         script.append(&batch);
     }
-    let shown =
-        Shown::new(script, (120, 40)).press(&[KeyCode::Char('4'), KeyCode::Char('v')]).frame();
+    let shown = Shown::new(script, (120, 40)).press("4v").frame();
     // The value is the learning rate's own, so that it alone matters.
     assert!(shown.contains("learning_rate  9") && shown.contains(" %"), "{shown}");
 }
@@ -149,14 +130,7 @@ fn loads_of_a_large_study() {
     let path = directory.path().join("hpsearch.db");
     let mut store = SqliteStore::open(&path).unwrap();
     let study = store.create_study(at(0), &spec()).unwrap();
-    let lease = store
-        .acquire(
-            study,
-            &Holder { pid: 7, pid_started: 1, host: "here".into(), boot_id: None },
-            at(0),
-            Takeover::IfFree,
-        )
-        .unwrap();
+    let lease = store.acquire(study, &holder(), at(0), Takeover::IfFree).unwrap();
     for batch in batches(TRIALS) {
         store.append(&lease, at(1), &batch).unwrap();
     }
@@ -172,9 +146,9 @@ fn loads_of_a_large_study() {
         let seen = source.load(&Arc::new(Wanted::first_page())).unwrap();
         shown.state = State::new(TuiMode::Watching, seen, Choices::default());
         let mut longest = Duration::ZERO;
-        for key in std::iter::once(None).chain(keys.into_iter().map(Some)) {
-            if let Some(code) = key {
-                shown.state.press(KeyEvent::new(code, KeyModifiers::NONE));
+        for key in std::iter::once(None).chain(keys.chars().map(Some)) {
+            if let Some(char) = key {
+                shown.state.press(key_of(char));
             }
             screen::measure(Rect::new(0, 0, 200, 60), &mut shown.state);
             let began = Instant::now();

@@ -1,9 +1,12 @@
 //! A condition against the names there are: unknown ones, texts that nothing is, and kinds that do not fit together.
 
 use super::expression::{Comparison, Expression, Node, Part};
-use super::parse::ExpressionError;
+use super::names::Names;
+use super::property::Property;
+use super::syntax::ExpressionError;
 use crate::study::params::Value;
 use crate::study::space::{Dimension, Distribution, Space};
+use crate::study::trial::TrialState;
 
 /// What a condition may speak of.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +39,7 @@ impl Kind {
 
 /// Everything that is wrong with a condition, given what it may speak of.
 pub fn check(expression: &Expression, known: Known<'_>) -> Vec<ExpressionError> {
-    let mut checker = Checker { known, problems: Vec::new(), names: 0 };
+    let mut checker = Checker { known, filter: None, problems: Vec::new(), names: 0 };
     match checker.kind(&expression.root) {
         Some(Kind::Flag | Kind::Mixed) | None => {}
         Some(kind) => checker
@@ -52,8 +55,20 @@ pub fn check(expression: &Expression, known: Known<'_>) -> Vec<ExpressionError> 
     checker.problems
 }
 
+/// The first thing that is wrong with a comparison in a filter.
+pub(super) fn check_comparison(node: &Node, names: &Names<'_>) -> Result<(), ExpressionError> {
+    let (known, filter) = (Known::Metrics, Some(names));
+    let mut checker = Checker { known, filter, problems: Vec::new(), names: 0 };
+    checker.condition(node);
+    if checker.names == 0 && checker.problems.is_empty() {
+        checker.refuse(node, "the condition names nothing: it is always the same".to_owned());
+    }
+    checker.problems.into_iter().next().map_or(Ok(()), Err)
+}
+
 struct Checker<'a> {
     known: Known<'a>,
+    filter: Option<&'a Names<'a>>,
     problems: Vec<ExpressionError>,
     names: usize,
 }
@@ -78,6 +93,11 @@ impl Checker<'_> {
             Part::Number(_) => Some(Kind::Number),
             Part::Flag(_) => Some(Kind::Flag),
             Part::Name(name) => self.named(node, name),
+            Part::Property(property) => {
+                self.names += 1;
+                self.property(property)
+            }
+            Part::Contains(..) | Part::Mentions(_) => Some(Kind::Flag),
             Part::Text(_) => Some(Kind::Text),
             Part::Negative(inner) => self.number(inner),
             Part::Operation(_, left, right) => {
@@ -148,12 +168,19 @@ impl Checker<'_> {
                 self.problems.push(problem);
                 None
             }
-            Some(Distribution::Float { .. } | Distribution::Int { .. }) => Some(Kind::Number),
-            Some(Distribution::Choice { choices }) => {
-                let mut kinds = choices.iter().map(kind_of);
-                let first = kinds.next()?;
-                Some(if kinds.all(|kind| kind == first) { first } else { Kind::Mixed })
-            }
+            Some(distribution) => kind_of_all(distribution),
+        }
+    }
+
+    fn property(&self, property: &Property) -> Option<Kind> {
+        match property {
+            Property::State
+            | Property::Device
+            | Property::Reason
+            | Property::Note
+            | Property::Tag => Some(Kind::Text),
+            Property::Param(param) => kind_of_all(self.filter?.distribution(param)?),
+            _ => Some(Kind::Number),
         }
     }
 
@@ -188,6 +215,11 @@ impl Checker<'_> {
 
     /// A text or flag that is compared with a parameter must be one of its choices.
     fn choice(&mut self, name: &Node, literal: &Node) {
+        if let (Part::Property(Property::State), Part::Text(text)) = (&name.part, &literal.part)
+            && TrialState::from_word(text).is_none()
+        {
+            self.refuse(literal, format!("`{text}` is no state"));
+        }
         let (Part::Name(name), Part::Text(text)) = (&name.part, &literal.part) else { return };
         let Some(Distribution::Choice { choices }) = self.distribution(name) else { return };
         if choices.iter().all(|choice| !choice.same(&Value::from(text.as_str()))) {
@@ -201,6 +233,13 @@ impl Checker<'_> {
             });
         }
     }
+}
+
+fn kind_of_all(distribution: &Distribution) -> Option<Kind> {
+    let Distribution::Choice { choices } = distribution else { return Some(Kind::Number) };
+    let mut kinds = choices.iter().map(kind_of);
+    let first = kinds.next()?;
+    Some(if kinds.all(|kind| kind == first) { first } else { Kind::Mixed })
 }
 
 fn kind_of(value: &Value) -> Kind {

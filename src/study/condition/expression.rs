@@ -1,13 +1,14 @@
 //! A condition as a tree: what it says of given values, and by how much they break it.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use super::property::{Needs, Property, Term, mentions};
+use super::syntax::Span;
 use crate::study::params::Value;
-
-/// A stretch of the expression's text, in bytes.
-pub(super) type Span = std::ops::Range<usize>;
+use crate::study::trial::{Trial, TrialState};
 
 /// Numbers closer than this share of the larger count as equal: steps of 0.1 do not add up exactly.
 const EQUAL: f64 = 1e-12;
@@ -21,7 +22,7 @@ pub struct Expression {
 
 /// Whether values keep a condition.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kept {
+pub enum Violation {
     /// By how much they break it; 0: they keep it.
     By(f64),
     /// A value is missing, and without it nothing is certain.
@@ -43,6 +44,12 @@ pub(super) enum Part {
     Text(String),
     /// Bare, in double quotes or in backticks.
     Name(String),
+    /// What a name means in a filter.
+    Property(Property),
+    /// A property holds the text, which is in lower case.
+    Contains(Property, String),
+    /// A trial holds the text, which is in lower case, anywhere.
+    Mentions(String),
     Negative(Box<Node>),
     Operation(Operation, Box<Node>, Box<Node>),
     Call(Function, Vec<Node>),
@@ -123,25 +130,8 @@ impl Function {
     }
 }
 
-/// A value inside a condition.
-#[derive(Clone, Debug, PartialEq)]
-enum Term {
-    Number(f64),
-    Flag(bool),
-    Text(String),
-}
-
-impl Term {
-    fn of(value: Value) -> Self {
-        match value.as_number() {
-            Some(number) => Term::Number(number),
-            None => match value {
-                Value::Bool(flag) => Term::Flag(flag),
-                other => Term::Text(other.to_string()),
-            },
-        }
-    }
-}
+/// The values of names.
+type Values<'a, 'b> = &'b dyn Fn(&'a Part) -> Option<Term<'a>>;
 
 impl Expression {
     /// A condition as it was written, and its tree.
@@ -173,22 +163,55 @@ impl Expression {
     ///
     /// How far a comparison of numbers is from being kept is their difference; texts that should be equal are 1 apart. `and`
     /// adds up, `or` takes the least.
-    pub fn kept(&self, value: impl Fn(&str) -> Option<Value>) -> Kept {
-        self.root.kept(&|name| value(name).map(Term::of), true)
+    pub fn violation(&self, value: impl Fn(&str) -> Option<Value>) -> Violation {
+        self.root.violation(&|part| part.named(&value), true)
     }
-}
 
-impl Expression {
     /// How far the values are on the wrong side of the condition, or below 0 how far on the right one: for models of limits, where
     /// both sides count. `and` has the largest of its parts, `or` the least. Nothing if a value is missing.
     pub fn margin(&self, value: impl Fn(&str) -> Option<Value>) -> Option<f64> {
-        self.root.margin(&|name| value(name).map(Term::of))
+        self.root.margin(&|part| part.named(&value))
+    }
+
+    /// Whether the condition of a filter holds for a trial.
+    pub(crate) fn holds(&self, trial: &Trial) -> bool {
+        self.root.holds(trial)
+    }
+
+    /// Whether it holds for trials in a state; `None` where that depends on more.
+    pub(crate) fn holds_in(&self, state: TrialState) -> Option<bool> {
+        let known = |part: &Part| {
+            (*part == Part::Property(Property::State))
+                .then(|| Term::Text(Cow::Borrowed(state.as_str())))
+        };
+        match self.root.violation(&known, true) {
+            Violation::By(over) => Some(over == 0.0),
+            Violation::Unknown => None,
+        }
+    }
+
+    /// What has to be known of a trial to tell whether the condition holds.
+    pub(crate) fn add_needs(&self, needs: &mut Needs) {
+        self.root.visit(&mut |node| match &node.part {
+            Part::Property(property) | Part::Contains(property, _) => property.add_needs(needs),
+            Part::Mentions(_) => (needs.all_params, needs.words, needs.marks) = (true, true, true),
+            _ => {}
+        });
+    }
+}
+
+impl Part {
+    fn named<'a>(&'a self, value: &impl Fn(&str) -> Option<Value>) -> Option<Term<'a>> {
+        match self {
+            Part::Name(name) => value(name).map(Term::of),
+            _ => None,
+        }
     }
 }
 
 impl Node {
-    fn margin(&self, value: &dyn Fn(&str) -> Option<Term>) -> Option<f64> {
-        let parts = |parts: &[Node], better: fn(f64, f64) -> f64| {
+    fn margin<'a>(&'a self, value: Values<'a, '_>) -> Option<f64> {
+        let parts = |parts: &'a [Node], better: fn(f64, f64) -> f64| {
             let margins: Option<Vec<f64>> = parts.iter().map(|part| part.margin(value)).collect();
             margins?.into_iter().reduce(better)
         };
@@ -211,9 +234,9 @@ impl Node {
                     (left, right, comparison) => Some(comparison.over(&left, &right, true)),
                 }
             }
-            _ => match self.kept(value, true) {
-                Kept::By(over) => Some(over),
-                Kept::Unknown => None,
+            _ => match self.violation(value, true) {
+                Violation::By(over) => Some(over),
+                Violation::Unknown => None,
             },
         }
     }
@@ -222,7 +245,6 @@ impl Node {
     pub fn visit<'a>(&'a self, look: &mut impl FnMut(&'a Node)) {
         look(self);
         match &self.part {
-            Part::Number(_) | Part::Flag(_) | Part::Text(_) | Part::Name(_) => {}
             Part::Negative(inner) | Part::Not(inner) => inner.visit(look),
             Part::Operation(_, left, right) | Part::Comparison(_, left, right) => {
                 left.visit(look);
@@ -231,45 +253,79 @@ impl Node {
             Part::Call(_, parts) | Part::And(parts) | Part::Or(parts) => {
                 parts.iter().for_each(|part| part.visit(look))
             }
+            _ => {}
+        }
+    }
+
+    /// What is not there compares with nothing, and `not` turns that round: filters know no third case.
+    fn holds(&self, trial: &Trial) -> bool {
+        match &self.part {
+            Part::And(parts) => parts.iter().all(|part| part.holds(trial)),
+            Part::Or(parts) => parts.iter().any(|part| part.holds(trial)),
+            Part::Not(inner) => !inner.holds(trial),
+            Part::Contains(property, text) => {
+                property.texts(trial).iter().any(|found| found.contains(text))
+            }
+            Part::Mentions(text) => mentions(trial, text),
+            part => {
+                let value = |part: &Part| match part {
+                    Part::Property(property) => property.of(trial),
+                    _ => None,
+                };
+                match part {
+                    Part::Comparison(comparison, left, right) => {
+                        let terms = left.term(&value).zip(right.term(&value));
+                        terms.is_some_and(|(left, right)| comparison.holds(&left, &right))
+                    }
+                    _ => self.term(&value) == Some(Term::Flag(true)),
+                }
+            }
         }
     }
 
     /// Whether the part, which is a condition, is kept; with `wanted` false, whether its opposite is.
-    fn kept(&self, value: &dyn Fn(&str) -> Option<Term>, wanted: bool) -> Kept {
+    fn violation<'a>(&'a self, value: Values<'a, '_>, wanted: bool) -> Violation {
         match &self.part {
-            Part::And(parts) if wanted => all(parts.iter().map(|part| part.kept(value, wanted))),
-            Part::Or(parts) if !wanted => all(parts.iter().map(|part| part.kept(value, wanted))),
-            Part::And(parts) | Part::Or(parts) => {
-                any(parts.iter().map(|part| part.kept(value, wanted)))
+            Part::And(parts) if wanted => {
+                all(parts.iter().map(|part| part.violation(value, wanted)))
             }
-            Part::Not(inner) => inner.kept(value, !wanted),
+            Part::Or(parts) if !wanted => {
+                all(parts.iter().map(|part| part.violation(value, wanted)))
+            }
+            Part::And(parts) | Part::Or(parts) => {
+                any(parts.iter().map(|part| part.violation(value, wanted)))
+            }
+            Part::Not(inner) => inner.violation(value, !wanted),
             Part::Comparison(comparison, left, right) => {
                 match (left.term(value), right.term(value)) {
-                    (Some(left), Some(right)) => Kept::By(comparison.over(&left, &right, wanted)),
-                    _ => Kept::Unknown,
+                    (Some(left), Some(right)) => {
+                        Violation::By(comparison.over(&left, &right, wanted))
+                    }
+                    _ => Violation::Unknown,
                 }
             }
             _ => match self.term(value) {
-                Some(Term::Flag(flag)) => Kept::By(f64::from(flag != wanted)),
-                Some(_) => Kept::By(f64::MAX),
-                None => Kept::Unknown,
+                Some(Term::Flag(flag)) => Violation::By(f64::from(flag != wanted)),
+                Some(_) => Violation::By(f64::MAX),
+                None => Violation::Unknown,
             },
         }
     }
 
     /// The value of a part; nothing if one that it needs is missing.
-    fn term(&self, value: &dyn Fn(&str) -> Option<Term>) -> Option<Term> {
-        let number = |node: &Node| -> Option<f64> {
+    fn term<'a>(&'a self, value: Values<'a, '_>) -> Option<Term<'a>> {
+        let number = |node: &'a Node| -> Option<f64> {
             Some(match node.term(value)? {
                 Term::Number(number) => number,
-                Term::Flag(_) | Term::Text(_) => f64::NAN,
+                _ => f64::NAN,
             })
         };
         Some(match &self.part {
             Part::Number(number) => Term::Number(*number),
             Part::Flag(flag) => Term::Flag(*flag),
-            Part::Text(text) => Term::Text(text.clone()),
-            Part::Name(name) => value(name)?,
+            Part::Text(text) => Term::Text(Cow::Borrowed(text)),
+            Part::Name(_) | Part::Property(_) => value(&self.part)?,
+            Part::Contains(..) | Part::Mentions(_) => return None,
             Part::Negative(inner) => Term::Number(-number(inner)?),
             Part::Operation(operation, left, right) => {
                 Term::Number(operation.of(number(left)?, number(right)?))
@@ -279,9 +335,9 @@ impl Node {
                 Term::Number(function.of(&numbers?))
             }
             Part::Comparison(..) | Part::And(_) | Part::Or(_) | Part::Not(_) => {
-                match self.kept(value, true) {
-                    Kept::By(over) => Term::Flag(over == 0.0),
-                    Kept::Unknown => return None,
+                match self.violation(value, true) {
+                    Violation::By(over) => Term::Flag(over == 0.0),
+                    Violation::Unknown => return None,
                 }
             }
         })
@@ -289,27 +345,27 @@ impl Node {
 }
 
 /// Every one must be kept.
-fn all(parts: impl Iterator<Item = Kept>) -> Kept {
+fn all(parts: impl Iterator<Item = Violation>) -> Violation {
     let (mut total, mut unknown) = (0.0, false);
     for part in parts {
         match part {
-            Kept::By(over) => total = f64::min(total + over, f64::MAX),
-            Kept::Unknown => unknown = true,
+            Violation::By(over) => total = f64::min(total + over, f64::MAX),
+            Violation::Unknown => unknown = true,
         }
     }
-    if total == 0.0 && unknown { Kept::Unknown } else { Kept::By(total) }
+    if total == 0.0 && unknown { Violation::Unknown } else { Violation::By(total) }
 }
 
 /// One of them must be kept.
-fn any(parts: impl Iterator<Item = Kept>) -> Kept {
+fn any(parts: impl Iterator<Item = Violation>) -> Violation {
     let (mut least, mut unknown) = (f64::MAX, false);
     for part in parts {
         match part {
-            Kept::By(over) => least = least.min(over),
-            Kept::Unknown => unknown = true,
+            Violation::By(over) => least = least.min(over),
+            Violation::Unknown => unknown = true,
         }
     }
-    if least > 0.0 && unknown { Kept::Unknown } else { Kept::By(least) }
+    if least > 0.0 && unknown { Violation::Unknown } else { Violation::By(least) }
 }
 
 impl Operation {
@@ -327,14 +383,45 @@ impl Operation {
 }
 
 impl Comparison {
+    pub const SYMBOLS: [(&'static str, Comparison); 6] = [
+        ("<", Comparison::Less),
+        ("<=", Comparison::AtMost),
+        (">", Comparison::More),
+        (">=", Comparison::AtLeast),
+        ("==", Comparison::Equal),
+        ("!=", Comparison::Unequal),
+    ];
+
+    /// The comparison of a symbol; of short forms, `=` and `:` are for equality, too.
+    pub fn of(symbol: &str) -> Comparison {
+        let known = Self::SYMBOLS.into_iter().find(|(known, _)| *known == symbol);
+        known.map_or(Comparison::Equal, |(_, comparison)| comparison)
+    }
+
+    /// As filters compare: exactly, and NaN with nothing but itself.
+    fn holds(self, left: &Term<'_>, right: &Term<'_>) -> bool {
+        let is_nan = |term: &Term<'_>| matches!(term, Term::Number(number) if number.is_nan());
+        match (self, left, right) {
+            (Comparison::Equal, ..) => left.equals(right) || (is_nan(left) && is_nan(right)),
+            (Comparison::Unequal, ..) => !is_nan(left) && !left.equals(right),
+            (_, Term::Number(left), Term::Number(right)) => match self {
+                Comparison::Less => left < right,
+                Comparison::AtMost => left <= right,
+                Comparison::More => left > right,
+                _ => left >= right,
+            },
+            _ => false,
+        }
+    }
+
     /// By how much two values break the comparison, or with `wanted` false its opposite.
-    fn over(self, left: &Term, right: &Term, wanted: bool) -> f64 {
+    fn over(self, left: &Term<'_>, right: &Term<'_>, wanted: bool) -> f64 {
         if let (Term::Number(left), Term::Number(right)) = (left, right) {
             return self.over_numbers(*left, *right, wanted);
         }
         match self {
-            Comparison::Equal => f64::from((left == right) != wanted),
-            Comparison::Unequal => f64::from((left != right) != wanted),
+            Comparison::Equal => f64::from(left.equals(right) != wanted),
+            Comparison::Unequal => f64::from(left.equals(right) == wanted),
             // Texts have no order; what is checked with a space never gets here.
             _ => f64::MAX,
         }
@@ -353,7 +440,7 @@ impl Comparison {
             (left - right).abs().clamp(f64::MIN_POSITIVE, f64::MAX)
         };
         let equal = distance <= EQUAL * left.abs().max(right.abs());
-        let kept = match comparison {
+        let holds = match comparison {
             Comparison::Less => left < right,
             Comparison::AtMost => left <= right,
             Comparison::More => left > right,
@@ -362,7 +449,7 @@ impl Comparison {
             Comparison::Unequal => !equal,
         };
         match comparison {
-            _ if kept => 0.0,
+            _ if holds => 0.0,
             Comparison::Unequal => 1.0,
             _ => distance.max(f64::MIN_POSITIVE),
         }

@@ -2,8 +2,11 @@
 
 use proptest::prelude::*;
 
-use super::expression::{Comparison, Expression, Function, Kept, Node, Operation, Part};
+use super::expression::{Comparison, Expression, Function, Node, Operation, Part, Violation};
 use super::*;
+use crate::study::constraint::{Constraint, broken, exceeded, violation};
+use crate::study::metric::Metrics;
+use crate::study::params::{Params, Value};
 use crate::study::space::{Dimension, Distribution, Scale, Space};
 
 fn of(text: &str) -> Expression {
@@ -14,9 +17,9 @@ fn params(pairs: &[(&str, f64)]) -> Params {
     pairs.iter().map(|(name, number)| ((*name).to_owned(), Value::Float(*number))).collect()
 }
 
-fn kept(text: &str, pairs: &[(&str, f64)]) -> Kept {
+fn violation_of(text: &str, pairs: &[(&str, f64)]) -> Violation {
     let params = params(pairs);
-    of(text).kept(|name| params.get(name).cloned())
+    of(text).violation(|name| params.get(name).cloned())
 }
 
 fn wrong(text: &str) -> (String, std::ops::Range<usize>) {
@@ -38,34 +41,36 @@ fn arithmetic_binds_as_in_other_languages() {
         ("log(exp(2)) + log2(8) + log10(1e3) + sqrt(9)", 11.0),
         ("1_000 + .5 - 1.5e-1", 1000.35),
     ] {
-        assert_eq!(kept(&format!("{text} == x"), &[("x", value)]), Kept::By(0.0), "{text}");
+        let equal = format!("{text} == x");
+        assert_eq!(violation_of(&equal, &[("x", value)]), Violation::By(0.0), "{text}");
     }
 }
 
 #[test]
 fn a_broken_condition_says_by_how_much() {
-    assert_eq!(kept("a * b <= 12", &[("a", 5.0), ("b", 3.0)]), Kept::By(3.0));
-    assert_eq!(kept("a <= 1 and b <= 1", &[("a", 2.0), ("b", 3.0)]), Kept::By(3.0));
-    assert_eq!(kept("a <= 1 or b <= 1", &[("a", 2.0), ("b", 3.0)]), Kept::By(1.0));
-    assert_eq!(kept("not (a <= 1 or b <= 1)", &[("a", 2.0), ("b", 3.0)]), Kept::By(0.0));
-    assert_eq!(kept("0 < a <= 4 < b", &[("a", 6.0), ("b", 3.0)]), Kept::By(3.0));
-    assert_eq!(kept("a < 2", &[("a", 2.0)]), Kept::By(f64::MIN_POSITIVE));
-    assert_eq!(kept("a != 2", &[("a", 2.0)]), Kept::By(1.0));
-    assert_eq!(kept("0.1 * a == 0.3", &[("a", 3.0)]), Kept::By(0.0));
+    assert_eq!(violation_of("a * b <= 12", &[("a", 5.0), ("b", 3.0)]), Violation::By(3.0));
+    assert_eq!(violation_of("a <= 1 and b <= 1", &[("a", 2.0), ("b", 3.0)]), Violation::By(3.0));
+    assert_eq!(violation_of("a <= 1 or b <= 1", &[("a", 2.0), ("b", 3.0)]), Violation::By(1.0));
+    let neither = "not (a <= 1 or b <= 1)";
+    assert_eq!(violation_of(neither, &[("a", 2.0), ("b", 3.0)]), Violation::By(0.0));
+    assert_eq!(violation_of("0 < a <= 4 < b", &[("a", 6.0), ("b", 3.0)]), Violation::By(3.0));
+    assert_eq!(violation_of("a < 2", &[("a", 2.0)]), Violation::By(f64::MIN_POSITIVE));
+    assert_eq!(violation_of("a != 2", &[("a", 2.0)]), Violation::By(1.0));
+    assert_eq!(violation_of("0.1 * a == 0.3", &[("a", 3.0)]), Violation::By(0.0));
     // An undefined number keeps nothing, and its opposite neither.
-    assert_eq!(kept("log(a) < 0", &[("a", -1.0)]), Kept::By(f64::MAX));
-    assert_eq!(kept("not log(a) < 0", &[("a", -1.0)]), Kept::By(f64::MAX));
-    assert_eq!(kept("1 / a > 5 and 1 / a > 6", &[("a", 0.0)]), Kept::By(0.0));
+    assert_eq!(violation_of("log(a) < 0", &[("a", -1.0)]), Violation::By(f64::MAX));
+    assert_eq!(violation_of("not log(a) < 0", &[("a", -1.0)]), Violation::By(f64::MAX));
+    assert_eq!(violation_of("1 / a > 5 and 1 / a > 6", &[("a", 0.0)]), Violation::By(0.0));
 }
 
 #[test]
 fn what_depends_on_an_inactive_parameter_is_unknown_and_the_rest_still_counts() {
-    assert_eq!(kept("momentum < 0.9", &[]), Kept::Unknown);
-    assert_eq!(kept("not momentum < 0.9", &[]), Kept::Unknown);
-    assert_eq!(kept("a < 1 and momentum < 0.9", &[("a", 3.0)]), Kept::By(2.0));
-    assert_eq!(kept("a < 1 and momentum < 0.9", &[("a", 0.0)]), Kept::Unknown);
-    assert_eq!(kept("a < 1 or momentum < 0.9", &[("a", 0.0)]), Kept::By(0.0));
-    assert_eq!(kept("a < 1 or momentum < 0.9", &[("a", 3.0)]), Kept::Unknown);
+    assert_eq!(violation_of("momentum < 0.9", &[]), Violation::Unknown);
+    assert_eq!(violation_of("not momentum < 0.9", &[]), Violation::Unknown);
+    assert_eq!(violation_of("a < 1 and momentum < 0.9", &[("a", 3.0)]), Violation::By(2.0));
+    assert_eq!(violation_of("a < 1 and momentum < 0.9", &[("a", 0.0)]), Violation::Unknown);
+    assert_eq!(violation_of("a < 1 or momentum < 0.9", &[("a", 0.0)]), Violation::By(0.0));
+    assert_eq!(violation_of("a < 1 or momentum < 0.9", &[("a", 3.0)]), Violation::Unknown);
     let constraints = [Constraint::Require(of("momentum < 0.9")), Constraint::Require(of("a < 1"))];
     assert_eq!(
         broken(&constraints, &params(&[("a", 2.0)])).map(Constraint::to_string),
@@ -202,8 +207,8 @@ fn a_remainder_says_what_divides_and_by_nothing_it_is_none() {
     let of = |text: &str, x: f64, y: f64| {
         Expression::parse(text)
             .unwrap()
-            .kept(|name| Some(Value::Float(if name == "x" { x } else { y })))
-            == Kept::By(0.0)
+            .violation(|name| Some(Value::Float(if name == "x" { x } else { y })))
+            == Violation::By(0.0)
     };
     assert!(of("x % y == 0", 128.0, 4.0) && !of("x % y == 0", 144.0, 5.0));
     // As tightly as a product, and never negative.
@@ -238,19 +243,14 @@ fn written(node: &Node) -> String {
             format!("{name}({})", list(arguments, ", "))
         }
         Part::Comparison(comparison, left, right) => {
-            let symbol = match comparison {
-                Comparison::Less => "<",
-                Comparison::AtMost => "<=",
-                Comparison::More => ">",
-                Comparison::AtLeast => ">=",
-                Comparison::Equal => "==",
-                Comparison::Unequal => "!=",
-            };
+            let known = |(_, known): &(&str, Comparison)| known == comparison;
+            let symbol = Comparison::SYMBOLS.into_iter().find(known).unwrap().0;
             format!("({} {symbol} {})", written(left), written(right))
         }
         Part::And(parts) => format!("({})", list(parts, " and ")),
         Part::Or(parts) => format!("({})", list(parts, " or ")),
         Part::Not(inner) => format!("(not {})", written(inner)),
+        other => panic!("a part of a filter: {other:?}"),
     }
 }
 
@@ -365,7 +365,7 @@ proptest! {
     #[test]
     fn a_condition_is_broken_by_nothing_exactly_when_it_is_true(tree in conditions(), a in -5.0..5.0f64, b in -5.0..5.0f64, c in -5.0..5.0f64) {
         let value = |name: &str| match name { "a" => a, "b" => b, _ => c };
-        let Kept::By(over) = of(&written(&tree)).kept(|name| Some(Value::Float(value(name)))) else { panic!("all is known") };
+        let Violation::By(over) = of(&written(&tree)).violation(|name| Some(Value::Float(value(name)))) else { panic!("all is known") };
         prop_assert!(over >= 0.0 && over.is_finite());
         if let Some(truth) = is_true(&tree, &value) {
             prop_assert_eq!(over == 0.0, truth);
@@ -376,11 +376,11 @@ proptest! {
     fn what_is_certain_without_a_value_stays_so_with_any(tree in conditions(), a in -5.0..5.0f64, b in -5.0..5.0f64, c in -5.0..5.0f64) {
         let condition = of(&written(&tree));
         let known = |name: &str| match name { "a" => Some(Value::Float(a)), "b" => Some(Value::Float(b)), _ => None };
-        if let Kept::By(over) = condition.kept(known)
+        if let Violation::By(over) = condition.violation(known)
             && is_true(&tree, &|name| match name { "a" => a, "b" => b, _ => c }).is_some()
         {
-            let with = condition.kept(|name| known(name).or(Some(Value::Float(c))));
-            prop_assert_eq!(Kept::By(0.0) == with, over == 0.0);
+            let with = condition.violation(|name| known(name).or(Some(Value::Float(c))));
+            prop_assert_eq!(Violation::By(0.0) == with, over == 0.0);
         }
     }
 
@@ -399,8 +399,8 @@ proptest! {
         match Expression::parse(&text) {
             Ok(condition) => {
                 check(&condition, Known::Parameters(&space())).iter().for_each(|problem| assert!(text.get(problem.span.clone()).is_some()));
-                condition.kept(|_| None);
-                condition.kept(|_| Some(Value::Float(0.5)));
+                condition.violation(|_| None);
+                condition.violation(|_| Some(Value::Float(0.5)));
                 let json = serde_json::to_string(&condition).unwrap();
                 prop_assert_eq!(&serde_json::from_str::<Expression>(&json).unwrap(), &condition);
             }

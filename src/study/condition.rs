@@ -1,0 +1,42 @@
+//! Conditions on trials and configurations: the one language of `[[constraint]]`, of `--where` and of the leaderboard's filter.
+//!
+//! | binds | written | means |
+//! |---|---|---|
+//! | least | `a or b`, `a and b`, `not a`, `(a)` | in a filter, a space joins like `and` |
+//! | | `a < b`, `<= == != >= >`, `a < b <= c` | numbers, and `==` and `!=` of texts |
+//! | | `a + b`, `- * / % **`, `max(a, b)` | numbers; also `min abs log log2 log10 exp sqrt` |
+//! | most | `0.1`, `'text'`, `true`, `width`, `"eval loss"` | names are bare or in double quotes |
+//!
+//! A filter also takes short forms, each one word without a space outside of double quotes; they become the same tree:
+//!
+//! | short form | holds for trials |
+//! |---|---|
+//! | `adamw`, `"out of memory"` | that hold the text in a parameter, the state, the device, a tag, a note or the reason |
+//! | `state:running,queued` | in one of these states; `state:finished` means complete, pruned or failed |
+//! | `device:cuda`, `reason:rank`, `note:odd`, `tag:baseline` | whose device, reason or a note holds the text; that have the tag |
+//! | `optim=adamw`, `layers=2,4`, `optim:ada` | whose parameter is one of these; whose parameter holds the text |
+//! | `learning_rate>1e-3`, `layers!=4` | whose parameter compares so; `model.layers` may be written `layers` where that is clear |
+//! | `value<=0.5`, `last_value<1` | whose value (complete trials have one), or whose last report of the study's metric, compares so |
+//! | `eval_accuracy>0.8` | whose metric compares so: the study's own as the tables show it, others as last reported |
+//! | `number>=100`, `step>3`, `seconds<60`, `attempts>1`, `failures>0` | with such a number, clock value, time spent, or count |
+//! | `-term`, `!term` | for which the term, or the group in parentheses, does not hold |
+//!
+//! In a filter, comparisons with what a trial does not have, and with NaN, do not hold; `value=nan` finds NaN itself. `params.` and
+//! `metrics.` before a name say which is meant, and reach metrics that the study has not reported yet.
+
+mod check;
+mod expression;
+mod names;
+mod parse;
+mod property;
+mod short_form;
+mod syntax;
+#[cfg(test)]
+mod tests;
+
+pub use check::{Known, check};
+pub use expression::{Expression, Violation};
+pub(crate) use names::Names;
+pub use parse::LONGEST;
+pub(crate) use property::{Needs, Property, objective_value};
+pub use syntax::ExpressionError;

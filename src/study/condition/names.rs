@@ -1,0 +1,139 @@
+//! The names that filters and orders of a study's trials may use.
+
+use super::property::Property;
+use super::syntax::{ExpressionError, Span};
+use crate::study::space::Distribution;
+use crate::study::spec::StudySpec;
+
+/// Words that mean the same in every study.
+const FIELDS: &[(&str, Property)] = &[
+    ("state", Property::State),
+    ("device", Property::Device),
+    ("reason", Property::Reason),
+    ("note", Property::Note),
+    ("tag", Property::Tag),
+    ("number", Property::Number),
+    ("value", Property::Value),
+    ("last_value", Property::LastValue),
+    ("step", Property::Step),
+    ("seconds", Property::Seconds),
+    ("attempts", Property::Attempts),
+    ("failures", Property::Failures),
+];
+
+/// Other words for fields.
+const ALIASES: &[(&str, Property)] = &[("trial", Property::Number), ("last_step", Property::Step)];
+
+/// The names that mean something in a study, with the metrics that were reported.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names<'a> {
+    pub(crate) spec: &'a StudySpec,
+    pub(crate) metrics: &'a [String],
+}
+
+impl<'a> Names<'a> {
+    /// What a name means in a filter.
+    pub(crate) fn property(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
+        match FIELDS.iter().chain(ALIASES).find(|(field, _)| *field == name) {
+            Some((_, property)) => Ok(property.clone()),
+            None => self.variable(name, span),
+        }
+    }
+
+    /// The parameter, the metric or the study's clock that is called so.
+    pub(crate) fn variable(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
+        if let Some(param) = name.strip_prefix("params.").and_then(|name| self.param(name)) {
+            return Ok(Property::Param(param));
+        }
+        if let Some(metric) = name.strip_prefix("metrics.") {
+            return Ok(self.metric(metric));
+        }
+        if let Some(param) = self.param(name) {
+            return Ok(Property::Param(param));
+        }
+        if self.known_metrics().any(|metric| metric == name) {
+            return Ok(self.metric(name));
+        }
+        if name == self.spec.step.as_str() {
+            return Ok(Property::Step);
+        }
+        // The names of this study first: of equals, the first is taken.
+        let known = self
+            .params()
+            .chain(self.known_metrics())
+            .chain(FIELDS.iter().map(|(field, _)| *field))
+            .chain(["started"]);
+        let message = format!("`{name}` is no parameter or metric");
+        Err(match nearest(name, known) {
+            Some(near) => ExpressionError::new(span, format!("{message}; did you mean `{near}`?")),
+            None => {
+                let params: Vec<String> = self.params().map(|name| format!("`{name}`")).collect();
+                ExpressionError::new(span, message).help(format!(
+                    "the study's parameters are {}; its metric is `{}`",
+                    params.join(", "),
+                    self.spec.objective().metric
+                ))
+            }
+        })
+    }
+
+    /// The values that a parameter may have.
+    pub(super) fn distribution(&self, param: &str) -> Option<&'a Distribution> {
+        self.spec.space.dimension(param).map(|dimension| &dimension.distribution)
+    }
+
+    fn metric(&self, name: &str) -> Property {
+        if name == self.spec.objective().metric {
+            Property::Objective
+        } else {
+            Property::Metric(name.to_owned())
+        }
+    }
+
+    fn params(&self) -> impl Iterator<Item = &'a str> {
+        self.spec.space.dimensions().iter().map(|dimension| dimension.name.as_str())
+    }
+
+    fn known_metrics(&self) -> impl Iterator<Item = &'a str> {
+        self.spec
+            .objectives
+            .iter()
+            .map(|objective| objective.metric.as_str())
+            .chain(self.metrics.iter().map(String::as_str))
+    }
+
+    /// A parameter by its name, or by the last part of it where no other ends so.
+    fn param(&self, name: &str) -> Option<String> {
+        if let Some(same) = self.params().find(|param| *param == name) {
+            return Some(same.to_owned());
+        }
+        let mut ending = self.params().filter(|param| param.rsplit('.').next() == Some(name));
+        match (ending.next(), ending.next()) {
+            (Some(only), None) => Some(only.to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// The one of `known` that `word` most likely means: one that is spelt nearly so, or whose initials it is (`lr`).
+pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = word.to_lowercase().replace('-', "_");
+    let mut best: Option<(f64, &str)> = None;
+    for candidate in known {
+        let lower = candidate.to_lowercase();
+        let last = lower.rsplit('.').next().unwrap_or(&lower);
+        let initials: String = last.split('_').filter_map(|part| part.chars().next()).collect();
+        let likeness = if lower == plain || last == plain {
+            1.0
+        } else if plain.len() > 1 && (initials == plain || last.starts_with(&plain)) {
+            0.95
+        } else {
+            strsim::jaro_winkler(&plain, &lower).max(strsim::jaro_winkler(&plain, last))
+        };
+        // 0.8 takes one slip in a short word and two in a long one.
+        if likeness > best.map_or(0.8, |(likeness, _)| likeness) {
+            best = Some((likeness, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}

@@ -1,0 +1,507 @@
+//! The text of a condition to its tree, or what is wrong with it and where.
+
+use serde::{Deserialize, Deserializer, de};
+
+use super::check::check_comparison;
+use super::expression::{Comparison, Expression, Function, Node, Operation, Part};
+use super::names::Names;
+use super::short_form::short_form;
+use super::syntax::{ExpressionError, Scanner, Span, Token, is_name_char};
+
+/// Longest text of a condition, in bytes; and most operations of a filter that follow each other.
+pub const LONGEST: usize = 10_000;
+/// Deepest nesting of parentheses, signs and `not`.
+const DEEPEST: usize = 100;
+
+fn error(span: Span, message: impl Into<String>) -> ExpressionError {
+    ExpressionError::new(span, message)
+}
+
+impl Expression {
+    /// Reads a condition.
+    ///
+    /// # Errors
+    /// It is no condition: what is wrong, and where.
+    pub fn parse(text: &str) -> Result<Self, ExpressionError> {
+        if text.len() > LONGEST {
+            return Err(error(
+                LONGEST..LONGEST,
+                format!("the condition has {} bytes, more than {LONGEST}", text.len()),
+            ));
+        }
+        Ok(Expression::new(text, Parser::new(text, None).whole()?))
+    }
+
+    /// Reads the condition of a filter, which may use short forms.
+    pub(crate) fn parse_filter(text: &str, names: &Names<'_>) -> Result<Self, ExpressionError> {
+        Ok(Expression::new(text.trim(), Parser::new(text, Some(names)).whole()?))
+    }
+}
+
+impl<'de> Deserialize<'de> for Expression {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Expression::parse(&text)
+            .map_err(|error| de::Error::custom(format!("`{text}` is no condition: {error}")))
+    }
+}
+
+struct Parser<'a> {
+    scanner: Scanner<'a>,
+    text: &'a str,
+    /// Of a filter.
+    names: Option<&'a Names<'a>>,
+    depth: usize,
+    /// How many groups of conditions are open.
+    groups: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a str, names: Option<&'a Names<'a>>) -> Self {
+        Parser { scanner: Scanner::new(text), text, names, depth: 0, groups: 0 }
+    }
+
+    fn whole(mut self) -> Result<Node, ExpressionError> {
+        let root = self.either()?;
+        if let Some((token, span)) = self.scanner.peek()? {
+            return Err(match token {
+                Token::Symbol("=") => error(span, "`=` compares nothing").help("write `==`"),
+                Token::Symbol(")") => error(span, "this parenthesis was never opened"),
+                token => error(span, format!("{} is not expected here", token.described()))
+                    .help("put an operator, `and` or `or` before it"),
+            });
+        }
+        if !root.is_condition() {
+            return Err(error(root.span, "this is a value, not a condition")
+                .help("compare it, for example with `<= 10`"));
+        }
+        Ok(root)
+    }
+
+    fn span(&mut self) -> Result<Span, ExpressionError> {
+        let end = self.text.len();
+        Ok(self.scanner.peek()?.map_or(end..end, |(_, span)| span))
+    }
+
+    /// Of a filter's text, what is no token may be the next word.
+    fn takes_symbol(&mut self, symbols: &[&str]) -> Result<Option<&'static str>, ExpressionError> {
+        let symbol = match self.scanner.peek() {
+            Ok(Some((Token::Symbol(symbol), _))) if symbols.contains(&symbol) => symbol,
+            Err(error) if self.names.is_none() => return Err(error),
+            _ => return Ok(None),
+        };
+        self.scanner.advance(symbol.len());
+        Ok(Some(symbol))
+    }
+
+    fn is_at_word(&mut self, word: &str) -> bool {
+        self.scanner.start();
+        self.scanner.rest().strip_prefix(word).is_some_and(|rest| {
+            let next = rest.chars().next();
+            next.is_none_or(|next| match self.names {
+                Some(_) => next.is_whitespace() || "()".contains(next),
+                None => !is_name_char(next),
+            })
+        })
+    }
+
+    fn takes_word(&mut self, word: &str) -> bool {
+        let is = self.is_at_word(word);
+        self.scanner.advance(if is { word.len() } else { 0 });
+        is
+    }
+
+    /// Whether a filter goes on with a term that a space joins to what stands before it.
+    fn is_at_term(&mut self) -> bool {
+        let is_over = self.is_at_word("or") || self.scanner.rest().is_empty();
+        let closes = self.groups > 0 && self.scanner.rest().starts_with(')');
+        self.names.is_some() && !is_over && !closes
+    }
+
+    fn deeper<T>(
+        &mut self,
+        inner: impl FnOnce(&mut Self) -> Result<T, ExpressionError>,
+    ) -> Result<T, ExpressionError> {
+        if self.depth == DEEPEST {
+            let message = format!("the condition is nested more than {DEEPEST} deep");
+            return Err(error(self.span()?, message));
+        }
+        self.depth += 1;
+        let result = inner(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// `a or b or c`.
+    fn either(&mut self) -> Result<Node, ExpressionError> {
+        self.several("or", Self::both, Part::Or)
+    }
+
+    /// `a and b and c`.
+    fn both(&mut self) -> Result<Node, ExpressionError> {
+        self.several("and", Self::opposite, Part::And)
+    }
+
+    fn several(
+        &mut self,
+        word: &str,
+        part: fn(&mut Self) -> Result<Node, ExpressionError>,
+        whole: fn(Vec<Node>) -> Part,
+    ) -> Result<Node, ExpressionError> {
+        let first = part(self)?;
+        let mut parts = vec![first];
+        while self.takes_word(word) || (word == "and" && self.is_at_term()) {
+            parts.push(part(self)?);
+        }
+        if parts.len() == 1 {
+            return Ok(parts.swap_remove(0));
+        }
+        if let Some(value) = parts.iter().find(|part| !part.is_condition()) {
+            return Err(error(
+                value.span.clone(),
+                format!("`{word}` joins conditions, and this is a value"),
+            )
+            .help("compare it, for example with `<= 10`"));
+        }
+        let span = parts[0].span.start..parts[parts.len() - 1].span.end;
+        Ok(Node { part: whole(parts), span })
+    }
+
+    fn opposite(&mut self) -> Result<Node, ExpressionError> {
+        let start = self.scanner.start();
+        if !self.takes_word("not") {
+            return self.comparison();
+        }
+        let inner = self.deeper(Self::opposite)?;
+        if !inner.is_condition() {
+            return Err(error(inner.span, "`not` turns a condition round, and this is a value"));
+        }
+        let span = start..inner.span.end;
+        Ok(Node { part: Part::Not(Box::new(inner)), span })
+    }
+
+    fn comparison(&mut self) -> Result<Node, ExpressionError> {
+        match self.names {
+            Some(names) => self.term(names),
+            None => {
+                let left = self.sum()?;
+                self.compared(left)
+            }
+        }
+    }
+
+    /// `a < b`, and `a < b <= c` for both at once.
+    fn compared(&mut self, mut left: Node) -> Result<Node, ExpressionError> {
+        let mut found: Vec<Node> = Vec::new();
+        while let Some(symbol) =
+            self.takes_symbol(&Comparison::SYMBOLS.map(|(symbol, _)| symbol))?
+        {
+            let right = self.sum()?;
+            let span = left.span.start..right.span.end;
+            let pair = (Box::new(left), Box::new(right.clone()));
+            let part = Part::Comparison(Comparison::of(symbol), pair.0, pair.1);
+            found.push(Node { part, span });
+            left = right;
+        }
+        Ok(match found.len() {
+            0 => left,
+            1 => found.swap_remove(0),
+            _ => {
+                let span = found[0].span.start..found[found.len() - 1].span.end;
+                Node { part: Part::And(found), span }
+            }
+        })
+    }
+
+    /// One condition of a filter: a short form, a comparison as elsewhere, or a group of them.
+    fn term(&mut self, names: &Names<'_>) -> Result<Node, ExpressionError> {
+        let start = self.scanner.start();
+        if self.scanner.rest().is_empty() {
+            return Err(error(start..start, "the filter ends where a condition is expected")
+                .help("text to look for is written in double quotes: `\"or\"`"));
+        }
+        for word in ["and", "or"] {
+            if self.is_at_word(word) {
+                return Err(error(
+                    start..start + word.len(),
+                    format!(
+                        "a condition is expected before `{word}`: write `\"{word}\"` to look for the text"
+                    ),
+                ));
+            }
+        }
+        let before = self.scanner.clone();
+        let word = self.scanner.word(self.groups > 0);
+        let split = word.as_ref().ok().and_then(|word| word.unsigned().split());
+        let is_short = split.as_ref().is_some_and(|(name, ..)| {
+            name.is_name() || names.property(&name.text(), name.span.clone()).is_ok()
+        });
+        if !is_short {
+            let after = std::mem::replace(&mut self.scanner, before.clone());
+            // Without a space before its sign, what follows would be a word of its own.
+            if let Ok(left) = self.sum()
+                && self.is_at_comparison(split.is_some())
+            {
+                let mut node = self.compared(left)?;
+                resolve(&mut node, names)?;
+                check_comparison(&node, names)?;
+                return Ok(node);
+            }
+            self.scanner = before;
+            let rest = self.scanner.rest();
+            let unsigned = rest.trim_start_matches(['-', '!']);
+            if unsigned.starts_with('(') && rest.len() - unsigned.len() <= 1 {
+                self.scanner.advance(rest.len() - unsigned.len());
+                let group = self.group()?;
+                let span = start..group.span.end;
+                return Ok(match rest.len() - unsigned.len() {
+                    0 => group,
+                    _ => Node { part: Part::Not(Box::new(group)), span },
+                });
+            }
+            self.scanner = after;
+        }
+        short_form(&word?, names)
+    }
+
+    fn is_at_comparison(&mut self, may_adjoin: bool) -> bool {
+        self.scanner.start();
+        let rest = self.scanner.rest();
+        (may_adjoin || self.scanner.is_after_space())
+            && Comparison::SYMBOLS.iter().any(|(symbol, _)| rest.starts_with(symbol))
+    }
+
+    fn group(&mut self) -> Result<Node, ExpressionError> {
+        let open = self.span()?;
+        self.scanner.advance(1);
+        self.groups += 1;
+        let inner = self.deeper(Self::either)?;
+        self.groups -= 1;
+        self.closes(&open)?;
+        Ok(inner)
+    }
+
+    fn sum(&mut self) -> Result<Node, ExpressionError> {
+        self.chain(&["+", "-"], Self::product)
+    }
+
+    fn product(&mut self) -> Result<Node, ExpressionError> {
+        self.chain(&["*", "/", "%"], Self::signed)
+    }
+
+    fn chain(
+        &mut self,
+        symbols: &[&str],
+        part: fn(&mut Self) -> Result<Node, ExpressionError>,
+    ) -> Result<Node, ExpressionError> {
+        let mut left = part(self)?;
+        let mut count = 0;
+        while !self.is_at_signed_term()
+            && let Some(symbol) = self.takes_symbol(symbols)?
+        {
+            count += 1;
+            if count == LONGEST / 2 {
+                return Err(error(self.span()?, format!("more than {count} operations follow")));
+            }
+            let operation = match symbol {
+                "+" => Operation::Add,
+                "-" => Operation::Subtract,
+                "*" => Operation::Multiply,
+                "%" => Operation::Remainder,
+                _ => Operation::Divide,
+            };
+            let right = part(self)?;
+            left = operation_node(operation, left, right)?;
+        }
+        Ok(left)
+    }
+
+    /// In a filter, `-` in front of a word is no subtraction: `lr < 0.1 -state:failed`.
+    fn is_at_signed_term(&mut self) -> bool {
+        self.scanner.start();
+        let rest = self.scanner.rest().strip_prefix(['-', '+']);
+        self.names.is_some()
+            && self.scanner.is_after_space()
+            && rest.is_some_and(|rest| !rest.starts_with(char::is_whitespace))
+    }
+
+    fn signed(&mut self) -> Result<Node, ExpressionError> {
+        let start = self.scanner.start();
+        match self.takes_symbol(&["-", "+"])? {
+            None => self.power(),
+            Some(sign) => {
+                let inner = self.deeper(Self::signed)?;
+                must_be_number(&inner)?;
+                let span = start..inner.span.end;
+                Ok(if sign == "-" {
+                    Node { part: Part::Negative(Box::new(inner)), span }
+                } else {
+                    Node { span, ..inner }
+                })
+            }
+        }
+    }
+
+    /// `a ** b ** c` is `a ** (b ** c)`, and `-a ** b` is `-(a ** b)`.
+    fn power(&mut self) -> Result<Node, ExpressionError> {
+        let base = self.atom()?;
+        if self.takes_symbol(&["**"])?.is_none() {
+            return Ok(base);
+        }
+        let exponent = self.deeper(Self::signed)?;
+        operation_node(Operation::Power, base, exponent)
+    }
+
+    fn atom(&mut self) -> Result<Node, ExpressionError> {
+        let Some((token, span)) = self.scanner.peek()? else {
+            let what = if self.text.trim().is_empty() {
+                "the condition is empty"
+            } else {
+                "the condition ends where a value is expected"
+            };
+            return Err(error(self.text.len()..self.text.len(), what));
+        };
+        self.scanner.advance(span.len());
+        let part = match token {
+            Token::Number(number) => Part::Number(number),
+            Token::Named(name) => Part::Name(name),
+            Token::Text(text) => Part::Text(text),
+            Token::Symbol("(") => return self.grouped(span),
+            Token::Word(word) if self.is_at_call() => return self.call(&word, span),
+            Token::Word(word) => match word.as_str() {
+                "true" => Part::Flag(true),
+                "false" => Part::Flag(false),
+                "and" | "or" | "not" => {
+                    return Err(error(span, format!("a value is expected before `{word}`")));
+                }
+                _ => Part::Name(word),
+            },
+            Token::Symbol("=") => {
+                return Err(error(span, "`=` compares nothing").help("write `==`"));
+            }
+            token => {
+                return Err(error(span, format!("a value is expected, not {}", token.described())));
+            }
+        };
+        Ok(Node { part, span })
+    }
+
+    fn is_at_call(&mut self) -> bool {
+        if self.names.is_none() {
+            self.scanner.start();
+        }
+        self.scanner.rest().starts_with('(')
+    }
+
+    /// What stands in parentheses; in a filter, a group of conditions is a term of its own.
+    fn inner(&mut self) -> Result<Node, ExpressionError> {
+        self.deeper(if self.names.is_some() { Self::sum } else { Self::either })
+    }
+
+    /// The span stays that of what is inside, so that messages underline what is meant.
+    fn grouped(&mut self, open: Span) -> Result<Node, ExpressionError> {
+        let inner = self.inner()?;
+        self.closes(&open)?;
+        Ok(inner)
+    }
+
+    fn closes(&mut self, open: &Span) -> Result<(), ExpressionError> {
+        if self.takes_symbol(&[")"])?.is_some() {
+            return Ok(());
+        }
+        match self.scanner.peek()? {
+            None => Err(error(open.clone(), "this parenthesis is never closed")),
+            Some((token, span)) => {
+                Err(error(span, format!("`)` is expected, not {}", token.described())))
+            }
+        }
+    }
+
+    fn call(&mut self, word: &str, span: Span) -> Result<Node, ExpressionError> {
+        let Some((_, function)) = Function::ALL.into_iter().find(|(name, _)| *name == word) else {
+            let names: Vec<String> =
+                Function::ALL.iter().map(|(name, _)| format!("`{name}`")).collect();
+            return Err(error(span, format!("there is no function `{word}`"))
+                .help(format!("there are {}", names.join(", "))));
+        };
+        let open = self.span()?;
+        self.scanner.advance(1);
+        let mut arguments = Vec::new();
+        loop {
+            let argument = self.inner()?;
+            must_be_number(&argument)?;
+            arguments.push(argument);
+            if self.takes_symbol(&[","])?.is_none() {
+                break;
+            }
+        }
+        let end = self.span()?.end;
+        self.closes(&open)?;
+        let (least, most) = function.arguments();
+        if arguments.len() < least || arguments.len() > most {
+            let wants = if least == 1 {
+                "one number".to_owned()
+            } else {
+                format!("{least} numbers or more")
+            };
+            return Err(error(span, format!("`{word}` takes {wants}, not {}", arguments.len())));
+        }
+        Ok(Node { part: Part::Call(function, arguments), span: span.start..end })
+    }
+}
+
+/// Names become what they mean in the filter of a study, and its texts lower case.
+fn resolve(node: &mut Node, names: &Names<'_>) -> Result<(), ExpressionError> {
+    match &mut node.part {
+        Part::Name(name) => {
+            let property = names.property(name, node.span.clone())?;
+            node.part = Part::Property(property);
+            Ok(())
+        }
+        Part::Text(text) => {
+            *text = text.to_lowercase();
+            Ok(())
+        }
+        Part::Negative(inner) => resolve(inner, names),
+        Part::Operation(_, left, right) | Part::Comparison(_, left, right) => {
+            resolve(left, names)?;
+            resolve(right, names)
+        }
+        Part::Call(_, parts) | Part::And(parts) => {
+            parts.iter_mut().try_for_each(|part| resolve(part, names))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn operation_node(operation: Operation, left: Node, right: Node) -> Result<Node, ExpressionError> {
+    must_be_number(&left)?;
+    must_be_number(&right)?;
+    let span = left.span.start..right.span.end;
+    Ok(Node { part: Part::Operation(operation, Box::new(left), Box::new(right)), span })
+}
+
+fn must_be_number(node: &Node) -> Result<(), ExpressionError> {
+    match node.part {
+        Part::Comparison(..) | Part::And(_) | Part::Or(_) | Part::Not(_) | Part::Flag(_) => {
+            Err(error(node.span.clone(), "a number is expected, and this is true or false"))
+        }
+        Part::Text(_) => Err(error(node.span.clone(), "a number is expected, and this is a text")
+            .help("names are bare or in double quotes")),
+        _ => Ok(()),
+    }
+}
+
+impl Node {
+    /// Whether it is true or false, as far as can be told without knowing what names stand for.
+    fn is_condition(&self) -> bool {
+        !matches!(
+            self.part,
+            Part::Number(_)
+                | Part::Text(_)
+                | Part::Negative(_)
+                | Part::Operation(..)
+                | Part::Call(..)
+        )
+    }
+}

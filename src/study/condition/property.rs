@@ -1,0 +1,164 @@
+//! What a filter may ask of a trial.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use crate::study::params::Value;
+use crate::study::trial::{Trial, TrialState};
+
+/// A value inside a condition.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Term<'a> {
+    Number(f64),
+    Flag(bool),
+    Text(Cow<'a, str>),
+    /// Several at once, such as tags: equal to what one of them is equal to.
+    Texts(Vec<String>),
+}
+
+impl Term<'_> {
+    pub fn of(value: Value) -> Self {
+        match value.as_number() {
+            Some(number) => Term::Number(number),
+            None => match value {
+                Value::Bool(flag) => Term::Flag(flag),
+                other => Term::Text(Cow::Owned(other.to_string())),
+            },
+        }
+    }
+
+    pub fn equals(&self, other: &Term<'_>) -> bool {
+        match (self, other) {
+            (Term::Texts(texts), Term::Text(text)) | (Term::Text(text), Term::Texts(texts)) => {
+                texts.iter().any(|one| one == text)
+            }
+            _ => self == other,
+        }
+    }
+}
+
+/// A value of a trial that has a name in filters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Property {
+    State,
+    Device,
+    Reason,
+    /// Its notes.
+    Note,
+    /// Its tags.
+    Tag,
+    Number,
+    Value,
+    LastValue,
+    Step,
+    Seconds,
+    Attempts,
+    Failures,
+    Param(String),
+    /// The study's metric, as tables show it: [`objective_value`].
+    Objective,
+    /// Another metric of the last report.
+    Metric(String),
+}
+
+/// What has to be known of a trial to filter and to sort it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// All parameters.
+    pub(crate) all_params: bool,
+    /// These parameters.
+    pub(crate) params: BTreeSet<String>,
+    /// The metrics of the last report.
+    pub(crate) metrics: bool,
+    /// Its value.
+    pub(crate) value: bool,
+    /// Its reason and its device.
+    pub(crate) words: bool,
+    /// Its notes and its tags.
+    pub(crate) marks: bool,
+}
+
+/// The value of complete trials, the last report of others.
+pub(crate) fn objective_value(trial: &Trial) -> Option<f64> {
+    match trial.state {
+        TrialState::Complete => trial.value,
+        _ => trial.last().map(|(_, value)| value),
+    }
+}
+
+impl Property {
+    pub(crate) fn add_needs(&self, needs: &mut Needs) {
+        match self {
+            Property::Value | Property::Objective => needs.value = true,
+            Property::Metric(_) => needs.metrics = true,
+            Property::Device | Property::Reason => needs.words = true,
+            Property::Note | Property::Tag => needs.marks = true,
+            Property::Param(name) => {
+                needs.params.insert(name.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// Its value, texts in lower case; `None` where the trial has none.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "numbers, steps and microseconds stay far below 2^53"
+    )]
+    pub(super) fn of<'a>(&self, trial: &Trial) -> Option<Term<'a>> {
+        let number = match self {
+            Property::State => return Some(Term::Text(Cow::Borrowed(trial.state.as_str()))),
+            Property::Device | Property::Reason | Property::Note | Property::Tag => {
+                let texts = self.texts(trial);
+                return (!texts.is_empty()).then_some(Term::Texts(texts));
+            }
+            Property::Param(name) => {
+                return trial.params.get(name).map(|value| match Term::of(value.clone()) {
+                    Term::Text(text) => Term::Text(Cow::Owned(text.to_lowercase())),
+                    other => other,
+                });
+            }
+            Property::Number => trial.number.0 as f64,
+            Property::Value => trial.value?,
+            Property::LastValue => trial.last()?.1,
+            Property::Step => trial.last()?.0 as f64,
+            // Of attempts that have ended.
+            Property::Seconds => trial.busy_micros as f64 / 1e6,
+            Property::Attempts => f64::from(trial.attempts),
+            Property::Failures => f64::from(trial.failures),
+            Property::Objective => objective_value(trial)?,
+            Property::Metric(name) => trial.last_metrics.get(name)?,
+        };
+        Some(Term::Number(number))
+    }
+
+    /// The texts of a trial that are searched in, in lower case.
+    pub(super) fn texts(&self, trial: &Trial) -> Vec<String> {
+        match self {
+            Property::Device => {
+                trial.device.iter().map(|device| lower(&device.to_string())).collect()
+            }
+            Property::Reason => trial.reason.iter().map(|reason| lower(reason)).collect(),
+            Property::Note => trial.notes.iter().map(|note| lower(&note.text)).collect(),
+            Property::Tag => trial.tags.iter().map(|tag| lower(tag)).collect(),
+            Property::Param(name) => {
+                trial.params.get(name).map(|value| lower(&value.to_string())).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Whether a trial holds a text in lower case anywhere.
+pub(super) fn mentions(trial: &Trial, text: &str) -> bool {
+    let value_holds = |value: &Value| lower(&value.to_string()).contains(text);
+    trial.state.as_str().contains(text)
+        || trial.params.iter().any(|(name, value)| lower(name).contains(text) || value_holds(value))
+        || [Property::Reason, Property::Device, Property::Tag, Property::Note]
+            .iter()
+            .any(|property| property.texts(trial).iter().any(|found| found.contains(text)))
+}
+
+fn lower(text: &str) -> String {
+    text.to_lowercase()
+}

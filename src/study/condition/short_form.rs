@@ -1,0 +1,131 @@
+//! The short forms of filters, such as `-state:failed` and `layers=2,4`, to the tree of the condition that they stand for.
+
+use super::expression::{Comparison, Node, Part};
+use super::names::{Names, nearest};
+use super::property::Property;
+use super::syntax::{ExpressionError, Span, Word};
+use crate::study::space::Distribution;
+use crate::study::trial::TrialState;
+
+/// The tree of a filter's word.
+pub(super) fn short_form(word: &Word, names: &Names<'_>) -> Result<Node, ExpressionError> {
+    let (span, body) = (word.span.clone(), word.unsigned());
+    let part = match body.split() {
+        None => Part::Mentions(body.text().to_lowercase()),
+        Some((name, operator, values)) => {
+            let (term, name_text) = (body.text(), name.text());
+            if name_text.is_empty() {
+                return Err(ExpressionError::new(
+                    body.span,
+                    format!("`{term}` lacks the name of a parameter or metric: write `NAME{term}`"),
+                ));
+            }
+            let property = names.property(&name_text, name.span)?;
+            if values.list().is_empty() {
+                let message = format!("`{term}` lacks its value: write `{term}VALUE`");
+                return Err(ExpressionError::new(body.span, message));
+            }
+            one_of(&name_text, property, operator, &values, names)?
+        }
+    };
+    let node = Node { part, span: span.clone() };
+    Ok(if word.is_negated() { Node { part: Part::Not(Box::new(node)), span } } else { node })
+}
+
+/// A property that holds, is or is compared with one of some values; with `!=`, none of them.
+fn one_of(
+    name: &str,
+    property: Property,
+    operator: &str,
+    values: &Word,
+    names: &Names<'_>,
+) -> Result<Part, ExpressionError> {
+    let list = values.list();
+    let comparison = Comparison::of(operator);
+    let is_equality = matches!(comparison, Comparison::Equal | Comparison::Unequal);
+    let node = |part| Node { part, span: values.span.clone() };
+    let is_text = matches!(property, Property::Device | Property::Reason | Property::Note);
+    if operator == ":" && (is_text || matches!(property, Property::Param(_))) {
+        let holds = |text: &String| node(Part::Contains(property.clone(), text.to_lowercase()));
+        return Ok(joined(Part::Or, list.iter().map(holds).collect()));
+    }
+    let no_order = || {
+        let value = list.join(",");
+        ExpressionError::new(
+            values.span.clone(),
+            format!("`{name}` has no order: write `{name}={value}` or `{name}!={value}`"),
+        )
+    };
+    let lower = |text: &String| Part::Text(text.to_lowercase());
+    let parts: Vec<Part> = match &property {
+        Property::State if is_equality => states(&list, &values.span)?,
+        Property::Tag | Property::Device | Property::Reason | Property::Note if is_equality => {
+            list.iter().map(lower).collect()
+        }
+        // As a text and as whatever else it says: a parameter may have choices of several kinds.
+        Property::Param(_) if is_equality => list
+            .iter()
+            .flat_map(|text| {
+                let number = text.parse().ok().map(Part::Number);
+                let flag = text.to_lowercase().parse().ok().map(Part::Flag);
+                [Some(lower(text)), number, flag].into_iter().flatten()
+            })
+            .collect(),
+        Property::State | Property::Tag => return Err(no_order()),
+        _ if is_text => return Err(no_order()),
+        Property::Param(param) if !names.distribution(param).is_none_or(has_order) => {
+            return Err(no_order());
+        }
+        _ => {
+            let not_a_number = |text: &str| {
+                ExpressionError::new(
+                    values.span.clone(),
+                    format!(
+                        "`{name}` is compared with a number, not with `{text}`: write for example `{name}>0.5`"
+                    ),
+                )
+            };
+            if list.len() > 1 && !is_equality {
+                return Err(not_a_number(&list.join(",")));
+            }
+            let number = |text: &String| text.parse().map_err(|_| not_a_number(text));
+            list.iter().map(|text| number(text).map(Part::Number)).collect::<Result<_, _>>()?
+        }
+    };
+    let compared = |part| {
+        let property = node(Part::Property(property.clone()));
+        node(Part::Comparison(comparison, Box::new(property), Box::new(node(part))))
+    };
+    let whole = if comparison == Comparison::Unequal { Part::And } else { Part::Or };
+    Ok(joined(whole, parts.into_iter().map(compared).collect()))
+}
+
+fn joined(whole: fn(Vec<Node>) -> Part, mut parts: Vec<Node>) -> Part {
+    if parts.len() == 1 { parts.swap_remove(0).part } else { whole(parts) }
+}
+
+fn has_order(distribution: &Distribution) -> bool {
+    match distribution {
+        Distribution::Float { .. } | Distribution::Int { .. } => true,
+        Distribution::Choice { choices } => {
+            choices.iter().any(|choice| choice.as_number().is_some())
+        }
+    }
+}
+
+fn states(words: &[String], span: &Span) -> Result<Vec<Part>, ExpressionError> {
+    let mut states = Vec::new();
+    for word in words {
+        match word.to_lowercase().as_str() {
+            "finished" => {
+                states.extend(TrialState::ALL.into_iter().filter(|state| state.is_finished()))
+            }
+            plain => states.push(TrialState::from_word(plain).ok_or_else(|| {
+                let near = nearest(word, TrialState::ALL.iter().map(|state| state.as_str()))
+                    .map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+                ExpressionError::new(span.clone(), format!("`{word}` is no state; {near}there are queued, running, paused, complete, pruned, failed and finished"))
+            })?),
+        }
+    }
+    Ok(states.into_iter().map(|state| Part::Text(state.as_str().to_owned())).collect())
+}

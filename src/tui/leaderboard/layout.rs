@@ -1,0 +1,341 @@
+//! Which columns of the leaderboard fit a screen, and what their cells say.
+
+use super::param_pairs;
+use crate::report::sparkline::sparkline;
+use crate::report::table::{Align, Column};
+use crate::report::wording::{number, one_line, param, rough_duration, value_cell};
+use crate::study::metric::Direction;
+use crate::study::query::SortKey;
+use crate::study::space::Distribution;
+use crate::study::spec::StudySpec;
+use crate::study::time::Timestamp;
+use crate::study::trial::{Trial, TrialState};
+use crate::tui::columns::ColumnKey;
+use crate::tui::detail;
+use crate::tui::look::Look;
+use crate::tui::state::State;
+
+/// A column with the width it is drawn at.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PlacedColumn {
+    pub key: Option<ColumnKey>,
+    pub column: Column,
+    pub width: usize,
+}
+
+/// Columns between two columns, and the marks before the first.
+const GAP: usize = 2;
+/// A parameter's column is no wider.
+const WIDEST: usize = 14;
+/// Of a name at least so much is shown over its values.
+const NARROWEST_TITLE: usize = 6;
+/// A reason or a list of parameters gets no column narrower than this.
+const NARROWEST_TEXT: usize = 18;
+
+/// The columns of a frame, and how many are scrolled out at the left.
+pub(super) struct Columns {
+    pub placed: Vec<PlacedColumn>,
+    pub left: usize,
+}
+
+pub(super) struct ColumnLayout<'a> {
+    pub state: &'a State,
+    pub now: Timestamp,
+    pub look: Look,
+    pub room: usize,
+}
+
+impl ColumnLayout<'_> {
+    /// The columns that fit: the narrower the screen, the fewer.
+    pub fn columns(&self) -> Columns {
+        let mut keys = self.shown();
+        let mut pinned = self.pinned(&mut keys);
+        // Some of each parameter comes before these.
+        for expendable in [ColumnKey::Time, ColumnKey::Curve, ColumnKey::Rank, ColumnKey::Step] {
+            let others = |key: &&ColumnKey| !matches!(key, ColumnKey::Param(_));
+            let taken: usize = keys
+                .iter()
+                .filter(others)
+                .filter(|key| !self.is_text(key))
+                .map(|key| self.place(key, WIDEST).width + GAP)
+                .sum();
+            if self.left_of(&pinned).saturating_sub(taken) < NARROWEST_TEXT
+                && !self.state.choices.insists_on(&expendable)
+            {
+                keys.retain(|key| *key != expendable);
+                pinned.retain(|placed| {
+                    placed.key.as_ref() != Some(&expendable)
+                        || ColumnKey::of(&self.state.sort) == expendable
+                });
+            }
+        }
+        let (texts, keys): (Vec<ColumnKey>, Vec<ColumnKey>) =
+            keys.into_iter().partition(|key| self.is_text(key));
+        let mut left = 0;
+        let room = self.left_of(&pinned);
+        let full: Vec<PlacedColumn> = keys.iter().map(|key| self.place(key, WIDEST)).collect();
+        if needs(&full) <= room {
+            pinned.extend(full);
+        } else {
+            let cut: Vec<PlacedColumn> =
+                keys.iter().map(|key| self.place(key, NARROWEST_TITLE)).collect();
+            let params = keys.iter().filter(|key| matches!(key, ColumnKey::Param(_))).count();
+            let mut fitted = as_many_as_fit(&cut, self.state.columns_left, room, self.look);
+            widen(&mut fitted.0, &full, room);
+            let fitting_params = fitted
+                .0
+                .iter()
+                .filter(|placed| matches!(placed.key, Some(ColumnKey::Param(_))))
+                .count();
+            match self.param_list(room) {
+                // One or two of many say less than a list of all.
+                Some(list) if fitting_params <= 1 && params > 1 && self.state.columns_left == 0 => {
+                    pinned.push(list)
+                }
+                _ => {
+                    left = fitted.1;
+                    pinned.extend(fitted.0);
+                }
+            }
+        }
+        for key in texts {
+            let column = self.place(&key, WIDEST).column;
+            let width = column.width().min(self.left_of(&pinned));
+            if width >= NARROWEST_TEXT.min(column.width()) {
+                pinned.push(PlacedColumn { key: Some(key), column, width });
+            }
+        }
+        Columns { placed: pinned, left }
+    }
+
+    fn trials(&self) -> &[Trial] {
+        &self.state.seen.page.trials
+    }
+
+    fn spec(&self) -> &StudySpec {
+        self.state.spec()
+    }
+
+    fn is_text(&self, key: &ColumnKey) -> bool {
+        matches!(key, ColumnKey::Reason | ColumnKey::Note)
+    }
+
+    /// What is left of the room after these columns and the gap behind them.
+    fn left_of(&self, columns: &[PlacedColumn]) -> usize {
+        self.room
+            .saturating_sub(GAP + columns.iter().map(|placed| placed.width + GAP).sum::<usize>())
+    }
+
+    /// The columns that are chosen and have something to say.
+    fn shown(&self) -> Vec<ColumnKey> {
+        let says_something = |key: &ColumnKey| match key {
+            // A place among others means something only where all are listed by value.
+            ColumnKey::Rank => {
+                self.state.sort == SortKey::Value
+                    && !self.state.reverse
+                    && self.state.filter.is_all()
+            }
+            ColumnKey::Time => self.room >= 100 || self.state.choices.insists_on(key),
+            ColumnKey::Tags | ColumnKey::Note | ColumnKey::Reason => {
+                self.trials().iter().any(|trial| !self.text(key, trial).is_empty())
+            }
+            _ => true,
+        };
+        let all = ColumnKey::all(self.spec(), &self.state.seen.metrics);
+        all.into_iter().filter(|key| self.state.choices.shows(key) && says_something(key)).collect()
+    }
+
+    /// What does not scroll: what a trial is known by, and what is sorted by; taken out of `keys`.
+    fn pinned(&self, keys: &mut Vec<ColumnKey>) -> Vec<PlacedColumn> {
+        let sorted = ColumnKey::of(&self.state.sort);
+        let mut pinned = Vec::new();
+        for key in [ColumnKey::Rank, ColumnKey::Trial, ColumnKey::State, ColumnKey::Value] {
+            if keys.contains(&key) {
+                pinned.push(key);
+            }
+        }
+        // On a small screen what is sorted by takes the place of what would not fit; on a large one columns stay where they are.
+        let all_fit = needs(&keys.iter().map(|key| self.place(key, WIDEST)).collect::<Vec<_>>())
+            + GAP
+            <= self.room;
+        if !(pinned.contains(&sorted) || all_fit && keys.contains(&sorted)) {
+            pinned.push(sorted);
+        }
+        keys.retain(|key| !pinned.contains(key));
+        pinned.iter().map(|key| self.place(key, WIDEST)).collect()
+    }
+
+    /// A column with its cells, as wide as they are and as much of its title as `title` columns hold.
+    fn place(&self, key: &ColumnKey, title: usize) -> PlacedColumn {
+        let cells: Vec<String> = match key {
+            ColumnKey::Rank => (self.state.seen.page.first + 1..)
+                .zip(self.trials())
+                .map(|(rank, trial)| rank_cell(rank, trial))
+                .collect(),
+            _ => self.trials().iter().map(|trial| self.text(key, trial)).collect(),
+        };
+        let sorted = *key == ColumnKey::of(&self.state.sort);
+        let name = key.title(self.spec());
+        let heading = if sorted { format!("{name}{}", self.arrow()) } else { name };
+        let column = Column::new(heading, self.align(key), cells);
+        let widest = match key {
+            ColumnKey::Reason | ColumnKey::Note => usize::MAX,
+            ColumnKey::Curve => 16,
+            ColumnKey::Tags => 20,
+            _ => WIDEST,
+        };
+        let title = if sorted { title.max(column.width().min(WIDEST)) } else { title };
+        let width = column.cells_width().max(column.width().min(title)).min(widest);
+        PlacedColumn { key: Some(key.clone()), column, width }
+    }
+
+    /// Whether the numbers grow or shrink downwards.
+    fn arrow(&self) -> &'static str {
+        let grows = match self.state.sort {
+            SortKey::Value => self.spec().direction() == Direction::Minimize,
+            _ => true,
+        };
+        if grows != self.state.reverse {
+            self.look.either("▲", "^")
+        } else {
+            self.look.either("▼", "v")
+        }
+    }
+
+    fn align(&self, key: &ColumnKey) -> Align {
+        match key {
+            ColumnKey::Value | ColumnKey::Metric(_) => Align::Point,
+            ColumnKey::Rank
+            | ColumnKey::Trial
+            | ColumnKey::Step
+            | ColumnKey::Time
+            | ColumnKey::Age
+            | ColumnKey::Attempts => Align::Right,
+            ColumnKey::Param(name) => {
+                match self.spec().space.dimension(name).map(|dimension| &dimension.distribution) {
+                    Some(Distribution::Float { .. }) => Align::Point,
+                    Some(Distribution::Int { .. }) => Align::Right,
+                    _ => Align::Left,
+                }
+            }
+            _ => Align::Left,
+        }
+    }
+
+    fn text(&self, key: &ColumnKey, trial: &Trial) -> String {
+        match key {
+            ColumnKey::Rank => String::new(),
+            ColumnKey::Trial => trial.number.to_string(),
+            ColumnKey::State => trial.state.as_str().to_owned(),
+            ColumnKey::Value => value_cell(trial),
+            ColumnKey::Step => trial.last().map_or_else(String::new, |(step, _)| step.to_string()),
+            ColumnKey::Curve => {
+                sparkline(&trial.curve, if self.room < 100 { 8 } else { 16 }, self.look.charset)
+            }
+            ColumnKey::Time => {
+                detail::time_spent(trial, self.now).map_or_else(String::new, rough_duration)
+            }
+            ColumnKey::Age => age(trial, self.now),
+            ColumnKey::Metric(name) => {
+                trial.last_metrics.get(name).map_or_else(String::new, number)
+            }
+            ColumnKey::Param(name) => trial.params.get(name).map_or_else(String::new, param),
+            ColumnKey::Device => {
+                trial.device.as_ref().map_or_else(String::new, ToString::to_string)
+            }
+            ColumnKey::Attempts => trial.attempts.to_string(),
+            ColumnKey::Tags => one_line(&trial.tags.join(" ")),
+            ColumnKey::Note => {
+                trial.notes.last().map_or_else(String::new, |note| one_line(&note.text))
+            }
+            ColumnKey::Reason => trial.reason.as_deref().map_or_else(String::new, one_line),
+        }
+    }
+
+    /// All parameters in one column, as `name=value`.
+    fn param_list(&self, left: usize) -> Option<PlacedColumn> {
+        let cells: Vec<String> =
+            self.trials().iter().map(|trial| param_pairs(trial, self.spec())).collect();
+        let column = Column::new("parameters", Align::Left, cells);
+        let width = column.width().min(left);
+        (width >= NARROWEST_TEXT.min(column.width())).then_some(PlacedColumn {
+            key: None,
+            column,
+            width,
+        })
+    }
+}
+
+/// The room that columns take, without the gap behind the last.
+fn needs(columns: &[PlacedColumn]) -> usize {
+    columns.iter().map(|placed| placed.width + GAP).sum::<usize>().saturating_sub(GAP)
+}
+
+/// The columns that fit when the first `scrolled` are left out, with how many are hidden on either side; and how many are
+/// left out in truth, since the last ones fill the screen.
+fn as_many_as_fit(
+    columns: &[PlacedColumn],
+    scrolled: usize,
+    room: usize,
+    look: Look,
+) -> (Vec<PlacedColumn>, usize) {
+    let more = |text: String| {
+        let column = Column::new(text, Align::Left, Vec::new());
+        PlacedColumn { key: None, width: column.width(), column }
+    };
+    let mut left = scrolled.min(columns.len().saturating_sub(1));
+    // The last columns fill the screen: scrolling further would show nothing new.
+    while left > 0 && needs(&columns[left - 1..]) + GAP + 3 <= room {
+        left -= 1;
+    }
+    let before = (left > 0).then(|| more(format!("{}{left}", look.either("‹", "<"))));
+    let mut fitting = columns.len();
+    loop {
+        let hidden = columns.len() - fitting;
+        let after = (hidden > 0).then(|| more(format!("{hidden}{}", look.either("›", ">"))));
+        let placed: Vec<PlacedColumn> =
+            before.iter().chain(&columns[left..fitting]).chain(&after).cloned().collect();
+        if needs(&placed) <= room {
+            return (placed, left);
+        }
+        if fitting <= left + 1 {
+            // Not even one: a part of it is better than nothing.
+            let part = columns[left..].first().filter(|_| room >= NARROWEST_TITLE).cloned();
+            return (
+                part.into_iter()
+                    .map(|placed| PlacedColumn { width: placed.width.min(room), ..placed })
+                    .collect(),
+                left,
+            );
+        }
+        fitting -= 1;
+    }
+}
+
+/// Gives what is left of the room to names that were cut, from left to right.
+fn widen(placed: &mut [PlacedColumn], full: &[PlacedColumn], room: usize) {
+    let mut left = room.saturating_sub(needs(placed));
+    for column in placed {
+        let wanted = full
+            .iter()
+            .find(|full| full.key.is_some() && full.key == column.key)
+            .map_or(column.width, |full| full.width);
+        let more = wanted.saturating_sub(column.width).min(left);
+        column.width += more;
+        left -= more;
+    }
+}
+
+/// The place of a trial among those with values; the others come after them, and have none.
+fn rank_cell(rank: u64, trial: &Trial) -> String {
+    if trial.value.is_some_and(|value| !value.is_nan()) { rank.to_string() } else { String::new() }
+}
+
+fn age(trial: &Trial, now: Timestamp) -> String {
+    let since = match trial.state {
+        TrialState::Running => trial.started,
+        TrialState::Queued | TrialState::Paused => Some(trial.created),
+        TrialState::Complete | TrialState::Pruned | TrialState::Failed => trial.finished,
+    };
+    since.map_or_else(String::new, |since| rough_duration(now.since(since)))
+}
