@@ -59,7 +59,7 @@ pub struct Advice {
 }
 
 /// Decides how many trials run at once on one device.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Concurrency {
     slots: u32,
     /// As many as the run began with.
@@ -93,22 +93,7 @@ impl Concurrency {
     pub fn new(since: Timestamp) -> Self {
         let mut throughput = Throughput::default();
         throughput.stage(1, since);
-        Concurrency {
-            slots: 1,
-            first: 1,
-            ceiling: None,
-            setbacks: 0,
-            memory: None,
-            limit: None,
-            cores: None,
-            exclusive: false,
-            threads: None,
-            is_saturated: false,
-            base: u64::MAX,
-            others: 0,
-            largest: 0,
-            throughput,
-        }
+        Concurrency { slots: 1, first: 1, base: u64::MAX, throughput, ..Concurrency::default() }
     }
 
     /// The same of trials that compute all the time, on so many threads each.

@@ -148,11 +148,10 @@ mod tests {
     }
 
     fn start() -> Event {
-        let slot = Slot { index: 0, device: Device::Cpu };
         Event::AttemptStarted {
             trial: TrialNumber(0),
             attempt: AttemptNumber(0),
-            slot,
+            slot: Slot { index: 0, device: Device::Cpu },
             resume: None,
             until: None,
             rows_at_once: None,
@@ -193,20 +192,12 @@ mod tests {
     #[test]
     fn time_stands_still_while_the_study_is_paused_and_nothing_runs() {
         // Paused at 10, its trial leaves at 12, resumed at 100, heard last at 105.
-        let paused = [
-            (1, start()),
-            (10, pause()),
-            (12, end()),
-            (100, resume()),
-            (100, start()),
-            (105, end()),
-        ];
-        assert_eq!(ran(false, &paused), Some((17, 105)));
+        let left = [(1, start()), (10, pause()), (12, end())];
+        let resumed = [&left[..], &[(100, resume()), (100, start()), (105, end())]].concat();
+        assert_eq!(ran(false, &resumed), Some((17, 105)));
         // Killed while it was paused: whatever it wrote last.
-        assert_eq!(
-            ran(true, &[(1, start()), (10, pause()), (12, end()), (50, pause())]),
-            Some((12, 50))
-        );
+        let paused = [&left[..], &[(50, pause())]].concat();
+        assert_eq!(ran(true, &paused), Some((12, 50)));
         // Paused from its beginning on.
         assert_eq!(ran(false, &[(40, resume()), (40, start()), (45, end())]), Some((5, 45)));
         assert_eq!(ran(true, &[]), Some((0, 0)));

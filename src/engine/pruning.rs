@@ -15,6 +15,7 @@ use crate::study::trial::{Trial, TrialNumber};
 
 /// The history that consists of these trials of a state. Only the state itself tells what changed lately, which spares samplers and
 /// pruners a look at all of it.
+#[expect(clippy::ptr_arg, reason = "whether it is borrowed is what is asked")]
 pub(super) fn history_of<'a>(known: &'a StudyView, trials: &'a Cow<'_, [Trial]>) -> History<'a> {
     match trials {
         Cow::Borrowed(_) => History::new(known),

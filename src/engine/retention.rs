@@ -61,13 +61,8 @@ impl Rule {
     pub fn plan(&self, trials: &[&Trial]) -> Plan {
         let mut dropped = self.beyond_keep(trials);
         let exceeded = self.max_disk.and_then(|limit| self.make_room(trials, limit, &mut dropped));
-        Plan {
-            dropped: dropped
-                .into_iter()
-                .map(|(number, checkpoint)| (number, checkpoint.path.clone()))
-                .collect(),
-            exceeded,
-        }
+        let path = |(number, checkpoint): (_, &Checkpoint)| (number, checkpoint.path.clone());
+        Plan { dropped: dropped.into_iter().map(path).collect(), exceeded }
     }
 
     /// Drops more until the rest fits; what the rest takes, if it does not.
@@ -101,12 +96,10 @@ impl Rule {
 
     fn beyond_keep<'a>(&self, trials: &[&'a Trial]) -> Vec<(TrialNumber, &'a Checkpoint)> {
         let Some(keep) = self.keep_best else { return Vec::new() };
-        let best: HashSet<TrialNumber> = self
-            .ranked(trials)
-            .iter()
-            .take(usize::try_from(keep).unwrap_or(usize::MAX))
-            .map(|trial| trial.number)
-            .collect();
+        let keep = usize::try_from(keep).unwrap_or(usize::MAX);
+        let ranked = self.ranked(trials);
+        let best: HashSet<TrialNumber> =
+            ranked.iter().take(keep).map(|trial| trial.number).collect();
         let mut dropped = Vec::new();
         for trial in trials {
             let needed = match trial.state {
@@ -130,9 +123,7 @@ impl Rule {
         // Of what `keep = "all"` has kept: trials that came to nothing, then what is not a trial's best or newest.
         let in_vain =
             |trial: &&&Trial| matches!(trial.state, TrialState::Pruned | TrialState::Failed);
-        order.extend(trials.iter().filter(in_vain).flat_map(|trial| {
-            trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint))
-        }));
+        order.extend(trials.iter().filter(in_vain).flat_map(|trial| others(trial, &[])));
         for trial in trials {
             let needed = match trial.state {
                 TrialState::Pruned | TrialState::Failed => continue,
@@ -146,22 +137,15 @@ impl Rule {
         }));
         // A trial that is behind now can only win with a later report, and that has a later checkpoint.
         let to_beat = ranked.first().and_then(|best| self.score(best));
-        let mut behind: Vec<&&Trial> = trials
-            .iter()
-            .filter(|trial| {
-                !trial.state.is_finished()
-                    && to_beat.is_some_and(|best| self.score(trial) > Some(best))
-            })
-            .collect();
+        let is_behind = |trial: &&Trial| {
+            !trial.state.is_finished() && to_beat.is_some_and(|best| self.score(trial) > Some(best))
+        };
+        let mut behind: Vec<&Trial> = trials.iter().copied().filter(is_behind).collect();
         behind.sort_by_key(|trial| std::cmp::Reverse(self.score(trial)));
         for trial in behind {
-            let newer: Vec<usize> = self
-                .needed_to_go_on(trial)
-                .into_iter()
-                .filter(|index| {
-                    Some(*index) != self.best_of(trial) || Some(*index) == newest_reported(trial)
-                })
-                .collect();
+            let best = self.best_of(trial).filter(|best| Some(*best) != newest_reported(trial));
+            let mut newer = self.needed_to_go_on(trial);
+            newer.retain(|index| Some(*index) != best);
             order.extend(others(trial, &newer));
         }
         order

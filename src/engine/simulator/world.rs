@@ -19,10 +19,12 @@ use crate::study::trial::{AttemptNumber, TrialNumber};
 /// How often the loads of devices are told.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// An attempt by its trial and number.
+type Key = (TrialNumber, AttemptNumber);
+
 /// A scripted worker on its trial.
 struct Worker {
-    trial: TrialNumber,
-    attempt: AttemptNumber,
+    key: Key,
     params: Params,
     device: Device,
     luck: f64,
@@ -53,7 +55,7 @@ pub(super) struct World<'a> {
     scheduled: u64,
     workers: Vec<Worker>,
     /// The workers that run, by their attempts.
-    running: HashMap<(TrialNumber, AttemptNumber), usize>,
+    running: HashMap<Key, usize>,
     turns: Vec<Turn>,
     steps: u64,
     most_memory: u64,
@@ -116,9 +118,7 @@ impl<'a> World<'a> {
                 (None, None) => match self.next_request() {
                     Some((id, request)) => inputs = vec![Input::Request { id, request }],
                     None => {
-                        return Outcome::Broken(
-                            "nothing is due, and the study is not over".to_owned(),
-                        );
+                        return Outcome::Broken("nothing is due, and it is not over".to_owned());
                     }
                 },
                 (Some(at), deadline) if deadline.is_none_or(|deadline| at <= deadline) => {
@@ -152,10 +152,10 @@ impl<'a> World<'a> {
     }
 
     fn note_served(&mut self, events: &[Event]) {
-        let served = events.iter().filter_map(|event| {
-            if let Event::RequestServed { id, .. } = event { Some(*id) } else { None }
-        });
-        self.asked.extend(served);
+        self.asked.extend(events.iter().filter_map(|event| match event {
+            Event::RequestServed { id, .. } => Some(*id),
+            _ => None,
+        }));
     }
 
     fn turn(&mut self, input: Input) -> Option<Outcome> {
@@ -176,16 +176,21 @@ impl<'a> World<'a> {
     fn carry_out(&mut self, effect: Effect) -> Option<Outcome> {
         match effect {
             Effect::Launch(assignment) => self.launch(assignment),
-            Effect::Answer { trial, attempt, verdict } => self.answer(trial, attempt, &verdict),
-            Effect::Leave { trial, attempt } => {
-                self.end(self.simulation.leave_time, trial, attempt, AttemptEnd::Interrupted)
+            Effect::Answer { trial, attempt, verdict } => {
+                if let Some(index) = self.running.get(&(trial, attempt)).copied() {
+                    match verdict {
+                        Verdict::Continue(_) => self.next_step(index),
+                        Verdict::Pause(_) => self.end_now((trial, attempt), AttemptEnd::Paused),
+                        Verdict::Stop(_) => self.end_now((trial, attempt), AttemptEnd::Stopped),
+                    }
+                }
             }
-            Effect::Kill { trial, attempt } => self.end(
-                Duration::ZERO,
-                trial,
-                attempt,
-                AttemptEnd::Failed(FailureCause::WorkerLost),
-            ),
+            Effect::Leave { trial, attempt } => {
+                self.end(self.simulation.leave_time, (trial, attempt), AttemptEnd::Interrupted)
+            }
+            Effect::Kill { trial, attempt } => {
+                self.end_now((trial, attempt), AttemptEnd::Failed(FailureCause::WorkerLost))
+            }
             Effect::Finish(outcome) => return Some(outcome),
             Effect::Append(_)
             | Effect::Examine { .. }
@@ -197,7 +202,8 @@ impl<'a> World<'a> {
 
     fn launch(&mut self, assignment: Assignment) {
         let step = assignment.resume.map_or(0, |checkpoint| checkpoint.step);
-        self.running.insert((assignment.trial, assignment.attempt), self.workers.len());
+        let key = (assignment.trial, assignment.attempt);
+        self.running.insert(key, self.workers.len());
         let further = assignment.until.filter(|_| assignment.past_its_end);
         let last = further.map_or(self.simulation.steps, |until| until.max(self.simulation.steps));
         // 53 bits of seed, to a number from -1 to 1.
@@ -207,17 +213,8 @@ impl<'a> World<'a> {
             .rows_at_once
             .or_else(|| self.usual_rows(&assignment.params))
             .map_or(0, |rows| rows.train);
-        let device = assignment.slot.device;
-        self.workers.push(Worker {
-            trial: assignment.trial,
-            attempt: assignment.attempt,
-            params: assignment.params,
-            device,
-            luck,
-            step,
-            last,
-            rows,
-        });
+        let (params, device) = (assignment.params, assignment.slot.device);
+        self.workers.push(Worker { key, params, device, luck, step, last, rows });
         self.next_step(self.workers.len() - 1);
         if self.simulation.shared.is_some() && !std::mem::replace(&mut self.looks, true) {
             self.schedule(LOOK, What::Look);
@@ -249,7 +246,7 @@ impl<'a> World<'a> {
             self.running.values().map(|index| self.workers[*index].device.clone()).collect();
         let load = |device: &Device| {
             let load = |worker: &Worker| {
-                let (trial, memory) = (worker.trial, self.memory(worker));
+                let (trial, memory) = (worker.key.0, self.memory(worker));
                 TrialLoad { trial, memory, cores: None }
             };
             let mut trials: Vec<TrialLoad> = self.crowd(device).map(load).collect();
@@ -285,25 +282,20 @@ impl<'a> World<'a> {
             crowd as f64 / (shared.throughput)(crowd)
         });
         let worker = &self.workers[index];
-        let (trial, attempt, step, last) = (worker.trial, worker.attempt, worker.step, worker.last);
-        let fault = if is_short || worker.rows > (self.simulation.room)(trial, step) {
+        let (key, step) = (worker.key, worker.step);
+        let fault = if is_short || worker.rows > (self.simulation.room)(key.0, step) {
             Some(Fault::OutOfMemory)
         } else {
-            (self.simulation.faults)(trial, attempt, step)
+            (self.simulation.faults)(key.0, key.1, step)
         };
         let pace = (self.simulation.pace)(&worker.params) * crowded;
         let time = self.simulation.step_time.mul_f64(pace)
             * if fault == Some(Fault::Slow) { 100 } else { 1 };
-        if step > last {
-            self.end(Duration::ZERO, trial, attempt, AttemptEnd::Completed);
-            return;
-        }
         match fault.map(|fault| (fault, fault.cause())) {
-            Some((_, Some(cause))) => self.end(time, trial, attempt, AttemptEnd::Failed(cause)),
+            _ if step > worker.last => self.end_now(key, AttemptEnd::Completed),
+            Some((_, Some(cause))) => self.end(time, key, AttemptEnd::Failed(cause)),
             Some((Fault::Hang, None)) => {}
-            Some((Fault::Refuse, None)) => {
-                self.end(Duration::ZERO, trial, attempt, AttemptEnd::Refused)
-            }
+            Some((Fault::Refuse, None)) => self.end_now(key, AttemptEnd::Refused),
             _ => self.schedule(time, What::Report(index)),
         }
     }
@@ -314,16 +306,15 @@ impl<'a> World<'a> {
     }
 
     /// Ends an attempt after a delay: its end is an input in a turn of its own, like any other.
-    fn end(
-        &mut self,
-        delay: Duration,
-        trial: TrialNumber,
-        attempt: AttemptNumber,
-        end: AttemptEnd,
-    ) {
-        if self.running.remove(&(trial, attempt)).is_some() {
+    fn end(&mut self, delay: Duration, key: Key, end: AttemptEnd) {
+        if self.running.remove(&key).is_some() {
+            let (trial, attempt) = key;
             self.schedule(delay, What::Ended(Input::Ended { trial, attempt, end, message: None }));
         }
+    }
+
+    fn end_now(&mut self, key: Key, end: AttemptEnd) {
+        self.end(Duration::ZERO, key, end);
     }
 
     fn inputs_of(&mut self, what: What) -> Vec<Input> {
@@ -333,8 +324,8 @@ impl<'a> World<'a> {
             What::Report(index) => index,
         };
         let worker = &self.workers[index];
-        let (trial, attempt, step) = (worker.trial, worker.attempt, worker.step);
-        if !self.running.contains_key(&(trial, attempt)) {
+        let ((trial, attempt), step) = (worker.key, worker.step);
+        if !self.running.contains_key(&worker.key) {
             return Vec::new();
         }
         self.steps += 1;
@@ -344,30 +335,12 @@ impl<'a> World<'a> {
         } else {
             (self.simulation.curve)(&worker.params, step) + worker.luck
         };
-        let metrics: Metrics =
-            [(self.simulation.spec.objective().metric.clone(), value)].into_iter().collect();
-        let mut inputs = Vec::new();
-        if self.simulation.checkpoints {
-            let path = format!("/simulated/trial-{trial}/checkpoint-{step}").into();
-            inputs.push(Input::Checkpoint {
-                trial,
-                attempt,
-                step,
-                path,
-                bytes: Some(self.simulation.checkpoint_bytes),
-                system: None,
-            });
-        }
-        inputs.push(Input::Report { trial, attempt, step, metrics });
-        inputs
-    }
-
-    fn answer(&mut self, trial: TrialNumber, attempt: AttemptNumber, verdict: &Verdict) {
-        let Some(index) = self.running.get(&(trial, attempt)).copied() else { return };
-        match verdict {
-            Verdict::Continue(_) => self.next_step(index),
-            Verdict::Pause(_) => self.end(Duration::ZERO, trial, attempt, AttemptEnd::Paused),
-            Verdict::Stop(_) => self.end(Duration::ZERO, trial, attempt, AttemptEnd::Stopped),
-        }
+        let metric = self.simulation.spec.objective().metric.clone();
+        let metrics: Metrics = [(metric, value)].into_iter().collect();
+        let path = format!("/simulated/trial-{trial}/checkpoint-{step}").into();
+        let bytes = Some(self.simulation.checkpoint_bytes);
+        let checkpoint = Input::Checkpoint { trial, attempt, step, path, bytes, system: None };
+        let saved = Some(checkpoint).filter(|_| self.simulation.checkpoints);
+        saved.into_iter().chain([Input::Report { trial, attempt, step, metrics }]).collect()
     }
 }

@@ -305,32 +305,24 @@ pub fn hold_tables(
     for key in told.keys().chain(stored.keys()).copied().collect::<BTreeSet<_>>() {
         let (told, stored) = (told.remove(&key), stored.remove(&key));
         // Stores of old did not keep whose it was.
-        let runner = |attempt: &Attempt| {
-            attempt.runner.filter(|_| stored.as_ref().is_some_and(|stored| stored.runner.is_some()))
+        let keeps_runner = stored.as_ref().is_some_and(|stored| stored.runner.is_some());
+        let facts = |attempt: Option<Attempt>| {
+            let runner = |attempt: &Attempt| attempt.runner.filter(|_| keeps_runner);
+            attempt.map_or_else(Facts::default, |attempt| of_attempt(&attempt, runner(&attempt)))
         };
-        let facts = |attempt: &Option<Attempt>| {
-            attempt
-                .as_ref()
-                .map_or_else(Facts::default, |attempt| of_attempt(attempt, runner(attempt)))
-        };
-        if let Some(difference) = found(seq, Some(key.0), facts(&stored), facts(&told)) {
+        if let Some(difference) = found(seq, Some(key.0), facts(stored), facts(told)) {
             return Ok(Some(difference));
         }
     }
-    let mut told: BTreeMap<Seq, StoredRunner> =
-        runners_of(journal).into_iter().map(|runner| (runner.seq, runner)).collect();
-    let mut stored: BTreeMap<Seq, StoredRunner> =
-        runners.into_iter().map(|runner| (runner.seq, runner)).collect();
-    for key in told.keys().chain(stored.keys()).copied().collect::<BTreeSet<_>>() {
-        let facts =
-            |runner: Option<StoredRunner>| runner.as_ref().map_or_else(Facts::default, of_runner);
-        if let Some(difference) =
-            found(seq, None, facts(stored.remove(&key)), facts(told.remove(&key)))
-        {
-            return Ok(Some(difference));
-        }
-    }
-    Ok(None)
+    let by_seq = |runners: Vec<StoredRunner>| -> BTreeMap<Seq, StoredRunner> {
+        runners.into_iter().map(|runner| (runner.seq, runner)).collect()
+    };
+    let (told, stored) = (by_seq(runners_of(journal)), by_seq(runners));
+    let keys: BTreeSet<&Seq> = told.keys().chain(stored.keys()).collect();
+    Ok(keys.into_iter().find_map(|key| {
+        let facts = |side: &BTreeMap<_, _>| side.get(key).map_or_else(Facts::default, of_runner);
+        found(seq, None, facts(&stored), facts(&told))
+    }))
 }
 
 /// The study is what its last version was, with what was added to its budget since.
