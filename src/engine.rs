@@ -3,283 +3,78 @@
 //! [`Engine::step`] takes one input and returns effects in order. Whoever drives it makes every [`Effect::Append`] of a
 //! turn durable in one transaction *before* carrying out any other effect of that turn.
 
-mod ask;
-mod control;
-mod demand;
+mod attempt;
+mod attempt_end;
+pub mod batch_halving;
+mod budgets;
+pub mod concurrency;
+mod crash_recovery;
+mod decision_window;
+mod device_sharing;
+mod device_time;
+mod effect;
+mod ending;
+mod extending;
+mod failures;
+pub mod finalists;
 mod first_failures;
-mod killed;
-pub mod memory;
-mod meter;
-mod needs;
-mod paces;
-mod packed;
-pub mod packing;
-mod places;
-pub mod race;
+mod goal;
+mod input;
+mod load;
+mod memory_estimate;
+mod on_demand;
+mod pausing;
+mod proposals;
+mod pruning;
+mod queue;
 mod refusals;
+mod reports;
+mod requests;
 pub mod retention;
+mod scheduling;
 pub mod simulator;
-mod stop;
-mod tell;
+mod slots;
+mod throughput;
 pub mod verify;
-mod window;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-pub use ask::seed_of;
-use demand::Filling;
-pub use demand::{TellError, Told};
-use first_failures::FirstFailures;
-pub use killed::end_of_killed_runner;
-use memory::Starved;
-use meter::Meter;
-use needs::Needs;
-use packed::Packed;
-use packing::Load;
-use places::Place;
+use batch_halving::OutOfMemory;
+use budgets::Budgets;
+pub use crash_recovery::end_of_killed_runner;
+use decision_window::DecisionWindow;
+use device_sharing::DeviceSharing;
+pub use effect::{Assignment, Effect, Outcome};
+use failures::Failures;
+pub use input::Input;
+use memory_estimate::MemoryEstimates;
+use on_demand::Filling;
+pub use on_demand::{TellError, Told};
+use proposals::Proposals;
+use queue::Queue;
 pub use refusals::FIRST_WAIT;
 use refusals::Refusals;
-use window::Window;
+use retention::Retention;
+pub use scheduling::seed_of;
+use slots::Slots;
 
-use crate::arguments::RowsAtOnce;
 use crate::pruners::{self, Pruner};
 use crate::samplers::{self, Sampler};
 use crate::study::checkpoint::Checkpoint;
-use crate::study::decision::Verdict;
 use crate::study::device::Slot;
-use crate::study::event::{AttemptEnd, Event, Request};
-use crate::study::metric::Metrics;
-use crate::study::params::Params;
+use crate::study::event::{Event, Request};
 use crate::study::provenance::Lineage;
 use crate::study::registry::{PolicyError, UnknownPolicy};
-use crate::study::remark::{Remark, RemarkKind, Reports};
+use crate::study::remark::RemarkKind;
 use crate::study::seed::SeedTree;
-use crate::study::spec::{DeviceLimit, Milestones, StudySpec};
+use crate::study::spec::{Milestones, StudySpec};
 use crate::study::state::StudyView;
 use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+use crate::study::trial::{Trial, TrialNumber};
 
 /// How long a trial that was asked to leave may take before it is killed.
 pub const GRACE: Duration = Duration::from_secs(30);
-
-/// Something the world tells the engine.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Input {
-    /// The runner is ready; the first input.
-    Begin {
-        /// Its process id.
-        pid: u32,
-        /// Its host.
-        host: String,
-        /// What was asked while nobody ran the study: served before anything starts.
-        requests: Vec<(i64, Request)>,
-    },
-    /// An attempt's process exists.
-    Launched {
-        /// Whose.
-        trial: TrialNumber,
-        /// Which.
-        attempt: AttemptNumber,
-        /// Process id.
-        pid: u32,
-        /// Start time of that process.
-        pid_started: u64,
-    },
-    /// A trial reported.
-    Report {
-        /// Whose.
-        trial: TrialNumber,
-        /// Of which attempt.
-        attempt: AttemptNumber,
-        /// Clock value.
-        step: u64,
-        /// What was measured.
-        metrics: Metrics,
-    },
-    /// A trial said something that was not taken.
-    Remark {
-        /// Whose.
-        trial: TrialNumber,
-        /// Of which attempt.
-        attempt: AttemptNumber,
-        /// What.
-        remark: Remark,
-    },
-    /// A trial saved a checkpoint.
-    Checkpoint {
-        /// Whose.
-        trial: TrialNumber,
-        /// Of which attempt.
-        attempt: AttemptNumber,
-        /// Clock value of the state.
-        step: u64,
-        /// Where; absolute.
-        path: PathBuf,
-        /// What it takes on the disk, in bytes, where that was measured.
-        bytes: Option<u64>,
-        /// The system's clock when a command registered it.
-        system: Option<Timestamp>,
-    },
-    /// An attempt's process is gone, or its job done.
-    Ended {
-        /// Whose.
-        trial: TrialNumber,
-        /// Which.
-        attempt: AttemptNumber,
-        /// How.
-        end: AttemptEnd,
-        /// One sentence from the process or about its exit.
-        message: Option<String>,
-    },
-    /// Someone asks something through the store.
-    Request {
-        /// The request's key.
-        id: i64,
-        /// What.
-        request: Request,
-    },
-    /// A trial's process says how much memory it took at most.
-    Peak {
-        /// Whose.
-        trial: TrialNumber,
-        /// Of which attempt.
-        attempt: AttemptNumber,
-        /// Bytes.
-        bytes: u64,
-    },
-    /// What devices and the trials on them take now; told about once a second where devices share themselves out.
-    Load(Vec<Load>),
-    /// The first signal: checkpoint and leave.
-    Interrupt,
-    /// The second signal: kill.
-    KillAll,
-    /// Time passed.
-    Tick,
-}
-
-/// A trial for a slot.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Assignment {
-    /// The trial.
-    pub trial: TrialNumber,
-    /// The attempt.
-    pub attempt: AttemptNumber,
-    /// Where.
-    pub slot: Slot,
-    /// Its parameters.
-    pub params: Params,
-    /// The trial's seed.
-    pub seed: u64,
-    /// The checkpoint to go on from.
-    pub resume: Option<Checkpoint>,
-    /// Clock value where it shall pause, or end if it goes on past its end.
-    pub until: Option<u64>,
-    /// Whether it has ended before, and goes on past that end up to `until`.
-    pub past_its_end: bool,
-    /// Where it must report.
-    pub milestones: Milestones,
-    /// The last clock value it reported.
-    pub reported: Option<u64>,
-    /// Rows in memory at once, where they were halved because the trial ran out of it.
-    pub rows_at_once: Option<RowsAtOnce>,
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The study is over, and has a best trial.
-    Finished(String),
-    /// The budget ended without a trial that can be the best.
-    NoValue(String),
-    /// Too many trials failed.
-    TooManyFailures(String),
-    /// The run was left; the study can go on.
-    Interrupted(String),
-    /// The machine refused what trials need, again and again; the study can go on.
-    Refused(String),
-    /// The search cannot go on.
-    Broken(String),
-}
-
-impl Outcome {
-    /// Why, one sentence.
-    pub fn reason(&self) -> &str {
-        match self {
-            Outcome::Finished(reason)
-            | Outcome::NoValue(reason)
-            | Outcome::TooManyFailures(reason)
-            | Outcome::Interrupted(reason)
-            | Outcome::Refused(reason)
-            | Outcome::Broken(reason) => reason,
-        }
-    }
-}
-
-/// Something for the world to do, after the turn's events are durable.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
-    /// Write this to the journal.
-    Append(Event),
-    /// Start an attempt.
-    Launch(Assignment),
-    /// Answer a report.
-    Answer {
-        /// Whose.
-        trial: TrialNumber,
-        /// Of which attempt.
-        attempt: AttemptNumber,
-        /// The answer.
-        verdict: Verdict,
-    },
-    /// Ask an attempt to checkpoint and leave.
-    Leave {
-        /// Whose.
-        trial: TrialNumber,
-        /// Which.
-        attempt: AttemptNumber,
-    },
-    /// Look at what an attempt's processes are doing and write it into its log: it takes too long, or says nothing, and is asked
-    /// to leave.
-    Examine {
-        /// Whose.
-        trial: TrialNumber,
-        /// Which.
-        attempt: AttemptNumber,
-    },
-    /// Kill an attempt's processes.
-    Kill {
-        /// Whose.
-        trial: TrialNumber,
-        /// Which.
-        attempt: AttemptNumber,
-    },
-    /// Remove a dropped checkpoint's files.
-    Remove {
-        /// Whose.
-        trial: TrialNumber,
-        /// The checkpoint.
-        path: PathBuf,
-    },
-    /// End the worker of a slot that nothing is started on any more: it holds memory for nobody.
-    Vacate {
-        /// The slot's position.
-        slot: usize,
-    },
-    /// The run is over: nothing follows.
-    Finish(Outcome),
-}
-
-impl Effect {
-    /// The event to write, if it is one.
-    pub fn event(&self) -> Option<&Event> {
-        match self {
-            Effect::Append(event) => Some(event),
-            _ => None,
-        }
-    }
-}
 
 /// Why a study cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -295,44 +90,6 @@ pub enum EngineError {
     NoSlot,
 }
 
-/// Why a running attempt was asked to go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Leaving {
-    Pausing(String),
-    Stopping(String),
-    /// Its user paused it; whether it was told as the answer to a report.
-    Holding {
-        told: bool,
-    },
-    /// It continued past its end and is where it was to go.
-    Arrived,
-    Draining,
-    Killed,
-    TimedOut(String),
-}
-
-/// A trial on a slot.
-#[derive(Clone, Debug)]
-struct Busy {
-    trial: TrialNumber,
-    attempt: AttemptNumber,
-    since: Timestamp,
-    /// When it last reported or saved.
-    heard: Timestamp,
-    leaving: Option<(Leaving, Timestamp)>,
-    /// When its user paused it: told at its next report, asked to leave at this moment.
-    pause_by: Option<Timestamp>,
-    kill_sent: bool,
-    /// The most memory that it was seen to take, in bytes.
-    peak: u64,
-    /// What it was expected to take at most when it began.
-    expected: Option<u64>,
-    /// What it reported.
-    reports: Reports,
-    /// What was odd about it: how many times, and what was said last.
-    remarks: BTreeMap<RemarkKind, (u64, String)>,
-}
-
 /// What the run is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
@@ -344,57 +101,40 @@ enum Phase {
     Over,
 }
 
-/// The state machine of one run of one study.
+impl Phase {
+    fn starts_trials(&self) -> bool {
+        matches!(self, Phase::Searching | Phase::Racing(_))
+    }
+}
+
+/// The state machine of one run of one study: what was decided, and components that own the rest.
 pub struct Engine {
     spec: StudySpec,
+    view: StudyView,
     sampler: Box<dyn Sampler>,
     pruner: Box<dyn Pruner>,
     milestones: Milestones,
     seeds: SeedTree,
-    view: StudyView,
-    /// What decisions may know, where that is not all there is.
-    window: Option<Window>,
     lineage: Option<Box<Lineage>>,
-    slots: Vec<Slot>,
-    busy: Vec<Option<Busy>>,
-    /// Of each slot, what else is known.
-    places: Vec<Place>,
-    queue: BTreeSet<TrialNumber>,
-    /// Of the queue, those that ran when the runner died: they go on before anything else, as if nothing had happened.
-    recovered: BTreeSet<TrialNumber>,
-    /// The first trial of each point.
-    seen: HashMap<String, TrialNumber>,
-    /// Trials that have checkpoints.
-    holding: BTreeSet<TrialNumber>,
-    /// Whether checkpoints take more than `max_disk` although none can be dropped; said when it begins.
-    disk_exceeded: bool,
-    enqueued: u64,
-    exhausted: bool,
-    /// Whether the target is reached or the patience used up: only what its user asked for is run then.
-    goal_reached: bool,
-    failed_before: u64,
-    /// Trials that failed since the last one that did not.
-    failed_in_a_row: u64,
-    first_failures: FirstFailures,
+    slots: Slots,
+    queue: Queue,
+    proposals: Proposals,
+    /// What decisions may know, where that is not all there is.
+    decision_window: Option<DecisionWindow>,
+    budgets: Budgets,
+    failures: Failures,
     refusals: Refusals,
-    /// The attempts that ran out of memory.
-    starved: Starved,
+    out_of_memory: OutOfMemory,
+    memory_estimates: MemoryEstimates,
+    sharing: DeviceSharing,
+    retention: Retention,
     /// The remarks that were made of trials, so that another attempt does not begin anew.
     remarked: BTreeSet<(TrialNumber, RemarkKind)>,
     /// Requests to kill a trial whose process is not gone yet.
     killing: Vec<(i64, TrialNumber)>,
-    /// Since when the study is paused with nothing running, and how long it was so before: time that does not count.
-    idle_since: Option<Timestamp>,
-    idle: Duration,
-    /// The limit on the time of devices that is used up, if that ends the run.
-    spent: Option<DeviceLimit>,
-    meter: Meter,
-    packed: Packed,
-    needs: Needs,
     filling: Filling,
     phase: Phase,
     grace: Duration,
-    begun: Timestamp,
     now: Timestamp,
     effects: Vec<Effect>,
 }
@@ -408,67 +148,32 @@ impl Engine {
         let budget = crate::config::full_trial(&spec);
         let sampler = (samplers::find(&spec.sampler.name)?.build)(&spec.sampler, &spec.space)?;
         let pruner = (pruners::find(&spec.pruner.name)?.build)(&spec.pruner, budget)?;
-        let milestones = pruner.milestones(budget);
-        let window = spec.deterministic.then(|| Window::new(&spec));
-        let seen = view
-            .trials
-            .iter()
-            .rev()
-            .map(|trial| (trial.params.fingerprint(), trial.number))
-            .collect();
-        let queue = view
-            .trials
-            .iter()
-            .filter(|trial| trial.state == TrialState::Queued)
-            .map(|trial| trial.number)
-            .collect();
-        let enqueued =
-            view.trials.iter().filter(|trial| matches!(trial.origin, Origin::Enqueued(_))).count()
-                as u64;
         Ok(Engine {
-            seeds: SeedTree::new(spec.seed),
-            busy: slots.iter().map(|_| None).collect(),
-            window,
-            lineage: None,
-            places: slots.iter().map(|_| Place::default()).collect(),
-            packed: Packed::new(&spec, &slots),
-            spec,
+            milestones: pruner.milestones(budget),
             sampler,
             pruner,
-            milestones,
-            slots,
-            queue,
-            recovered: BTreeSet::new(),
-            seen,
-            holding: view
-                .trials
-                .iter()
-                .filter(|trial| !trial.checkpoints.is_empty())
-                .map(|trial| trial.number)
-                .collect(),
-            disk_exceeded: false,
-            enqueued,
-            exhausted: false,
-            goal_reached: false,
-            failed_before: view.counts.failed - view.race_counts.failed,
-            failed_in_a_row: 0,
-            first_failures: FirstFailures::default(),
-            refusals: Refusals::default(),
-            starved: Starved::default(),
+            seeds: SeedTree::new(spec.seed),
+            lineage: None,
+            sharing: DeviceSharing::new(&spec, &slots),
+            slots: Slots::new(slots),
+            queue: Queue::of(&view),
+            proposals: Proposals::of(&view),
+            decision_window: spec.deterministic.then(|| DecisionWindow::new(&spec)),
+            budgets: Budgets::default(),
+            failures: Failures::of(&view),
+            refusals: Refusals::new(FIRST_WAIT),
+            out_of_memory: OutOfMemory::default(),
+            memory_estimates: MemoryEstimates::default(),
+            retention: Retention::new(&spec, &view),
             remarked: BTreeSet::new(),
             killing: Vec::new(),
-            idle_since: None,
-            idle: Duration::ZERO,
-            spent: None,
-            meter: Meter::default(),
-            needs: Needs::default(),
             filling: Filling::Always,
             phase: Phase::Waiting,
-            view,
             grace: GRACE,
-            begun: Timestamp::default(),
             now: Timestamp::default(),
             effects: Vec::new(),
+            spec,
+            view,
         })
     }
 
@@ -481,7 +186,7 @@ impl Engine {
     /// The same with another wait after a first refusal of the machine than [`FIRST_WAIT`].
     #[must_use]
     pub fn with_first_wait(self, first_wait: Duration) -> Self {
-        Engine { refusals: Refusals::with_first_wait(first_wait), ..self }
+        Engine { refusals: Refusals::new(first_wait), ..self }
     }
 
     /// The same, with what its results depend on: written when it begins.
@@ -490,29 +195,23 @@ impl Engine {
         Engine { lineage: Some(Box::new(lineage)), ..self }
     }
 
-    /// The same with the journal that its state is the fold of. A study with `deterministic = true` needs it: what its
-    /// decisions may know is not what has happened. So does one with `trials_per_device = "auto"`, which goes on with as many as were good,
-    /// and one of which trials failed and none came to anything ([`Engine::needs_journal`]).
+    /// The same with the journal that its state is the fold of, where it is needed ([`Engine::needs_journal`]).
     #[must_use]
     pub fn with_journal<'a>(
         mut self,
         journal: impl IntoIterator<Item = (Timestamp, &'a Event)>,
     ) -> Self {
-        let is_shared = self.window.is_some() || self.spec.devices.packed;
         for (at, event) in journal {
-            self.first_failures.note(&self.spec.program, event);
-            if is_shared {
-                self.packed.recall(at, event);
-                self.needs.apply(&self.spec, &self.view, event);
-                if let Some(window) = &mut self.window {
-                    window.apply(at, event);
-                }
-            }
+            self.failures.first.apply(&self.spec.program, event);
+            self.sharing.apply(at, event);
+            self.learn_from(at, event);
         }
         self
     }
 
-    /// Whether a study needs its journal to go on, besides the state that it folds to.
+    /// Whether a study needs its journal to go on, besides the state that it folds to. With `deterministic = true`, what its
+    /// decisions may know is not what has happened; with `trials_per_device = "auto"` it goes on with as many as were good;
+    /// and where trials failed and none came to anything, failures are compared.
     pub fn needs_journal(spec: &StudySpec, view: &StudyView) -> bool {
         let only_fails = view.counts.failed > 0 && view.counts.complete + view.counts.pruned == 0;
         spec.deterministic || spec.devices.packed || only_fails
@@ -521,11 +220,27 @@ impl Engine {
     /// Takes one input; the effects are to be carried out in order, once their events are durable.
     pub fn step(&mut self, now: Timestamp, input: Input) -> Vec<Effect> {
         self.now = now;
+        self.take_in(input);
+        self.enforce_deadlines();
+        self.check_refusals();
+        match self.filling {
+            Filling::Always => {
+                self.adjust_concurrency();
+                self.fill_slots();
+            }
+            Filling::OnDemand => self.end_if_drained(),
+        }
+        self.track_idleness();
+        self.vacate_slots();
+        std::mem::take(&mut self.effects)
+    }
+
+    fn take_in(&mut self, input: Input) {
         match input {
             Input::Begin { pid, host, requests } => self.begin(pid, host, requests),
             _ if self.phase == Phase::Over => {}
             Input::Launched { trial, attempt, pid, pid_started } => {
-                if self.slot_of(trial, attempt).is_some() {
+                if self.slots.of_attempt(trial, attempt).is_some() {
                     self.emit(Event::AttemptLaunched { trial, attempt, pid, pid_started });
                 }
             }
@@ -546,33 +261,18 @@ impl Engine {
             Input::KillAll => self.kill_all(),
             Input::Tick => {}
         }
-        self.mind_deadlines();
-        self.mind_refusals();
-        match self.filling {
-            Filling::Always => {
-                self.pack();
-                self.fill_slots();
-            }
-            Filling::OnDemand => self.end_if_drained(),
-        }
-        self.mind_idleness();
-        self.vacate_places();
-        std::mem::take(&mut self.effects)
     }
 
     /// The next moment at which something happens by itself: send a [`Input::Tick`] then.
     pub fn deadline(&self) -> Option<Timestamp> {
-        let leaves = self
-            .busy
-            .iter()
-            .flatten()
-            .filter(|busy| !busy.kill_sent)
-            .filter_map(|busy| self.attempt_deadline(busy));
-        leaves
-            .chain(self.time_deadline())
-            .chain(self.device_deadline())
-            .chain(self.refusal_deadline())
-            .min()
+        let (budget, view) = (&self.spec.budget, &self.view);
+        let attempts = self.slots.running().filter_map(|running| running.deadline(budget));
+        let of_study = (self.phase == Phase::Searching).then(|| {
+            let time = self.budgets.time_deadline(budget, view.ran_micros);
+            time.into_iter().chain(self.budgets.device_deadline(budget, view, self.now))
+        });
+        let refusals = self.refusals.deadline().filter(|_| self.phase.starts_trials());
+        attempts.chain(of_study.into_iter().flatten()).chain(refusals).min()
     }
 
     /// The state so far.
@@ -591,120 +291,59 @@ impl Engine {
     }
 
     fn begin(&mut self, pid: u32, host: String, requests: Vec<(i64, Request)>) {
-        self.begun = self.now;
+        self.budgets.begin(self.now);
         self.phase = Phase::Searching;
-        self.emit(Event::RunnerStarted { pid, host, slots: self.slots.clone() });
+        let slots = self.slots.iter().map(|slot| slot.slot.clone()).collect();
+        self.emit(Event::RunnerStarted { pid, host, slots });
         if let Some(lineage) = self.lineage.take() {
             self.emit(Event::RunnerDescribed { lineage });
         }
-        self.begin_packing();
+        self.begin_sharing();
         self.recover();
         // The rule may be another one than in the last run.
         self.tidy();
         for (id, request) in requests {
             self.serve(id, &request);
         }
-        self.mind_limits();
-    }
-
-    /// Closes the attempts that a dead runner left open.
-    fn recover(&mut self) {
-        let open: Vec<TrialNumber> = self
-            .view
-            .trials
-            .iter()
-            .filter(|trial| trial.state == TrialState::Running)
-            .map(|trial| trial.number)
-            .collect();
-        for number in open {
-            let Some(trial) = self.view.trial(number) else { continue };
-            let Some(attempt) = trial.last_attempt() else { continue };
-            let (until, last, continued) = (trial.until, trial.last(), trial.continued);
-            let verdict = last
-                .and_then(|(step, _)| trial.decision_at(step))
-                .map(|decision| decision.verdict.clone());
-            // What its device was used for is told with the end of that runner.
-            let reason = Some("the runner died".to_owned());
-            self.emit(Event::AttemptEnded {
-                trial: number,
-                attempt,
-                end: AttemptEnd::Lost,
-                reason,
-                device_micros: Some(0),
-                memory: None,
-            });
-            // A pause counts if the attempt was to reach it; otherwise it is the one that this attempt was resumed from.
-            let arrived = until.zip(last).is_some_and(|(until, (step, _))| until <= step);
-            match (verdict, self.hold_of(number)) {
-                _ if continued.is_some() && arrived => self.complete(number),
-                (Some(Verdict::Stop(reason)), _) if continued.is_none() => {
-                    self.finish_trial(number, TrialState::Pruned, None, Some(reason.to_string()))
-                }
-                (Some(Verdict::Pause(reason)), hold) if arrived && continued.is_none() => {
-                    let reason = reason.to_string();
-                    self.emit(Event::TrialPaused { trial: number, reason, hold });
-                }
-                (_, Some(hold)) => self.hold(number, hold),
-                _ => {
-                    let reason = format!("its runner died; goes on {}", self.place_of(number));
-                    self.emit(Event::TrialQueued { trial: number, until, reason });
-                    self.recovered.insert(number);
-                }
-            }
-        }
+        self.check_limits();
     }
 
     /// Takes an event into the state and puts it out to be written.
     fn emit(&mut self, event: Event) {
-        self.absorb(&event);
+        self.apply(&event);
         self.effects.push(Effect::Append(event));
     }
 
     /// Takes an event into the state.
-    fn absorb(&mut self, event: &Event) {
+    fn apply(&mut self, event: &Event) {
         self.view.apply(self.now, event);
-        if let Some(window) = &mut self.window {
-            window.apply(self.now, event);
+        self.learn_from(self.now, event);
+        self.failures.first.apply(&self.spec.program, event);
+        self.proposals.apply(event);
+        self.queue.apply(event);
+        self.retention.apply(&self.view, event);
+        if let Some((trial, end)) = event.attempt_end() {
+            self.out_of_memory.note(trial, end);
+        }
+    }
+
+    /// What is known besides the state: what decisions may know, and what trials take.
+    fn learn_from(&mut self, at: Timestamp, event: &Event) {
+        if let Some(window) = &mut self.decision_window {
+            window.apply(at, event);
         }
         if self.spec.devices.packed {
-            self.needs.apply(&self.spec, &self.view, event);
-        }
-        self.first_failures.note(&self.spec.program, event);
-        if let Event::TrialCreated { trial, params, origin } = event {
-            self.seen.entry(params.fingerprint()).or_insert(*trial);
-            self.enqueued += u64::from(matches!(origin, Origin::Enqueued(_)));
-        }
-        match event {
-            Event::TrialQueued { trial, .. }
-            | Event::TrialContinued { trial, .. }
-            | Event::TrialCreated { trial, .. } => {
-                self.queue.insert(*trial);
-            }
-            Event::AttemptStarted { trial, .. }
-            | Event::TrialFinished { trial, .. }
-            | Event::TrialPaused { trial, .. } => {
-                self.queue.remove(trial);
-                self.recovered.remove(trial);
-            }
-            Event::AttemptEnded { trial, end, .. } => self.starved.note(*trial, end),
-            Event::CheckpointSaved { trial, .. } => drop(self.holding.insert(*trial)),
-            Event::CheckpointDropped { trial, .. }
-                if self.view.trial(*trial).is_none_or(|trial| trial.checkpoints.is_empty()) =>
-            {
-                self.holding.remove(trial);
-            }
-            _ => {}
+            self.memory_estimates.apply(&self.spec, &self.view, event);
         }
     }
 
     /// What decisions may know.
     fn known_view(&self) -> &StudyView {
-        self.window.as_ref().map_or(&self.view, Window::known)
+        self.decision_window.as_ref().map_or(&self.view, DecisionWindow::known)
     }
 
-    fn slot_of(&self, trial: TrialNumber, attempt: AttemptNumber) -> Option<usize> {
-        self.busy.iter().position(|busy| {
-            busy.as_ref().is_some_and(|busy| busy.trial == trial && busy.attempt == attempt)
-        })
+    fn trials_that(&self, is_wanted: impl Fn(&Trial) -> bool) -> Vec<TrialNumber> {
+        let wanted = self.view.trials.iter().filter(|trial| is_wanted(trial));
+        wanted.map(|trial| trial.number).collect()
     }
 }

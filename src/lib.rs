@@ -97,7 +97,7 @@
 //! lack its last moments.
 //!
 //! A trial of the built-in trainer that runs out of memory goes on with half the rows at once, in the same optimiser steps
-//! ([`engine::memory`]): that is no retry, and the search does not see it. So do `train`, `predict` and the test split at `export`.
+//! ([`engine::batch_halving`]): that is no retry, and the search does not see it. So do `train`, `predict` and the test split at `export`.
 //! Checkpoints are written and read without lying in memory a second time.
 //!
 //! A program at fault ends its study after its first three failures, if they are alike (`engine/first_failures.rs`). What takes too long,
@@ -126,7 +126,7 @@
 //! # Devices that share themselves out
 //!
 //! With `trials_per_device = "auto"` the runner looks at devices and trials once a second and tells the engine
-//! ([`Input::Load`](engine::Input::Load)); [`engine::packing`] decides, without clock and devices of its own, and the journal has each
+//! ([`Input::Load`](engine::Input::Load)); [`engine::concurrency`] decides, without clock and devices of its own, and the journal has each
 //! change ([`Packed`](study::event::Event::Packed)), from which the next run goes on. It also has what each attempt took of memory, of which
 //! [`analysis::memory_model`] learns what others will take: who has no room waits, and what fits no device is not proposed.
 //!
@@ -134,7 +134,7 @@
 //!
 //! Every run is a trial; [`Origin`](study::trial::Origin) says whose configuration it repeats. [`study::configuration`] takes them together:
 //! samplers see one point with the mean of its runs, pruners do not see runs that only measure (`replicates`, `race`). A race
-//! is a function of the state too ([`engine::race`]): rounds of one seed each, paired t tests, and only fresh runs count.
+//! is a function of the state too ([`engine::finalists`]): rounds of one seed each, paired t tests, and only fresh runs count.
 //!
 //! # Store
 //!

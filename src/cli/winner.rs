@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::exit::Failure;
-use crate::engine::race::CONFIDENCE;
+use crate::engine::finalists::CONFIDENCE;
 use crate::report::wording::{count, number, one_line};
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::metric::{Metrics, Number};

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::Engine;
-use super::demand::Filling;
 use crate::study::event::{AttemptEnd, Event};
 use crate::study::spec::{FailureCause, Program};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
@@ -69,7 +67,7 @@ pub(super) struct FirstFailures {
 }
 
 impl FirstFailures {
-    pub(super) fn note(&mut self, program: &Program, event: &Event) {
+    pub fn apply(&mut self, program: &Program, event: &Event) {
         match event {
             _ if self.works => {}
             Event::AttemptEnded { trial, end, reason, .. } => {
@@ -94,38 +92,29 @@ impl FirstFailures {
             _ => {}
         }
     }
-}
 
-impl Engine {
-    /// Why the study is not worth going on with, if its first failures say so and `budget.failures` does not say otherwise.
-    pub(super) fn fails_in_one_way(&self) -> Option<String> {
-        let counts = self.view.counts;
-        let is_asked = self.filling == Filling::OnDemand || self.spec.program == Program::Inline;
-        if is_asked || self.spec.budget.failures.is_some() || counts.complete + counts.pruned > 0 {
-            return None;
-        }
+    /// Why the first failures say that the program is at fault, if they do.
+    pub fn alike(&self, trials: &[Trial]) -> Option<String> {
         let mut first: Vec<(&Trial, &Failure)> = Vec::new();
-        for (number, failure) in &self.first_failures.failed {
-            let trial = self.view.trial(*number)?;
+        for (number, failure) in &self.failed {
+            let trial = trials.get(number.index())?;
             if first.len() < ALIKE && first.iter().all(|(other, _)| other.params != trial.params) {
                 first.push((trial, failure));
             }
         }
         let [.., (last, failure)] = first[..] else { return None };
-        let reached =
-            first.iter().filter_map(|(trial, _)| trial.last()).map(|(step, _)| step).max();
+        let step = |trial: &Trial| trial.last().map(|(step, _)| step);
+        let reached = first.iter().filter_map(|(trial, _)| step(trial)).max();
         // One that has come further than all of them may be the first to complete.
-        let gets_further = |trial: &Trial| {
-            !trial.state.is_finished() && trial.last().map(|(step, _)| step) > reached
-        };
+        let gets_further = |trial: &Trial| !trial.state.is_finished() && step(trial) > reached;
         if first.len() < ALIKE
             || first.iter().any(|(_, other)| *other != failure)
-            || self.view.trials.iter().any(gets_further)
+            || trials.iter().any(gets_further)
         {
             return None;
         }
         let reason = last.reason.as_deref().unwrap_or_default();
-        let which = if self.first_failures.is_again {
+        let which = if self.is_again {
             format!("{ALIKE} trials since the study was run again")
         } else {
             format!("the first {ALIKE} trials")

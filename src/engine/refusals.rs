@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::{Engine, Outcome, Phase};
 use crate::study::time::Timestamp;
 
 /// After a first refusal nothing is started for this time; after each further one twice as long.
@@ -29,70 +28,76 @@ pub(super) struct Refusals {
     why: String,
 }
 
-impl Default for Refusals {
-    fn default() -> Self {
-        Refusals {
-            first_wait: FIRST_WAIT,
-            row: 0,
-            since: Timestamp::default(),
-            until: None,
-            why: String::new(),
-        }
-    }
-}
-
 impl Refusals {
-    pub(super) fn with_first_wait(first_wait: Duration) -> Self {
-        Refusals { first_wait, ..Refusals::default() }
+    pub fn new(first_wait: Duration) -> Self {
+        let (since, why) = (Timestamp::default(), String::new());
+        Refusals { first_wait, row: 0, since, until: None, why }
     }
-}
 
-impl Engine {
-    /// Takes in that the machine refused what an attempt needs: nothing is started for a while.
-    pub(super) fn note_refusal(&mut self, why: &str) {
-        let (now, refusals) = (self.now, &mut self.refusals);
-        why.clone_into(&mut refusals.why);
-        if refusals.until.is_some_and(|until| now < until) {
+    /// The machine refused what an attempt needs: nothing is started for a while.
+    pub fn note(&mut self, why: &str, now: Timestamp) {
+        why.clone_into(&mut self.why);
+        if self.wait(now) {
             return;
         }
-        if refusals.row == 0 {
-            refusals.since = now;
+        if self.row == 0 {
+            self.since = now;
         }
-        let doubled = 1_u32.checked_shl(refusals.row).unwrap_or(LONGEST).clamp(1, LONGEST);
-        refusals.row += 1;
-        refusals.until = Some(now.after(refusals.first_wait * doubled));
+        let doubled = 1_u32.checked_shl(self.row).unwrap_or(LONGEST).clamp(1, LONGEST);
+        self.row += 1;
+        self.until = Some(now.after(self.first_wait * doubled));
     }
 
     /// The machine gives again what an attempt needs.
-    pub(super) fn forget_refusals(&mut self) {
-        (self.refusals.row, self.refusals.until) = (0, None);
+    pub fn forget(&mut self) {
+        (self.row, self.until) = (0, None);
     }
 
-    /// Whether nothing is started now, because the machine refused it a moment ago.
-    pub(super) fn waits_for_the_machine(&self) -> bool {
-        self.refusals.until.is_some_and(|until| self.now < until)
+    /// Whether nothing is started now.
+    pub fn wait(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| now < until)
     }
 
     /// When something is tried again.
-    pub(super) fn refusal_deadline(&self) -> Option<Timestamp> {
-        self.refusals.until.filter(|_| matches!(self.phase, Phase::Searching | Phase::Racing(_)))
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.until
     }
 
-    /// Ends the run where nothing runs, and nothing could be started often and long enough.
-    pub(super) fn mind_refusals(&mut self) {
-        if self.refusals.until.is_some_and(|until| until <= self.now) {
-            self.refusals.until = None;
+    /// Ends a wait that is over.
+    pub fn tick(&mut self, now: Timestamp) {
+        self.until = self.until.filter(|until| now < *until);
+    }
+
+    /// Why a run on which nothing runs gives up, if nothing could be started often and long enough.
+    pub fn give_up(&self, now: Timestamp) -> Option<String> {
+        let Refusals { first_wait, row, since, why, .. } = self;
+        let is_long = *row >= MOST || now.since(*since) >= *first_wait * LONGEST_ROW;
+        (*row > 0 && is_long).then(|| {
+            format!("the machine refused what trials need, {row} times in a row; the last: {why}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_and_a_long_row_gives_up() {
+        let mut refusals = Refusals::new(FIRST_WAIT);
+        let mut now = Timestamp(0);
+        for wait in [1, 2, 4, 8, 16, 30, 30] {
+            refusals.note("no memory", now);
+            refusals.note("at once on another slot", now);
+            assert_eq!(refusals.deadline(), Some(now.after(FIRST_WAIT * wait)));
+            assert_eq!(refusals.give_up(now), None);
+            now = now.after(FIRST_WAIT * wait);
+            refusals.tick(now);
+            assert!(!refusals.wait(now));
         }
-        let Refusals { row, since, first_wait, .. } = &self.refusals;
-        if *row == 0 || self.busy.iter().any(Option::is_some) {
-            return;
-        }
-        if *row >= MOST || self.now.since(*since) >= *first_wait * LONGEST_ROW {
-            let why = format!(
-                "the machine refused what trials need, {row} times in a row; the last: {}",
-                self.refusals.why
-            );
-            self.drain(Outcome::Refused(why));
-        }
+        now = now.after(FIRST_WAIT * 30);
+        assert!(refusals.give_up(now).is_some_and(|why| why.contains("7 times in a row")));
+        refusals.forget();
+        assert_eq!(refusals.give_up(now), None);
     }
 }

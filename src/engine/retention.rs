@@ -1,16 +1,17 @@
 //! Which checkpoints stay: what running and paused trials go on from, the best trials' best, and no more than fit.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
+use super::attempt::RunningAttempt;
 use super::{Effect, Engine};
 use crate::storage::paths::original_of;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::Event;
 use crate::study::metric::{Direction, Score};
 use crate::study::spec::{StudySpec, ValueRule};
-use crate::study::state::value_step;
+use crate::study::state::{StudyView, value_step};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// The rule of a study: `[checkpoints]`, and what its trials' values are.
@@ -60,13 +61,8 @@ impl Rule {
     pub fn plan(&self, trials: &[&Trial]) -> Plan {
         let mut dropped = self.beyond_keep(trials);
         let exceeded = self.max_disk.and_then(|limit| self.make_room(trials, limit, &mut dropped));
-        Plan {
-            dropped: dropped
-                .into_iter()
-                .map(|(number, checkpoint)| (number, checkpoint.path.clone()))
-                .collect(),
-            exceeded,
-        }
+        let path = |(number, checkpoint): (_, &Checkpoint)| (number, checkpoint.path.clone());
+        Plan { dropped: dropped.into_iter().map(path).collect(), exceeded }
     }
 
     /// Drops more until the rest fits; what the rest takes, if it does not.
@@ -100,12 +96,10 @@ impl Rule {
 
     fn beyond_keep<'a>(&self, trials: &[&'a Trial]) -> Vec<(TrialNumber, &'a Checkpoint)> {
         let Some(keep) = self.keep_best else { return Vec::new() };
-        let best: HashSet<TrialNumber> = self
-            .ranked(trials)
-            .iter()
-            .take(usize::try_from(keep).unwrap_or(usize::MAX))
-            .map(|trial| trial.number)
-            .collect();
+        let keep = usize::try_from(keep).unwrap_or(usize::MAX);
+        let ranked = self.ranked(trials);
+        let best: HashSet<TrialNumber> =
+            ranked.iter().take(keep).map(|trial| trial.number).collect();
         let mut dropped = Vec::new();
         for trial in trials {
             let needed = match trial.state {
@@ -129,9 +123,7 @@ impl Rule {
         // Of what `keep = "all"` has kept: trials that came to nothing, then what is not a trial's best or newest.
         let in_vain =
             |trial: &&&Trial| matches!(trial.state, TrialState::Pruned | TrialState::Failed);
-        order.extend(trials.iter().filter(in_vain).flat_map(|trial| {
-            trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint))
-        }));
+        order.extend(trials.iter().filter(in_vain).flat_map(|trial| others(trial, &[])));
         for trial in trials {
             let needed = match trial.state {
                 TrialState::Pruned | TrialState::Failed => continue,
@@ -145,22 +137,15 @@ impl Rule {
         }));
         // A trial that is behind now can only win with a later report, and that has a later checkpoint.
         let to_beat = ranked.first().and_then(|best| self.score(best));
-        let mut behind: Vec<&&Trial> = trials
-            .iter()
-            .filter(|trial| {
-                !trial.state.is_finished()
-                    && to_beat.is_some_and(|best| self.score(trial) > Some(best))
-            })
-            .collect();
+        let is_behind = |trial: &&Trial| {
+            !trial.state.is_finished() && to_beat.is_some_and(|best| self.score(trial) > Some(best))
+        };
+        let mut behind: Vec<&Trial> = trials.iter().copied().filter(is_behind).collect();
         behind.sort_by_key(|trial| std::cmp::Reverse(self.score(trial)));
         for trial in behind {
-            let newer: Vec<usize> = self
-                .needed_to_go_on(trial)
-                .into_iter()
-                .filter(|index| {
-                    Some(*index) != self.best_of(trial) || Some(*index) == newest_reported(trial)
-                })
-                .collect();
+            let best = self.best_of(trial).filter(|best| Some(*best) != newest_reported(trial));
+            let mut newer = self.needed_to_go_on(trial);
+            newer.retain(|index| Some(*index) != best);
             order.extend(others(trial, &newer));
         }
         order
@@ -223,65 +208,113 @@ fn others<'a>(trial: &'a Trial, but: &[usize]) -> Vec<(TrialNumber, &'a Checkpoi
         .collect()
 }
 
-impl Engine {
-    /// Drops what one running trial does not need any more; with a limit on the disk, what the study does not.
-    pub(super) fn drop_superseded(&mut self, number: TrialNumber) {
-        let rule = Rule::of(&self.spec);
-        if rule.max_disk.is_some() {
-            return self.tidy();
-        }
-        if rule.keep_best.is_none() {
-            return;
-        }
-        let Some(trial) = self.view.trial(number) else { return };
-        // Only what is before the one to go on from can be: there is little of that, however many there are.
-        let Some(resumable) = newest_reported(trial).filter(|resumable| *resumable > 0) else {
-            return;
-        };
-        let best = rule.best_of(trial);
-        let superseded = trial.checkpoints[..resumable]
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| Some(*index) != best);
-        let dropped = superseded.map(|(_, checkpoint)| (number, checkpoint.path.clone())).collect();
-        self.drop_all(dropped);
+/// The checkpoints of a study, as far as they matter for what stays.
+#[derive(Clone, Debug)]
+pub(super) struct Retention {
+    rule: Rule,
+    /// Trials that have checkpoints.
+    holding: BTreeSet<TrialNumber>,
+    /// Whether checkpoints take more than `max_disk` although none can be dropped; said when it begins.
+    exceeded: bool,
+}
+
+impl Retention {
+    pub fn new(spec: &StudySpec, view: &StudyView) -> Self {
+        let holding = view.trials.iter().filter(|trial| !trial.checkpoints.is_empty());
+        let holding = holding.map(|trial| trial.number).collect();
+        Retention { rule: Rule::of(spec), holding, exceeded: false }
     }
 
-    /// Drops all that the study does not need any more.
-    pub(super) fn tidy(&mut self) {
-        let rule = Rule::of(&self.spec);
-        let holding: Vec<Cow<'_, Trial>> =
-            self.with_means(self.holding.iter().filter_map(|number| self.view.trial(*number)));
-        let holding: Vec<&Trial> = holding.iter().map(Cow::as_ref).collect();
-        if holding.is_empty() || rule.keep_best.is_none() && rule.max_disk.is_none() {
-            return;
+    /// Takes in an event that `view` has.
+    pub fn apply(&mut self, view: &StudyView, event: &Event) {
+        match event {
+            Event::CheckpointSaved { trial, .. } => drop(self.holding.insert(*trial)),
+            Event::CheckpointDropped { trial, .. }
+                if view.trial(*trial).is_none_or(|trial| trial.checkpoints.is_empty()) =>
+            {
+                self.holding.remove(trial);
+            }
+            _ => {}
         }
-        let Plan { dropped, exceeded } = rule.plan(&holding);
-        self.drop_all(dropped);
-        if let (Some(bytes), Some(limit)) = (exceeded, self.spec.checkpoints.max_disk)
-            && !self.disk_exceeded
-        {
-            self.emit(Event::DiskExceeded { bytes, limit });
-        }
-        self.disk_exceeded = exceeded.is_some();
     }
 
-    /// Trials with the means of their configurations for values, where those are what counts.
-    fn with_means<'a>(&'a self, trials: impl Iterator<Item = &'a Trial>) -> Vec<Cow<'a, Trial>> {
-        let means: BTreeMap<TrialNumber, f64> = match self.spec.replicates {
+    /// What the study does not need any more.
+    fn plan(&self, spec: &StudySpec, view: &StudyView) -> Option<Plan> {
+        let is_limited = self.rule.keep_best.is_some() || self.rule.max_disk.is_some();
+        if self.holding.is_empty() || !is_limited {
+            return None;
+        }
+        // With several runs of a configuration, its mean is what counts.
+        let means: BTreeMap<TrialNumber, f64> = match spec.replicates {
             1 => BTreeMap::new(),
-            _ => self
-                .view
+            _ => view
                 .ranked_configurations()
                 .into_iter()
                 .map(|(number, sample)| (number, sample.mean))
                 .collect(),
         };
-        let with_mean = |trial: &'a Trial| match means.get(&trial.number) {
-            Some(mean) => Cow::Owned(Trial { value: Some(*mean), ..trial.clone() }),
-            None => Cow::Borrowed(trial),
+        let with_mean = |trial: &Trial| {
+            let mean = means.get(&trial.number)?;
+            Some(Trial { value: Some(*mean), ..trial.clone() })
         };
-        trials.map(with_mean).collect()
+        let holding = self.holding.iter().filter_map(|number| view.trial(*number));
+        let holding: Vec<Cow<'_, Trial>> = holding
+            .map(|trial| with_mean(trial).map_or(Cow::Borrowed(trial), Cow::Owned))
+            .collect();
+        Some(self.rule.plan(&holding.iter().map(Cow::as_ref).collect::<Vec<_>>()))
+    }
+
+    /// What one running trial does not need any more.
+    fn superseded(&self, trial: &Trial) -> Vec<Dropped> {
+        // Only what is before the one to go on from can be: there is little of that, however many there are.
+        let resumable = newest_reported(trial).filter(|resumable| *resumable > 0);
+        let Some(resumable) = resumable.filter(|_| self.rule.keep_best.is_some()) else {
+            return Vec::new();
+        };
+        let best = self.rule.best_of(trial);
+        let before = trial.checkpoints[..resumable].iter().enumerate();
+        before
+            .filter(|(index, _)| Some(*index) != best)
+            .map(|(_, checkpoint)| (trial.number, checkpoint.path.clone()))
+            .collect()
+    }
+
+    /// Whether so many complete trials as keep their checkpoints are better than a trial is now.
+    fn is_without_hope(&self, view: &StudyView, number: TrialNumber) -> bool {
+        let Some(own) = view.trial(number).and_then(|trial| self.rule.score(trial)) else {
+            return false;
+        };
+        let better = view.trials.iter().filter(|trial| {
+            trial.state == TrialState::Complete
+                && self.rule.score(trial).is_some_and(|score| score < own)
+        });
+        let keep = self.rule.keep_best.unwrap_or(1);
+        let keep = usize::try_from(keep).unwrap_or(usize::MAX).max(1);
+        better.take(keep).count() == keep
+    }
+}
+
+impl Engine {
+    /// Drops what one running trial does not need any more; with a limit on the disk, what the study does not.
+    pub(super) fn drop_superseded(&mut self, number: TrialNumber) {
+        if self.retention.rule.max_disk.is_some() {
+            return self.tidy();
+        }
+        let Some(trial) = self.view.trial(number) else { return };
+        self.drop_all(self.retention.superseded(trial));
+    }
+
+    /// Drops all that the study does not need any more.
+    pub(super) fn tidy(&mut self) {
+        let plan = self.retention.plan(&self.spec, &self.view);
+        let Some(Plan { dropped, exceeded }) = plan else { return };
+        self.drop_all(dropped);
+        if let (Some(bytes), Some(limit)) = (exceeded, self.spec.checkpoints.max_disk)
+            && !self.retention.exceeded
+        {
+            self.emit(Event::DiskExceeded { bytes, limit });
+        }
+        self.retention.exceeded = exceeded.is_some();
     }
 
     /// A new checkpoint of a running trial: where there is no room left, that of a trial without hope is given up at once.
@@ -289,39 +322,16 @@ impl Engine {
     /// One that may be paused needs it to go on from, and so does one that is about to leave.
     pub(super) fn take_in_checkpoint(&mut self, number: TrialNumber, slot: usize, path: &Path) {
         self.drop_superseded(number);
-        let leaves = self.busy[slot]
-            .as_ref()
-            .is_some_and(|busy| busy.leaving.is_some() || busy.pause_by.is_some());
-        if !self.disk_exceeded
-            || leaves
-            || self.pruner.first_rung(number).is_some()
-            || !self.is_without_hope(number)
-        {
-            return;
-        }
-        if self
-            .view
-            .trial(number)
-            .is_some_and(|trial| trial.checkpoints.iter().any(|checkpoint| checkpoint.path == path))
+        let running = self.slots[slot].running.as_ref();
+        if self.retention.exceeded
+            && !running.is_some_and(RunningAttempt::is_leaving)
+            && self.pruner.first_rung(number).is_none()
+            && self.retention.is_without_hope(&self.view, number)
+            && self.lists(number, |listed| listed == path)
         {
             self.drop_all(vec![(number, path.to_owned())]);
             self.tidy();
         }
-    }
-
-    /// Whether so many complete trials as keep their checkpoints are better than a trial is now.
-    fn is_without_hope(&self, number: TrialNumber) -> bool {
-        let rule = Rule::of(&self.spec);
-        let Some(own) = self.view.trial(number).and_then(|trial| rule.score(trial)) else {
-            return false;
-        };
-        let better = self.view.trials.iter().filter(|trial| {
-            trial.state == TrialState::Complete
-                && rule.score(trial).is_some_and(|score| score < own)
-        });
-        let keep =
-            rule.keep_best.map_or(1, |keep| usize::try_from(keep).unwrap_or(usize::MAX).max(1));
-        better.take(keep).count() == keep
     }
 
     /// A copy was taken of what its command writes over: what lies there is no earlier step's any more, if it was taken for one.
@@ -335,20 +345,23 @@ impl Engine {
 
     fn drop_all(&mut self, dropped: Vec<Dropped>) {
         for (trial, path) in dropped {
-            self.emit(Event::CheckpointDropped { trial, path: path.clone() });
+            let original = original_of(&path);
+            self.drop_one(trial, path);
             // What a command writes over goes with the last of its copies.
             let is_needed = |original: &PathBuf| {
                 self.lists(trial, |listed| {
                     listed.starts_with(original) || original_of(listed).as_ref() == Some(original)
                 })
             };
-            let original = original_of(&path).filter(|original| !is_needed(original));
-            self.effects.push(Effect::Remove { trial, path });
-            if let Some(path) = original {
-                self.emit(Event::CheckpointDropped { trial, path: path.clone() });
-                self.effects.push(Effect::Remove { trial, path });
+            if let Some(original) = original.filter(|original| !is_needed(original)) {
+                self.drop_one(trial, original);
             }
         }
+    }
+
+    fn drop_one(&mut self, trial: TrialNumber, path: PathBuf) {
+        self.emit(Event::CheckpointDropped { trial, path: path.clone() });
+        self.effects.push(Effect::Remove { trial, path });
     }
 
     /// Whether a trial has such a checkpoint.

@@ -515,7 +515,7 @@ pub enum FailureCause {
 /// Which failed attempts are started again.
 ///
 /// A trial of the built-in trainer that runs out of memory goes on with half the rows at once, down to one, before this is
-/// asked: that needs no `"oom"` in `on` and does not count towards `max` (`engine::memory`).
+/// asked: that needs no `"oom"` in `on` and does not count towards `max` (`engine::batch_halving`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetrySpec {

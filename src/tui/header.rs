@@ -9,7 +9,7 @@ use super::keys::Screen;
 use super::look::Look;
 use super::snapshot::Snapshot;
 use super::state::State;
-use crate::engine::race::CONFIDENCE;
+use crate::engine::finalists::CONFIDENCE;
 use crate::report::ahead::{self, Running, look_ahead};
 use crate::report::progress::Progress;
 use crate::report::sparkline::Charset;

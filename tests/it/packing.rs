@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hpsearch::engine::packing::{Advice, Guest, Load, Packing, TrialLoad, Waiting};
+use hpsearch::engine::concurrency::{Advice, Concurrency, Load, RunningTrial, TrialLoad, Waiting};
 use hpsearch::engine::simulator::{Fault, Run, Shared, Simulation, Turn};
 use hpsearch::study::device::Device;
 use hpsearch::study::event::{Event, PackingChange};
@@ -294,26 +294,31 @@ fn a_place_that_makes_real_trials_wait_for_each_other_is_given_back() {
 }
 
 /// A processor of so many cores with trials that use some of them, looked at for `seconds`; what is advised, in order.
-fn on_cores(mut packing: Packing, cores: u32, used: f64, seconds: i64) -> (u32, Vec<Advice>) {
+fn on_cores(
+    mut concurrency: Concurrency,
+    cores: u32,
+    used: f64,
+    seconds: i64,
+) -> (u32, Vec<Advice>) {
     let mut advised = Vec::new();
     let at = |seconds: i64| Timestamp(seconds * 1_000_000);
-    packing.begin(at(0));
+    concurrency.begin(at(0));
     for second in 1..seconds {
-        let running = packing.slots();
-        let guests: Vec<Guest> = (0..u64::from(running))
-            .map(|trial| Guest {
+        let running = concurrency.slots();
+        let running_trials: Vec<RunningTrial> = (0..u64::from(running))
+            .map(|trial| RunningTrial {
                 trial: TrialNumber(trial),
                 since: at(0),
                 is_best: trial == 0,
                 leaves: false,
-                needs: None,
+                memory: None,
             })
             .collect();
         // Each gets its share.
         let share = used.min(f64::from(cores) / f64::from(running));
-        let trials = guests
+        let trials = running_trials
             .iter()
-            .map(|guest| TrialLoad { trial: guest.trial, memory: GIB / 8, cores: Some(share) })
+            .map(|trial| TrialLoad { trial: trial.trial, memory: GIB / 8, cores: Some(share) })
             .collect();
         let load = Load {
             device: Device::Cpu,
@@ -323,21 +328,25 @@ fn on_cores(mut packing: Packing, cores: u32, used: f64, seconds: i64) -> (u32, 
             exclusive: false,
             trials,
         };
-        packing.loaded(&load, running, at(second));
-        guests.iter().for_each(|guest| {
-            packing.reported(guest.trial, second.unsigned_abs(), running, at(second))
+        concurrency.loaded(&load, running, at(second));
+        running_trials.iter().for_each(|trial| {
+            concurrency.reported(trial.trial, second.unsigned_abs(), running, at(second))
         });
-        advised.extend(packing.advise(&guests, Waiting::Somebody(None), at(second)));
+        advised.extend(concurrency.advise(&running_trials, Waiting::Somebody(None), at(second)));
     }
-    (packing.slots(), advised)
+    (concurrency.slots(), advised)
 }
 
 #[test]
 fn trials_of_the_trainer_share_a_processor_up_to_its_cores_however_busy_others_make_it() {
     for (cores, threads, most) in [(1, 1, 1), (2, 1, 2), (8, 1, 8), (8, 3, 2), (2, 4, 1)] {
         // A third of the processor time that they would take.
-        let (slots, advised) =
-            on_cores(Packing::new(Timestamp::default()).of_busy_trials(threads), cores, 0.3, 400);
+        let (slots, advised) = on_cores(
+            Concurrency::new(Timestamp::default()).of_busy_trials(threads),
+            cores,
+            0.3,
+            400,
+        );
         assert_eq!(slots, most, "{advised:?}");
         let full: Vec<&String> = advised
             .iter()
@@ -351,9 +360,9 @@ fn trials_of_the_trainer_share_a_processor_up_to_its_cores_however_busy_others_m
         );
     }
     // What an earlier run found good on another machine does not fit here.
-    let mut packing = Packing::new(Timestamp::default()).of_busy_trials(1);
-    packing.recall(Timestamp(0), 16, PackingChange::Admitted, GIB);
-    let (slots, advised) = on_cores(packing, 4, 0.9, 60);
+    let mut concurrency = Concurrency::new(Timestamp::default()).of_busy_trials(1);
+    concurrency.apply(Timestamp(0), 16, PackingChange::Admitted, GIB);
+    let (slots, advised) = on_cores(concurrency, 4, 0.9, 60);
     assert_eq!(
         (slots, advised[0].change, advised[0].reason.as_str()),
         (4, PackingChange::Back, "4 cores for trials that compute on 1 thread each")
@@ -363,13 +372,13 @@ fn trials_of_the_trainer_share_a_processor_up_to_its_cores_however_busy_others_m
 
 #[test]
 fn commands_that_compute_stop_at_the_cores_and_those_that_rest_do_not() {
-    let (slots, advised) = on_cores(Packing::new(Timestamp::default()), 4, 1.0, 400);
+    let (slots, advised) = on_cores(Concurrency::new(Timestamp::default()), 4, 1.0, 400);
     assert_eq!(slots, 4, "{advised:?}");
     assert_eq!(
         advised.last().unwrap().reason,
         "4.0 of 4 cores are in use, and another may use 1.0"
     );
-    let (slots, _) = on_cores(Packing::new(Timestamp::default()), 4, 0.1, 400);
+    let (slots, _) = on_cores(Concurrency::new(Timestamp::default()), 4, 0.1, 400);
     assert!(slots > 8, "{slots}");
 }
 

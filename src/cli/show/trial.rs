@@ -11,7 +11,7 @@ use super::super::lineage::{self, Made, MadeJson};
 use super::super::logs::unknown_trial;
 use super::super::trial_json::{TrialJson, VERSION};
 use crate::arguments::RowsAtOnce;
-use crate::engine::memory::Memory;
+use crate::engine::batch_halving::BatchHalving;
 use crate::engine::seed_of;
 use crate::report::wording::{count, duration, micros, number, one_line, param, remarked};
 use crate::storage::{Remarked, StorageReader, StudySummary};
@@ -89,8 +89,8 @@ pub enum Form {
     Changes,
 }
 
-fn memory(study: &StudySummary, trial: &Trial, made: &[Made]) -> Option<Memory> {
-    Memory::of_attempts(
+fn memory(study: &StudySummary, trial: &Trial, made: &[Made]) -> Option<BatchHalving> {
+    BatchHalving::of_attempts(
         &study.spec,
         trial,
         made.iter().filter_map(|made| made.attempt.end.as_ref()),

@@ -10,7 +10,7 @@ use crate::study::event::{Event, Seq};
 use crate::study::spec::{StepClock, StudySpec};
 use crate::study::state::{StudyView, continues};
 use crate::study::time::Timestamp;
-use crate::study::trial::{Trial, TrialNumber};
+use crate::study::trial::{Note, Trial, TrialNumber};
 
 /// What stands where one side has nothing.
 const NOTHING: &str = "nothing";
@@ -44,6 +44,15 @@ impl Facts {
         if let Some(text) = text {
             self.add(table, row, field, text);
         }
+    }
+
+    /// Adds what people wrote.
+    fn add_words(&mut self, notes: (&'static str, &[Note]), tags: (&'static str, &[String])) {
+        for (index, note) in notes.1.iter().enumerate() {
+            let text = format!("{} at {}", note.text, moment(note.at));
+            self.add(notes.0, format!("note {index}"), "text", text);
+        }
+        tags.1.iter().for_each(|tag| self.add(tags.0, tag, "tag", tag));
     }
 
     /// The first place where two sides differ, and what each has there.
@@ -102,12 +111,8 @@ fn of_trial(trial: &Trial, metric: &str) -> Facts {
         .collect();
     own("last_metrics", (!metrics.is_empty()).then(|| metrics.join(" ")));
     for (name, value) in trial.params.iter() {
-        facts.add(
-            "param",
-            name,
-            "value",
-            value.as_number().map_or_else(|| value.to_string(), number),
-        );
+        let text = value.as_number().map_or_else(|| value.to_string(), number);
+        facts.add("param", name, "value", text);
     }
     facts.maybe("trial_value", "", "value", trial.value.map(number));
     for (step, value) in &trial.curve {
@@ -119,24 +124,10 @@ fn of_trial(trial: &Trial, metric: &str) -> Facts {
     }
     for checkpoint in &trial.checkpoints {
         let bytes = checkpoint.bytes.map(|bytes| format!(", {bytes} bytes")).unwrap_or_default();
-        facts.add(
-            "checkpoint",
-            checkpoint.path.display().to_string(),
-            "step",
-            format!("{}{bytes}", checkpoint.step),
-        );
+        let step = format!("{}{bytes}", checkpoint.step);
+        facts.add("checkpoint", checkpoint.path.display().to_string(), "step", step);
     }
-    for (index, note) in trial.notes.iter().enumerate() {
-        facts.add(
-            "trial_note",
-            format!("note {index}"),
-            "text",
-            format!("{} at {}", note.text, moment(note.at)),
-        );
-    }
-    for tag in &trial.tags {
-        facts.add("trial_tag", tag, "tag", tag);
-    }
+    facts.add_words(("trial_note", &trial.notes), ("trial_tag", &trial.tags));
     facts
 }
 
@@ -164,17 +155,7 @@ fn of_study(view: &StudyView) -> Facts {
     for device in &view.paused_devices {
         facts.add("paused_device", device.to_string(), "device", device.to_string());
     }
-    for (index, note) in view.notes.iter().enumerate() {
-        facts.add(
-            "study_note",
-            format!("note {index}"),
-            "text",
-            format!("{} at {}", note.text, moment(note.at)),
-        );
-    }
-    for tag in &view.tags {
-        facts.add("study_tag", tag, "tag", tag);
-    }
+    facts.add_words(("study_note", &view.notes), ("study_tag", &view.tags));
     facts
 }
 
@@ -305,18 +286,14 @@ pub fn hold_tables(
     }
     let mut told = reports_of(journal);
     for trial in &folded.trials {
-        let facts = |reports: Vec<(String, u64, f64)>| {
-            let mut facts = Facts::default();
-            reports.into_iter().for_each(|(metric, step, value)| {
-                facts.add("report", format!("{metric} at step {step}"), "value", number(value))
-            });
-            facts
-        };
-        let stored = facts(reader.reports(study, trial.number)?);
-        let told = told.remove(&trial.number).unwrap_or_default();
-        let told =
-            facts(told.into_iter().map(|((metric, step), value)| (metric, step, value)).collect());
-        if let Some(difference) = found(seq, Some(trial.number), stored, told) {
+        let (mut stored, mut own) = (Facts::default(), Facts::default());
+        for (metric, step, value) in reader.reports(study, trial.number)? {
+            stored.add("report", format!("{metric} at step {step}"), "value", number(value));
+        }
+        for ((metric, step), value) in told.remove(&trial.number).unwrap_or_default() {
+            own.add("report", format!("{metric} at step {step}"), "value", number(value));
+        }
+        if let Some(difference) = found(seq, Some(trial.number), stored, own) {
             return Ok(Some(difference));
         }
     }
@@ -326,32 +303,24 @@ pub fn hold_tables(
     for key in told.keys().chain(stored.keys()).copied().collect::<BTreeSet<_>>() {
         let (told, stored) = (told.remove(&key), stored.remove(&key));
         // Stores of old did not keep whose it was.
-        let runner = |attempt: &Attempt| {
-            attempt.runner.filter(|_| stored.as_ref().is_some_and(|stored| stored.runner.is_some()))
+        let keeps_runner = stored.as_ref().is_some_and(|stored| stored.runner.is_some());
+        let facts = |attempt: Option<Attempt>| {
+            let runner = |attempt: &Attempt| attempt.runner.filter(|_| keeps_runner);
+            attempt.map_or_else(Facts::default, |attempt| of_attempt(&attempt, runner(&attempt)))
         };
-        let facts = |attempt: &Option<Attempt>| {
-            attempt
-                .as_ref()
-                .map_or_else(Facts::default, |attempt| of_attempt(attempt, runner(attempt)))
-        };
-        if let Some(difference) = found(seq, Some(key.0), facts(&stored), facts(&told)) {
+        if let Some(difference) = found(seq, Some(key.0), facts(stored), facts(told)) {
             return Ok(Some(difference));
         }
     }
-    let mut told: BTreeMap<Seq, StoredRunner> =
-        runners_of(journal).into_iter().map(|runner| (runner.seq, runner)).collect();
-    let mut stored: BTreeMap<Seq, StoredRunner> =
-        runners.into_iter().map(|runner| (runner.seq, runner)).collect();
-    for key in told.keys().chain(stored.keys()).copied().collect::<BTreeSet<_>>() {
-        let facts =
-            |runner: Option<StoredRunner>| runner.as_ref().map_or_else(Facts::default, of_runner);
-        if let Some(difference) =
-            found(seq, None, facts(stored.remove(&key)), facts(told.remove(&key)))
-        {
-            return Ok(Some(difference));
-        }
-    }
-    Ok(None)
+    let by_seq = |runners: Vec<StoredRunner>| -> BTreeMap<Seq, StoredRunner> {
+        runners.into_iter().map(|runner| (runner.seq, runner)).collect()
+    };
+    let (told, stored) = (by_seq(runners_of(journal)), by_seq(runners));
+    let keys: BTreeSet<&Seq> = told.keys().chain(stored.keys()).collect();
+    Ok(keys.into_iter().find_map(|key| {
+        let facts = |side: &BTreeMap<_, _>| side.get(key).map_or_else(Facts::default, of_runner);
+        found(seq, None, facts(&stored), facts(&told))
+    }))
 }
 
 /// The study is what its last version was, with what was added to its budget since.

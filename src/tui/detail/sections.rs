@@ -2,7 +2,7 @@
 
 use ratatui::text::Line;
 
-use crate::engine::memory::Memory;
+use crate::engine::batch_halving::BatchHalving;
 use crate::report::sparkline::sparkline;
 use crate::report::table::{Align, Column};
 use crate::report::wording::{
@@ -42,7 +42,7 @@ pub(super) fn sections(
     section(&mut lines, "decisions", decisions(trial, state.spec().step), look);
     section(&mut lines, "attempts", attempts(detail, now), look);
     let ends = detail.attempts.iter().filter_map(|attempt| attempt.end.as_ref());
-    if let Some(memory) = Memory::of_attempts(state.spec(), trial, ends) {
+    if let Some(memory) = BatchHalving::of_attempts(state.spec(), trial, ends) {
         section(&mut lines, "memory", vec![memory.in_words()], look);
     }
     if !trial.notes.is_empty() || !trial.tags.is_empty() {

@@ -1,4 +1,4 @@
-//! What trials need of memory, as their study has learned it: for their places on shared devices, and for what is proposed.
+//! What trials will take of memory, as their study has learned it: for their slots on shared devices, and for what is proposed.
 //!
 //! All of it is in the journal: an attempt's end says what it took at most, and what its device had for one trial alone. What is proposed
 //! is then the same whenever the journal is.
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use super::Engine;
-use super::memory::Memory;
-use super::packing::size;
+use super::batch_halving::BatchHalving;
+use super::concurrency::size;
 use crate::analysis::memory_model::{Footprint, Seen, Sizes, sizes};
 use crate::arguments::RowsAtOnce;
 use crate::samplers::Room;
@@ -19,29 +19,29 @@ use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::state::StudyView;
 use crate::study::trial::{Trial, TrialNumber};
 
-/// Points are measured against memory once a trial took this share of what a device has: before, all of them fit.
+/// Configurations are measured against memory once a trial took this share of what a device has: before, all of them fit.
 const SCARCE: u64 = 4;
 /// So many trials are learned from.
 const KEPT: usize = 128;
 
-/// What was learned of what trials need.
+/// What was learned of the memory that trials take.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Needs {
+pub(super) struct MemoryEstimates {
     /// The last trials that ended.
     seen: Vec<Seen>,
     /// The most that any took.
     largest: u64,
     /// What they teach, once it is asked for: a journal that is read again teaches only in the end.
-    footprint: OnceLock<Option<Footprint>>,
+    model: OnceLock<Option<Footprint>>,
     /// Sizes of those that ran out of memory although they were alone.
-    starved: Vec<Sizes>,
+    too_large: Vec<Sizes>,
     /// What each device has for a trial that is alone on it.
     rooms: BTreeMap<Device, u64>,
     /// Where attempts run, and with how many training rows at once, where that is not what their arguments say.
     open: BTreeMap<TrialNumber, (Device, Option<u64>)>,
 }
 
-impl Needs {
+impl MemoryEstimates {
     /// Takes in an event of the journal; the trials of `view` are known by then.
     pub fn apply(&mut self, spec: &StudySpec, view: &StudyView, event: &Event) {
         match event {
@@ -49,7 +49,7 @@ impl Needs {
             Event::RunnerStarted { .. } => {
                 self.rooms.clear();
                 self.open.clear();
-                self.starved.clear();
+                self.too_large.clear();
             }
             Event::AttemptStarted { trial, slot, rows_at_once, .. } => {
                 self.open.insert(*trial, (slot.device.clone(), *rows_at_once));
@@ -57,101 +57,87 @@ impl Needs {
             Event::AttemptEnded { trial, end, memory, .. } => {
                 let Some((device, rows)) = self.open.remove(trial) else { return };
                 let is_alone = self.open.values().all(|(other, _)| *other != device);
-                if let (AttemptEnd::Failed(FailureCause::Oom), true, Some(trial)) =
-                    (end, is_alone, view.trial(*trial))
-                {
-                    self.starved.push(sizes(spec, &trial.params, rows_then(spec, trial, rows)));
+                let trial = view.trial(*trial);
+                let sizes_of =
+                    |trial: &Trial| sizes(spec, &trial.params, rows_then(spec, trial, rows));
+                if is_alone && *end == AttemptEnd::Failed(FailureCause::Oom) {
+                    self.too_large.extend(trial.map(sizes_of));
                 }
                 let Some(MemoryUse { peak, room }) = *memory else { return };
                 self.rooms.insert(device, room);
                 // One that failed or left early need not have reached its peak.
                 let is_whole =
                     matches!(end, AttemptEnd::Completed | AttemptEnd::Paused | AttemptEnd::Stopped);
-                let Some(trial) = view.trial(*trial).filter(|_| is_whole) else { return };
+                let Some(trial) = trial.filter(|_| is_whole) else { return };
                 self.largest = self.largest.max(peak);
                 if self.seen.len() >= KEPT {
                     self.seen.remove(0);
                 }
-                self.seen.push(Seen {
-                    sizes: sizes(spec, &trial.params, rows_then(spec, trial, rows)),
-                    bytes: peak,
-                });
-                self.footprint = OnceLock::new();
+                self.seen.push(Seen { sizes: sizes_of(trial), bytes: peak });
+                self.model = OnceLock::new();
             }
             _ => {}
         }
     }
 
-    fn footprint(&self) -> Option<&Footprint> {
-        self.footprint.get_or_init(|| Footprint::learn(&self.seen)).as_ref()
+    fn model(&self) -> Option<&Footprint> {
+        self.model.get_or_init(|| Footprint::learn(&self.seen)).as_ref()
     }
 
     /// What half of the last trials took at most, where it can be told beforehand what a trial takes.
-    fn usual(&self) -> Option<u64> {
-        self.footprint()?;
+    fn median(&self) -> Option<u64> {
+        self.model()?;
         let mut taken: Vec<u64> = self.seen.iter().map(|seen| seen.bytes).collect();
         taken.sort_unstable();
         taken.get(taken.len() / 2).copied()
     }
 
-    /// What trials may take that are to be proposed: what the roomiest device has, and with the same footprint less than any that
+    /// What trials may take that are to be proposed: what the roomiest device has, and by the same model less than any that
     /// found too little there. `None` while memory is no matter.
     fn room(&self) -> Option<(&Footprint, u64, u64)> {
         let roomiest = self.rooms.values().copied().max().filter(|room| *room > 0)?;
-        Some(roomiest)
-            .filter(|roomiest| self.largest >= roomiest / SCARCE)
-            .and_then(|_| self.footprint())
-            .map(|footprint| {
-                let too_much =
-                    self.starved.iter().map(|sizes| footprint.expect(sizes).likely).min();
-                (footprint, roomiest, too_much.unwrap_or(u64::MAX))
-            })
+        let is_scarce = self.largest >= roomiest / SCARCE;
+        let model = is_scarce.then(|| self.model()).flatten()?;
+        let too_much = self.too_large.iter().map(|sizes| model.expect(sizes).likely).min();
+        Some((model, roomiest, too_much.unwrap_or(u64::MAX)))
     }
 }
 
 /// Rows at once of an attempt whose training rows were halved down to so many.
 fn rows_then(spec: &StudySpec, trial: &Trial, rows: Option<u64>) -> Option<RowsAtOnce> {
-    let usual = Memory::new(spec, &trial.params, 0)?.usual;
-    let halved = (0..=usual.halvings()).map(|times| usual.halved(times));
-    rows.and_then(|train| halved.into_iter().find(|rows| rows.train as u64 <= train))
+    let usual = BatchHalving::new(spec, &trial.params, 0)?.usual;
+    let mut halved = (0..=usual.halvings()).map(|times| usual.halved(times));
+    rows.and_then(|train| halved.find(|rows| rows.train as u64 <= train))
 }
 
 impl Engine {
     /// Bytes that a trial will have taken at most, where trials like it have ended.
-    pub(super) fn needs_of(&self, trial: &Trial) -> Option<u64> {
-        let rows = self.memory_of(trial).map(Memory::rows);
-        let footprint = self.needs.footprint()?;
-        Some(footprint.expect(&sizes(&self.spec, &trial.params, rows)).most)
+    pub(super) fn memory_estimate(&self, trial: &Trial) -> Option<u64> {
+        let rows = self.halving_of(trial).map(BatchHalving::rows);
+        let model = self.memory_estimates.model()?;
+        Some(model.expect(&sizes(&self.spec, &trial.params, rows)).most)
     }
 
     /// The same of whoever is next: a trial that waits, or one that is still to be proposed and takes as much as others do.
-    pub(super) fn needs_of_next(&self) -> Option<u64> {
-        let waiting = self.recovered.first().or_else(|| self.queue.first());
-        match waiting.and_then(|number| self.view.trial(*number)) {
-            Some(trial) => self.needs_of(trial),
-            None => self.needs.usual(),
+    pub(super) fn memory_estimate_of_next(&self) -> Option<u64> {
+        match self.queue.first().and_then(|number| self.view.trial(number)) {
+            Some(trial) => self.memory_estimate(trial),
+            None => self.memory_estimates.median(),
         }
     }
 
-    /// Calls `propose` with the memory that a proposed trial may take, where that matters; and tells how many points it passed over,
+    /// Calls `propose` with the memory that a proposed trial may take, where that matters; and tells how many configurations it skipped,
     /// and why.
     pub(super) fn within_memory<T>(
         &self,
         propose: impl FnOnce(Option<Room<'_>>) -> T,
     ) -> (T, Option<(u64, String)>) {
-        let Some((footprint, bytes, too_much)) =
-            self.needs.room().filter(|_| self.spec.devices.packed)
-        else {
-            return (propose(None), None);
-        };
+        let room = self.spec.devices.packed.then(|| self.memory_estimates.room()).flatten();
+        let Some((footprint, bytes, too_much)) = room else { return (propose(None), None) };
         let passed_over = Cell::new(0);
-        let proposed = propose(Some(Room {
-            spec: &self.spec,
-            footprint,
-            bytes,
-            too_much,
-            passed_over: &passed_over,
-        }));
+        let spec = &self.spec;
+        let room = Room { spec, footprint, bytes, too_much, passed_over: &passed_over };
+        let proposed = propose(Some(room));
         let reason = || {
             format!(
                 "expected not to fit into the {} that a device has for one trial ({})",

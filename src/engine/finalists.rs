@@ -1,4 +1,4 @@
-//! The race at the end: the best configurations run again, round by round on fresh seeds, until one of them is the winner.
+//! The final comparison (`race`): the finalists, the best configurations, run again on fresh seeds until one of them has won.
 //!
 //! A race comes on top of **every** limit of the budget, and is always run to its end: cut short it would name no winner, and what
 //! it takes is known before, `LEAST_ROUNDS` to `MOST_ROUNDS` runs of each finalist at most, which the forecast says. What it used
@@ -15,9 +15,10 @@ use crate::study::event::Event;
 use crate::study::finalists::Race;
 pub use crate::study::finalists::{LEAST_ROUNDS, MOST_ROUNDS};
 use crate::study::metric::{Direction, Score};
+use crate::study::spec::StudySpec;
 use crate::study::state::StudyView;
 use crate::study::statistics::{Sample, chance_of_above_zero};
-use crate::study::trial::{Origin, TrialNumber, TrialState};
+use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// The chance that a race drops the finalist that is truly best.
 const LEVEL: f64 = 0.05;
@@ -46,25 +47,20 @@ pub(super) fn standing(view: &StudyView) -> Standing {
     if running.is_empty() {
         return Standing::Over;
     }
-    let run_of = |finalist: TrialNumber, round: u32| {
-        let origin = Origin::Race { of: finalist, race: race.number, round };
-        view.trials.iter().find(move |trial| trial.origin == origin)
-    };
+    let run = |finalist: &TrialNumber, round| run_of(view, race, *finalist, round);
+    let has_ended = |trial: &Trial| trial.state.is_finished();
     let mut round = 0;
     // Rounds are full for whoever still runs, but the last.
-    while running
-        .iter()
-        .all(|finalist| run_of(*finalist, round).is_some_and(|trial| trial.state.is_finished()))
-    {
+    while running.iter().all(|finalist| run(finalist, round).is_some_and(has_ended)) {
         round += 1;
     }
-    if round > 0 && running.iter().all(|finalist| run_of(*finalist, round).is_none()) {
+    if round > 0 && running.iter().all(|finalist| run(finalist, round).is_none()) {
         let events = judge(view, race, &running, round);
         if !events.is_empty() {
             return Standing::Events(events);
         }
     }
-    match running.iter().find(|finalist| run_of(**finalist, round).is_none()) {
+    match running.iter().find(|finalist| run(finalist, round).is_none()) {
         Some(finalist) => Standing::Next(*finalist, round),
         None => Standing::Waits,
     }
@@ -72,53 +68,13 @@ pub(super) fn standing(view: &StudyView) -> Standing {
 
 /// What comes of the first `rounds` rounds: who leaves, and who has won.
 fn judge(view: &StudyView, race: &Race, running: &[TrialNumber], rounds: u32) -> Vec<Event> {
-    let values_of = |finalist: TrialNumber| -> Result<Vec<f64>, String> {
-        (0..rounds)
-            .map(|round| {
-                let origin = Origin::Race { of: finalist, race: race.number, round };
-                let run = view
-                    .trials
-                    .iter()
-                    .find(|trial| trial.origin == origin)
-                    .ok_or("a run is missing")?;
-                match run.value.filter(|_| run.state == TrialState::Complete) {
-                    Some(_) if run.violation.is_some() => {
-                        let why = run
-                            .reason
-                            .as_ref()
-                            .map(|reason| format!(": {reason}"))
-                            .unwrap_or_default();
-                        Err(format!(
-                            "its run in round {} breaks a limit (trial {}){why}",
-                            round + 1,
-                            run.number
-                        ))
-                    }
-                    Some(value) if value.is_nan() => {
-                        Err(format!("its run in round {} is NaN (trial {})", round + 1, run.number))
-                    }
-                    Some(value) => Ok(value),
-                    None => {
-                        let why = run
-                            .reason
-                            .as_ref()
-                            .map(|reason| format!(": {reason}"))
-                            .unwrap_or_default();
-                        Err(format!(
-                            "its run in round {} {} (trial {}){why}",
-                            round + 1,
-                            run.state.as_str(),
-                            run.number
-                        ))
-                    }
-                }
-            })
-            .collect()
-    };
+    let direction = view.direction();
     let mut events = Vec::new();
     let mut ranked: Vec<(TrialNumber, Vec<f64>, Sample)> = Vec::new();
     for finalist in running {
-        match values_of(*finalist) {
+        let values: Result<Vec<f64>, String> =
+            (0..rounds).map(|round| value_in(view, race, *finalist, round)).collect();
+        match values {
             Ok(values) => {
                 ranked.extend(Sample::of(&values).map(|sample| (*finalist, values, sample)))
             }
@@ -126,15 +82,16 @@ fn judge(view: &StudyView, race: &Race, running: &[TrialNumber], rounds: u32) ->
         }
     }
     // A stable sort: of equals the better one in the search.
-    ranked.sort_by_key(|(_, _, sample)| Score::new(view.direction(), sample.mean));
-    if rounds < LEAST_ROUNDS {
+    ranked.sort_by_key(|(_, _, sample)| Score::new(direction, sample.mean));
+    let Some(((first, best, sample), others)) =
+        ranked.split_first().filter(|_| rounds >= LEAST_ROUNDS)
+    else {
         return events;
-    }
-    let Some((first, best, sample)) = ranked.first().cloned() else { return events };
+    };
     let level = level(race.finalists.len());
     let mut still: Vec<(TrialNumber, Sample)> = Vec::new();
-    for (finalist, values, other) in ranked.iter().skip(1) {
-        let chance = chance_of_above_zero(&losses_above(view.direction(), &best, values));
+    for (finalist, values, other) in others {
+        let chance = chance_of_above_zero(&losses_above(direction, best, values));
         if chance < level {
             let reason = format!(
                 "worse than trial {first}: mean {} against {} in {rounds} rounds; p {} in the paired t test, below {}",
@@ -149,9 +106,40 @@ fn judge(view: &StudyView, race: &Race, running: &[TrialNumber], rounds: u32) ->
         }
     }
     if still.is_empty() || rounds >= MOST_ROUNDS {
-        events.push(Event::RaceWon { trial: first, sample, reason: why_won(sample, &still) });
+        let reason = why_won(*sample, &still);
+        events.push(Event::RaceWon { trial: *first, sample: *sample, reason });
     }
     events
+}
+
+/// The value of a finalist's run in a round, or why it has none that counts.
+fn value_in(
+    view: &StudyView,
+    race: &Race,
+    finalist: TrialNumber,
+    round: u32,
+) -> Result<f64, String> {
+    let run = run_of(view, race, finalist, round).ok_or("a run is missing")?;
+    let value = run.value.filter(|_| run.state == TrialState::Complete);
+    let what = match value {
+        Some(_) if run.violation.is_some() => "breaks a limit",
+        Some(value) if value.is_nan() => "is NaN",
+        Some(value) => return Ok(value),
+        None => run.state.as_str(),
+    };
+    let why = run.reason.as_ref().filter(|_| what != "is NaN");
+    let why = why.map(|reason| format!(": {reason}")).unwrap_or_default();
+    Err(format!("its run in round {} {what} (trial {}){why}", round + 1, run.number))
+}
+
+fn run_of<'a>(
+    view: &'a StudyView,
+    race: &Race,
+    finalist: TrialNumber,
+    round: u32,
+) -> Option<&'a Trial> {
+    let origin = Origin::Race { of: finalist, race: race.number, round };
+    view.trials.iter().find(|trial| trial.origin == origin)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "finalists are few")]
@@ -184,50 +172,44 @@ fn brief(number: f64) -> f64 {
     format!("{number:.4e}").parse().unwrap_or(number)
 }
 
+/// The configurations that a race begins with.
+pub(super) fn best_configurations(spec: &StudySpec, view: &StudyView) -> Vec<TrialNumber> {
+    let most = usize::try_from(spec.race).unwrap_or(usize::MAX);
+    view.ranked_configurations().into_iter().take(most).map(|(trial, _)| trial).collect()
+}
+
 impl Engine {
     /// Whether a race is to be run before the study ends like this; begins it.
     pub(super) fn goes_on_racing(&mut self, outcome: &Outcome) -> bool {
-        let finalists = usize::try_from(self.spec.race).unwrap_or(usize::MAX);
-        if finalists == 0 || self.fills_on_demand() || !matches!(outcome, Outcome::Finished(_)) {
+        if self.spec.race == 0 || self.runs_on_demand() || !matches!(outcome, Outcome::Finished(_))
+        {
             return false;
         }
         if self.view.race.as_ref().is_none_or(|race| race.void) {
-            let best = self
-                .view
-                .ranked_configurations()
-                .into_iter()
-                .take(finalists)
-                .map(|(trial, _)| trial)
-                .collect::<Vec<_>>();
-            if best.is_empty() {
+            let finalists = best_configurations(&self.spec, &self.view);
+            if finalists.is_empty() {
                 return false;
             }
-            self.emit(Event::RaceBegun { finalists: best });
+            self.emit(Event::RaceBegun { finalists });
         }
-        let is_stuck = match standing(&self.view) {
-            Standing::Over => true,
+        let is_queued = |trial: &Trial| trial.origin.is_race() && trial.state == TrialState::Queued;
+        let goes_on = match standing(&self.view) {
+            Standing::Over => false,
             // Its user paused a run: the study ends without it, and goes on with it.
-            Standing::Waits => !self
-                .view
-                .trials
-                .iter()
-                .any(|trial| trial.origin.is_race() && trial.state == TrialState::Queued),
-            Standing::Next(..) | Standing::Events(_) => false,
+            Standing::Waits => self.view.trials.iter().any(is_queued),
+            Standing::Next(..) | Standing::Events(_) => true,
         };
-        if is_stuck {
-            return false;
+        if goes_on {
+            self.phase = Phase::Racing(outcome.clone());
         }
-        self.phase = Phase::Racing(outcome.clone());
-        true
+        goes_on
     }
 
     /// The next run of the race, if it is to begin now.
     pub(super) fn next_race_run(&mut self) -> Option<TrialNumber> {
-        let of_race = |number: &&TrialNumber| {
-            self.view.trial(**number).is_some_and(|trial| trial.origin.is_race())
-        };
-        if let Some(waiting) = self.queue.iter().find(of_race) {
-            return Some(*waiting);
+        let of_race = |number| self.view.trial(number).is_some_and(|trial| trial.origin.is_race());
+        if let Some(waiting) = self.queue.find(of_race) {
+            return Some(waiting);
         }
         loop {
             match standing(&self.view) {
@@ -239,13 +221,5 @@ impl Engine {
                 }
             }
         }
-    }
-
-    /// Another run of a trial's configuration.
-    pub(super) fn create_run(&mut self, of: TrialNumber, origin: Origin) -> Option<TrialNumber> {
-        let params = self.view.trial(of)?.params.clone();
-        let number = TrialNumber(self.view.trials.len() as u64);
-        self.emit(Event::TrialCreated { trial: number, params, origin });
-        Some(number)
     }
 }

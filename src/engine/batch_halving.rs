@@ -16,9 +16,9 @@ use crate::study::params::Params;
 use crate::study::spec::{FailureCause, Program, StudySpec};
 use crate::study::trial::{Trial, TrialNumber};
 
-/// Where a trial stands with its memory.
+/// How far a trial's batches were halved because it ran out of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
+pub struct BatchHalving {
     /// Rows at once by its arguments.
     pub usual: RowsAtOnce,
     /// How many times they were halved.
@@ -27,29 +27,28 @@ pub struct Memory {
     pub exhausted: bool,
 }
 
-impl Memory {
-    /// Of a trial with these parameters, `starved` of whose attempts ran out of memory; `None` where rows are not halved.
-    pub fn new(spec: &StudySpec, params: &Params, starved: u32) -> Option<Self> {
+impl BatchHalving {
+    /// Of a trial with these parameters, `times` of whose attempts ran out of memory; `None` where rows are not halved.
+    pub fn new(spec: &StudySpec, params: &Params, times: u32) -> Option<Self> {
         let Program::Trainer { arguments, .. } = &spec.program else { return None };
         let mut values = arguments.clone();
         values.extend(params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
         let usual = RowsAtOnce::that_may_be_halved(&values)?;
         let most = usual.halvings();
-        Some(Memory { usual, halved: starved.min(most), exhausted: starved > most })
+        Some(BatchHalving { usual, halved: times.min(most), exhausted: times > most })
     }
 
-    /// The same of a trial whose attempts ended like this.
+    /// The same of a trial whose attempts ended like this; `None` if all of them had memory enough.
     pub fn of_attempts<'a>(
         spec: &StudySpec,
         trial: &Trial,
         ends: impl IntoIterator<Item = &'a AttemptEnd>,
     ) -> Option<Self> {
-        let starved = ends.into_iter().filter(|end| is_starved(end)).count();
-        if starved == 0 {
-            None
-        } else {
-            Memory::new(spec, &trial.params, u32::try_from(starved).unwrap_or(u32::MAX))
-        }
+        let times = ends.into_iter().filter(|end| is_out_of_memory(end)).count();
+        let times = u32::try_from(times).unwrap_or(u32::MAX);
+        Some(times)
+            .filter(|times| *times > 0)
+            .and_then(|times| BatchHalving::new(spec, &trial.params, times))
     }
 
     /// Rows at once of its next attempt.
@@ -79,23 +78,23 @@ fn too_many(rows: RowsAtOnce) -> String {
     format!("{rows} at once did not fit into memory")
 }
 
-fn is_starved(end: &AttemptEnd) -> bool {
+fn is_out_of_memory(end: &AttemptEnd) -> bool {
     matches!(end, AttemptEnd::Failed(FailureCause::Oom))
 }
 
 /// How many attempts of each trial ran out of memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Starved(BTreeMap<TrialNumber, u32>);
+pub(super) struct OutOfMemory(BTreeMap<TrialNumber, u32>);
 
-impl Starved {
+impl OutOfMemory {
     /// Takes the end of an attempt in.
-    pub(super) fn note(&mut self, trial: TrialNumber, end: &AttemptEnd) {
-        if is_starved(end) {
+    pub fn note(&mut self, trial: TrialNumber, end: &AttemptEnd) {
+        if is_out_of_memory(end) {
             *self.0.entry(trial).or_default() += 1;
         }
     }
 
-    fn of(&self, trial: TrialNumber) -> u32 {
+    fn times(&self, trial: TrialNumber) -> u32 {
         self.0.get(&trial).copied().unwrap_or(0)
     }
 }
@@ -107,51 +106,49 @@ impl Engine {
         mut self,
         ends: impl IntoIterator<Item = (TrialNumber, &'a AttemptEnd)>,
     ) -> Self {
-        ends.into_iter().for_each(|(trial, end)| self.starved.note(trial, end));
+        ends.into_iter().for_each(|(trial, end)| self.out_of_memory.note(trial, end));
         self
     }
 
-    /// Where a trial stands that has run out of memory, if that can be helped.
-    pub(super) fn memory_of(&self, trial: &Trial) -> Option<Memory> {
-        let starved = self.starved.of(trial.number);
-        if starved == 0 { None } else { Memory::new(&self.spec, &trial.params, starved) }
+    /// How far the batches of a trial were halved that has run out of memory, if that can be helped.
+    pub(super) fn halving_of(&self, trial: &Trial) -> Option<BatchHalving> {
+        let times = Some(self.out_of_memory.times(trial.number)).filter(|times| *times > 0)?;
+        BatchHalving::new(&self.spec, &trial.params, times)
     }
 
-    /// What an attempt that ended for lack of memory says, with the rows that it had; before its end is written.
-    pub(super) fn words_of_starved(
+    /// What an attempt says at its end, with the rows that it had if it ran out of memory; before its end is written.
+    pub(super) fn with_rows(
         &self,
         number: TrialNumber,
         end: &AttemptEnd,
         message: Option<String>,
     ) -> Option<String> {
-        let before = || {
-            self.view
-                .trial(number)
-                .and_then(|trial| Memory::new(&self.spec, &trial.params, self.starved.of(number)))
-        };
-        let Some(memory) = Some(end).filter(|end| is_starved(end)).and_then(|_| before()) else {
-            return message;
-        };
-        let said = message.map(|message| format!(": {message}")).unwrap_or_default();
-        Some(format!("{}{said}", too_many(memory.rows())))
+        let times = self.out_of_memory.times(number);
+        let trial = self.view.trial(number).filter(|_| is_out_of_memory(end));
+        match trial.and_then(|trial| BatchHalving::new(&self.spec, &trial.params, times)) {
+            Some(halving) => {
+                let said = message.map(|message| format!(": {message}")).unwrap_or_default();
+                Some(format!("{}{said}", too_many(halving.rows())))
+            }
+            None => message,
+        }
     }
 
-    /// What a trial does that has just run out of memory, and whose attempt's end is written: it goes on with half the rows at once,
-    /// or gets back the reason why it cannot.
+    /// A trial that has just run out of memory, and whose attempt's end is written, goes on with half the rows at once; `Err`: the
+    /// message, with the reason why it cannot.
     pub(super) fn go_on_with_fewer_rows(
         &mut self,
         number: TrialNumber,
         message: String,
     ) -> Result<(), String> {
-        let Some(memory) = self.view.trial(number).and_then(|trial| self.memory_of(trial)) else {
+        let Some(halving) = self.view.trial(number).and_then(|trial| self.halving_of(trial)) else {
             return Err(message);
         };
-        if memory.exhausted {
+        if halving.exhausted {
             let help = "fewer rows there are not: a smaller model (`model.*`), shorter texts (`[data] max_length`) or fewer trials at a time need less";
             return Err(format!("{message}; {help}"));
         }
-        let before = memory.usual.halved(memory.halved - 1);
-        let now = memory.rows();
+        let (before, now) = (halving.usual.halved(halving.halved - 1), halving.rows());
         let now = if now.train < before.train {
             now.train.to_string()
         } else {
@@ -160,12 +157,18 @@ impl Engine {
         self.requeue(number, &format!("{}; now {now}", too_many(before)));
         Ok(())
     }
+}
 
-    /// How many of a trial's failed attempts were no retries' business.
-    pub(super) fn halvings_of(&self, number: TrialNumber) -> u32 {
-        self.view
-            .trial(number)
-            .and_then(|trial| self.memory_of(trial))
-            .map_or(0, |memory| memory.halved)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_attempts_without_memory_count() {
+        let (mut counted, trial) = (OutOfMemory::default(), TrialNumber(2));
+        counted.note(trial, &AttemptEnd::Failed(FailureCause::Oom));
+        counted.note(trial, &AttemptEnd::Failed(FailureCause::Program));
+        counted.note(trial, &AttemptEnd::Failed(FailureCause::Oom));
+        assert_eq!((counted.times(trial), counted.times(TrialNumber(0))), (2, 0));
     }
 }

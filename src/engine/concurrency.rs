@@ -1,28 +1,26 @@
-//! How many trials share a device where nobody said it (`trials_per_device = "auto"`): decided from what they take and do there.
+//! How many trials run at once on a device where nobody said it (`trials_per_device = "auto"`): decided from what they take and do there.
 //!
 //! One trial begins. Another is admitted once all that run were measured, if there is memory for it and for what those that run may
-//! still take, with a tenth to spare, **and** the last admission made the device do more. What a trial takes is what it was seen to take
-//! or what trials like it took (see [`footprint`](crate::analysis::memory_model)), whichever is more; where that cannot be told, as much as the largest so far.
-//! How much a device does is told by the speeds of the trials themselves, before and after:
-//! the sum of what each has of the speed that it had with one less. Speeds are steps a second
-//! between two reports, or, where trials are too short for that, trials that end, or the processor time that they get. Where one
+//! still take, with a tenth to spare, **and** the last admission raised the throughput. What a trial takes is what it was seen to take
+//! or what trials like it took (see [`memory_model`](crate::analysis::memory_model)), whichever is more; where that cannot be told, as much as the largest so far.
+//! Throughput is the sum of what each trial has of the speed that it had with one trial less. Speeds are steps a second
+//! between two reports, or, where trials are too short for that, trials that end, or the CPU time that they get. Where one
 //! more did not make it at least [`GROWTH`] times as much, the number goes back by one, without anyone having to leave, and is
-//! tried again later and later. When memory gets short all the same, for a trial may need more than any before it, the
+//! tried again later and later. Under memory pressure all the same, for a trial may need more than any before it, the
 //! youngest saves and waits; the best one never does.
 //!
-//! On a processor nobody is admitted whom no core is left for. Trials of the built-in trainer compute all the time, on as many threads as they
-//! were given: as long as cores are left the processor does more with another, and nothing but memory is measured, once each that runs has
-//! reported. What other programs use is measured. Where neither cores nor memory have room, that is said once.
+//! On a CPU nobody is admitted whom no core is left for. Trials of the built-in trainer compute all the time, on as many threads as they
+//! were given: as long as cores are left the CPU does more with another, and nothing but memory is measured, once each that runs has
+//! reported. What other programs use is measured. Where neither cores nor memory have room, the device is saturated; that is said once.
 //!
 //! It knows no clock, no device and no process: whoever runs the study tells it what is the case, and the journal what was decided.
 
 use std::time::Duration;
 
-use super::paces::Paces;
-
-pub use super::paces::Guest;
-use crate::study::device::Device;
-use crate::study::event::{Event, PackingChange};
+pub use super::load::{Load, TrialLoad};
+pub use super::throughput::RunningTrial;
+use super::throughput::Throughput;
+use crate::study::event::PackingChange;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
@@ -38,35 +36,7 @@ const SLACK: f64 = 0.5;
 /// A number that was no better is tried again after so long at the earliest, and then after twice that, and so on.
 const RETRY: Duration = Duration::from_secs(120);
 
-/// What a device and the trials on it take at a moment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Load {
-    /// Which.
-    pub device: Device,
-    /// Its memory, in bytes.
-    pub total: u64,
-    /// What of it is used, by whomever.
-    pub used: u64,
-    /// Processor cores that there are, where trials compute on those.
-    pub cores: Option<u32>,
-    /// Whether it takes one process at a time (a GPU in exclusive mode).
-    pub exclusive: bool,
-    /// The trials there.
-    pub trials: Vec<TrialLoad>,
-}
-
-/// What a trial takes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TrialLoad {
-    /// Which.
-    pub trial: TrialNumber,
-    /// Its memory in bytes; 0 where the device does not tell whose it is.
-    pub memory: u64,
-    /// Processor cores that it uses.
-    pub cores: Option<f64>,
-}
-
-/// What waits for a place.
+/// What waits for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// Nothing does.
@@ -88,9 +58,9 @@ pub struct Advice {
     pub reason: String,
 }
 
-/// Decides how many trials share one device.
-#[derive(Clone, Debug)]
-pub struct Packing {
+/// Decides how many trials run at once on one device.
+#[derive(Clone, Debug, Default)]
+pub struct Concurrency {
     slots: u32,
     /// As many as the run began with.
     first: u32,
@@ -102,55 +72,40 @@ pub struct Packing {
     /// What trials may take of it together, where their user said it.
     limit: Option<u64>,
     /// Cores of the device, where trials compute on those.
-    processor: Option<u32>,
+    cores: Option<u32>,
     /// Whether it takes one process at a time.
     exclusive: bool,
     /// Threads on which each trial computes all the time; `None` where trials may rest.
     threads: Option<u32>,
-    /// Whether it was said that nothing has room for another.
-    is_full: bool,
+    /// Whether it was said that another has no room.
+    is_saturated: bool,
     /// The least memory that was seen in use: what others take.
     base: u64,
     /// What others use, as far as it is told whose memory is whose.
     others: u64,
     /// The largest of any trial.
     largest: u64,
-    paces: Paces,
+    throughput: Throughput,
 }
 
-impl Packing {
+impl Concurrency {
     /// One trial at a time, since a moment.
     pub fn new(since: Timestamp) -> Self {
-        let mut paces = Paces::default();
-        paces.stage(1, since);
-        Packing {
-            slots: 1,
-            first: 1,
-            ceiling: None,
-            setbacks: 0,
-            memory: None,
-            limit: None,
-            processor: None,
-            exclusive: false,
-            threads: None,
-            is_full: false,
-            base: u64::MAX,
-            others: 0,
-            largest: 0,
-            paces,
-        }
+        let mut throughput = Throughput::default();
+        throughput.stage(1, since);
+        Concurrency { slots: 1, first: 1, base: u64::MAX, throughput, ..Concurrency::default() }
     }
 
     /// The same of trials that compute all the time, on so many threads each.
     #[must_use]
     pub fn of_busy_trials(self, threads: u32) -> Self {
-        Packing { threads: Some(threads.max(1)), ..self }
+        Concurrency { threads: Some(threads.max(1)), ..self }
     }
 
     /// The same where trials may take so many bytes together.
     #[must_use]
     pub fn within(self, limit: Option<u64>) -> Self {
-        Packing { limit, ..self }
+        Concurrency { limit, ..self }
     }
 
     /// Trials at a time.
@@ -169,12 +124,12 @@ impl Packing {
     }
 
     /// Takes in what the journal says was decided: after a crash it goes on from there.
-    pub fn recall(&mut self, at: Timestamp, slots: u32, change: PackingChange, largest: u64) {
+    pub fn apply(&mut self, at: Timestamp, slots: u32, change: PackingChange, largest: u64) {
         self.stage(slots, at);
         self.largest = self.largest.max(largest);
         match change {
             PackingChange::Back => self.set_back(slots, at),
-            PackingChange::Full => self.is_full = true,
+            PackingChange::Full => self.is_saturated = true,
             PackingChange::Admitted | PackingChange::Pressed => {}
         }
     }
@@ -182,8 +137,8 @@ impl Packing {
     /// The numbers of trials change: what is measured from here on belongs to the new one.
     fn stage(&mut self, slots: u32, now: Timestamp) {
         self.slots = slots.max(1);
-        self.is_full = false;
-        self.paces.stage(self.slots, now);
+        self.is_saturated = false;
+        self.throughput.stage(self.slots, now);
     }
 
     fn set_back(&mut self, slots: u32, now: Timestamp) {
@@ -196,24 +151,24 @@ impl Packing {
     pub fn begin(&mut self, now: Timestamp) {
         self.stage(self.slots, now);
         self.first = self.slots;
-        self.paces.begin();
+        self.throughput.begin();
         self.ceiling = self.ceiling.map(|(slots, _)| (slots, now.after(RETRY)));
     }
 
     /// A trial there reported, while so many ran.
     pub fn reported(&mut self, trial: TrialNumber, step: u64, running: u32, now: Timestamp) {
-        self.paces.reported(trial, step, running, now);
+        self.throughput.reported(trial, step, running, now);
     }
 
     /// An attempt there ended, while so many ran, it included.
     pub fn ended(&mut self, trial: TrialNumber, running: u32, now: Timestamp) {
-        self.paces.ended(trial, running, now);
+        self.throughput.ended(trial, running, now);
     }
 
     /// What the device is seen to carry; what each trial takes of it, as far as that is sure.
     pub fn loaded(&mut self, load: &Load, running: u32, now: Timestamp) -> Vec<(TrialNumber, u64)> {
         self.memory = Some((load.used, load.total));
-        self.processor = load.cores;
+        self.cores = load.cores;
         self.exclusive = load.exclusive;
         self.base = self.base.min(load.used);
         let of_trials: u64 = load.trials.iter().map(|trial| trial.memory).sum();
@@ -229,7 +184,7 @@ impl Packing {
         let share = own / u64::from(running.max(1));
         let most = taken.iter().map(|(_, bytes)| *bytes).max().unwrap_or(share);
         self.largest = self.largest.max(most);
-        self.paces.looked(
+        self.throughput.looked(
             load.trials.iter().filter_map(|seen| Some((seen.trial, seen.cores?))),
             running,
             now,
@@ -243,94 +198,86 @@ impl Packing {
     }
 
     /// What is to change, now that these trials are there.
-    pub fn advise(&mut self, guests: &[Guest], waiting: Waiting, now: Timestamp) -> Option<Advice> {
-        let running = u32::try_from(guests.len()).unwrap_or(u32::MAX);
+    pub fn advise(
+        &mut self,
+        trials: &[RunningTrial],
+        waiting: Waiting,
+        now: Timestamp,
+    ) -> Option<Advice> {
+        let running = u32::try_from(trials.len()).unwrap_or(u32::MAX);
         let (used, total) = self.memory?;
         let capacity = self.capacity(total);
-        if guests.iter().any(|guest| guest.leaves) {
+        if trials.iter().any(|trial| trial.leaves) {
             return None;
         }
         if float(used) > self.up_to(SHORT, capacity) {
-            return self.make_room(guests, used, capacity, now);
+            return self.make_room(trials, used, capacity, now);
         }
-        if let Some(advice) = self.mind_cores(now) {
+        if let Some(advice) = self.fit_to_cores(now) {
             return Some(advice);
         }
         let Waiting::Somebody(next) = waiting else { return None };
-        if running < self.slots || running == 0 {
+        let is_too_early = |(ceiling, again)| ceiling <= self.slots && now < again;
+        if running < self.slots || running == 0 || self.ceiling.is_some_and(is_too_early) {
             return None;
         }
-        if self.ceiling.is_some_and(|(ceiling, again)| ceiling <= self.slots && now < again) {
-            return None;
-        }
-        let grown = self.growth(guests, now)?;
+        let grown = self.growth(trials, now)?;
+        let (slots, fewer) = (self.slots, self.slots - 1);
+        let compared =
+            |growth| format!("{slots} at a time do {growth:.2} times as much as {fewer}");
         if let Some(growth) = grown.filter(|growth| *growth < GROWTH) {
-            let (more, slots) = (self.slots, self.slots - 1);
-            self.stage(slots, now);
-            self.set_back(slots, now);
-            let reason = format!(
-                "{more} at a time do {growth:.2} times as much as {slots}: not worth a place"
-            );
-            return Some(Advice { slots, change: PackingChange::Back, leaves: None, reason });
+            let reason = format!("{}: not worth a place", compared(growth));
+            self.stage(fewer, now);
+            self.set_back(fewer, now);
+            return self.advice(PackingChange::Back, reason);
         }
         if self.exclusive {
-            return self.say_full("its compute mode is `exclusive`, for one process at a time; `nvidia-smi -c 0` lets several share it".to_owned());
+            return self.saturated("its compute mode is `exclusive`, for one process at a time; `nvidia-smi -c 0` lets several share it".to_owned());
         }
-        if let Some(reason) = self.lack_of_cores(guests) {
-            return self.say_full(reason);
+        if let Some(reason) = self.lack_of_cores(trials) {
+            return self.saturated(reason);
         }
         if self.largest == 0 {
             return None;
         }
-        let expected = self.expected(guests, next);
+        let expected = self.expected(trials, next);
         let with = match next {
-            Some(needs) => format!("another that is expected to take {}", size(needs)),
+            Some(memory) => format!("another that is expected to take {}", size(memory)),
             None => format!("another as large as the largest so far ({})", size(self.largest)),
         };
+        let numbers = format!("{} of {} with {with}", size(expected), size(capacity));
         if float(expected) > self.up_to(FILLED, capacity) {
-            return self.say_full(format!(
-                "memory has no room: {} of {} with {with}",
-                size(expected),
-                size(capacity)
-            ));
+            return self.saturated(format!("memory has no room: {numbers}"));
         }
-        let slots = self.slots + 1;
-        let so_far = grown.map_or_else(String::new, |growth| {
-            format!(
-                "{} at a time do {growth:.2} times as much as {}, and ",
-                self.slots,
-                self.slots - 1
-            )
-        });
-        let reason = format!(
-            "{so_far}memory has room: {} of {} with {with}",
-            size(expected),
-            size(capacity)
-        );
-        self.stage(slots, now);
+        let so_far = grown.map_or_else(String::new, |growth| compared(growth) + ", and ");
+        self.stage(slots + 1, now);
         self.ceiling = None;
-        Some(Advice { slots, change: PackingChange::Admitted, leaves: None, reason })
+        self.advice(PackingChange::Admitted, format!("{so_far}memory has room: {numbers}"))
+    }
+
+    /// The number of trials at a time as it is now, and why.
+    fn advice(&self, change: PackingChange, reason: String) -> Option<Advice> {
+        Some(Advice { slots: self.slots, change, leaves: None, reason })
     }
 
     /// Why a trial that is expected to take so much cannot begin beside those that run, if it cannot.
-    pub fn lack_of_memory(&self, guests: &[Guest], needs: u64) -> Option<String> {
-        let (_, total) = self.memory.filter(|_| !guests.is_empty())?;
-        let (expected, capacity) = (self.expected(guests, Some(needs)), self.capacity(total));
-        let words = || {
+    pub fn lack_of_memory(&self, trials: &[RunningTrial], memory: u64) -> Option<String> {
+        let (_, total) = self.memory.filter(|_| !trials.is_empty())?;
+        let (expected, capacity) = (self.expected(trials, Some(memory)), self.capacity(total));
+        (float(expected) > self.up_to(FILLED, capacity)).then(|| {
             format!(
                 "it is expected to take {}, and {} of {} would be in use",
-                size(needs),
+                size(memory),
                 size(expected),
                 size(capacity)
             )
-        };
-        (float(expected) > self.up_to(FILLED, capacity)).then(words)
+        })
     }
 
     /// What will be in use at most with those that run, and another. Of whom nothing is known, as much as the largest is expected.
-    fn expected(&self, guests: &[Guest], next: Option<u64>) -> u64 {
-        let all = guests.iter().map(|guest| guest.needs).chain(std::iter::once(next));
-        all.fold(self.others, |sum, needs| sum.saturating_add(needs.unwrap_or(self.largest)))
+    fn expected(&self, trials: &[RunningTrial], next: Option<u64>) -> u64 {
+        let all = trials.iter().map(|trial| trial.memory).chain(std::iter::once(next));
+        all.fold(self.others, |sum, memory| sum.saturating_add(memory.unwrap_or(self.largest)))
     }
 
     /// The device's memory, as far as trials and others may use it.
@@ -340,117 +287,88 @@ impl Packing {
 
     /// A share of that; where trials have a limit of their own, of this, for what others take is theirs.
     fn up_to(&self, share: f64, capacity: u64) -> f64 {
-        let of_others = self
-            .limit
-            .filter(|limit| self.others.saturating_add(*limit) <= capacity)
-            .map_or(0, |_| self.others);
+        let is_theirs = |limit: u64| self.others.saturating_add(limit) <= capacity;
+        let of_others = if self.limit.is_some_and(is_theirs) { self.others } else { 0 };
         float(of_others) + share * float(capacity - of_others)
     }
 
     /// Fewer trials, where there are more than cores: an earlier run was on another machine, or with fewer threads each.
-    fn mind_cores(&mut self, now: Timestamp) -> Option<Advice> {
-        let (cores, threads) = self.processor.zip(self.threads)?;
+    fn fit_to_cores(&mut self, now: Timestamp) -> Option<Advice> {
+        let (cores, threads) = self.cores.zip(self.threads)?;
         let slots = (cores / threads).max(1);
         if self.slots <= slots {
             return None;
         }
         self.stage(slots, now);
-        let reason = format!(
-            "{} for trials that compute on {} each",
-            count(cores, "core"),
-            count(threads, "thread")
-        );
-        Some(Advice { slots, change: PackingChange::Back, leaves: None, reason })
+        let (cores, threads) = (count(cores, "core"), count(threads, "thread"));
+        let reason = format!("{cores} for trials that compute on {threads} each");
+        self.advice(PackingChange::Back, reason)
     }
 
     /// Why no core would be left for another, if that is so.
-    fn lack_of_cores(&self, guests: &[Guest]) -> Option<String> {
-        let cores = self.processor?;
+    fn lack_of_cores(&self, trials: &[RunningTrial]) -> Option<String> {
+        let cores = self.cores?;
+        let all = count(cores, "core");
         if let Some(threads) = self.threads {
             let wanted = threads.saturating_mul(self.slots.saturating_add(1));
-            let words = || {
-                format!(
-                    "all of {} are in use: each trial computes on {}",
-                    count(cores, "core"),
-                    count(threads, "thread")
-                )
-            };
-            return (wanted > cores).then(words);
+            let each = count(threads, "thread");
+            return (wanted > cores)
+                .then(|| format!("all of {all} are in use: each trial computes on {each}"));
         }
-        let used: Option<Vec<f64>> =
-            guests.iter().map(|guest| self.paces.cores_of(guest.trial)).collect();
-        let used = used.filter(|used| !used.is_empty())?;
+        let used = trials.iter().map(|trial| self.throughput.cores_of(trial.trial));
+        let used = used.collect::<Option<Vec<f64>>>().filter(|used| !used.is_empty())?;
         let (sum, most) = (used.iter().sum::<f64>(), used.iter().copied().fold(0.0, f64::max));
-        let words = || {
-            format!(
-                "{sum:.1} of {} are in use, and another may use {most:.1}",
-                count(cores, "core")
-            )
-        };
-        (sum + most > f64::from(cores) + SLACK).then(words)
+        (sum + most > f64::from(cores) + SLACK)
+            .then(|| format!("{sum:.1} of {all} are in use, and another may use {most:.1}"))
     }
 
     /// Nothing changes; why not, is said once.
-    fn say_full(&mut self, reason: String) -> Option<Advice> {
-        let is_news = !std::mem::replace(&mut self.is_full, true);
-        is_news.then_some(Advice {
-            slots: self.slots,
-            change: PackingChange::Full,
-            leaves: None,
-            reason,
-        })
+    fn saturated(&mut self, reason: String) -> Option<Advice> {
+        let is_news = !std::mem::replace(&mut self.is_saturated, true);
+        self.advice(PackingChange::Full, reason).filter(|_| is_news)
     }
 
     /// The youngest leaves, but never the best, nor the last one.
     fn make_room(
         &mut self,
-        guests: &[Guest],
+        trials: &[RunningTrial],
         used: u64,
         capacity: u64,
         now: Timestamp,
     ) -> Option<Advice> {
-        let youngest = guests
-            .iter()
-            .filter(|guest| !guest.is_best)
-            .max_by_key(|guest| (guest.since, guest.trial))?;
-        if guests.len() < 2 {
-            return None;
-        }
-        let slots = u32::try_from(guests.len()).unwrap_or(u32::MAX) - 1;
-        self.stage(slots, now);
+        let may_leave = trials.iter().filter(|trial| !trial.is_best && trials.len() > 1);
+        let leaves = Some(may_leave.max_by_key(|trial| (trial.since, trial.trial))?.trial);
+        self.stage(u32::try_from(trials.len()).unwrap_or(u32::MAX) - 1, now);
         self.memory = None;
         let reason = format!(
             "memory is short: {} of {} are used by {} trials; the youngest makes room",
             size(used),
             size(capacity),
-            guests.len()
+            trials.len()
         );
-        Some(Advice { slots, change: PackingChange::Pressed, leaves: Some(youngest.trial), reason })
+        let advice = self.advice(PackingChange::Pressed, reason)?;
+        Some(Advice { leaves, ..advice })
     }
 
-    /// Somebody ran out of memory there beside others: one place less.
-    pub fn starved(&mut self, running: u32, now: Timestamp) -> Option<Advice> {
-        if running < 2 {
-            return None;
-        }
-        self.stage(running - 1, now);
-        self.set_back(running - 1, now);
-        let reason = format!("a trial ran out of memory beside {} others", running - 1);
-        Some(Advice { slots: running - 1, change: PackingChange::Pressed, leaves: None, reason })
+    /// A trial ran out of memory there beside others: one slot less.
+    pub fn out_of_memory(&mut self, running: u32, now: Timestamp) -> Option<Advice> {
+        let others = running.checked_sub(1).filter(|others| *others > 0)?;
+        self.stage(others, now);
+        self.set_back(others, now);
+        let reason = format!("a trial ran out of memory beside {others} others");
+        self.advice(PackingChange::Pressed, reason)
     }
 
     /// How much more the device does with so many than with one less; `None` while that was not measured. Of one trial, and
     /// of as many as an earlier run left, there is nothing to compare with.
-    fn growth(&self, guests: &[Guest], now: Timestamp) -> Option<Option<f64>> {
+    fn growth(&self, trials: &[RunningTrial], now: Timestamp) -> Option<Option<f64>> {
         if self.threads.is_some() {
-            return self.paces.are_under_way(guests).then_some(None);
+            return self.throughput.is_under_way(trials).then_some(None);
         }
-        match self.paces.growth(guests, now) {
-            Some(growth) => Some(Some(growth)),
-            None => {
-                (self.paces.is_measured(guests, now) && self.slots == self.first).then_some(None)
-            }
-        }
+        let is_first = || {
+            (self.throughput.is_measured(trials, now) && self.slots == self.first).then_some(None)
+        };
+        self.throughput.growth(trials, now).map(Some).or_else(is_first)
     }
 }
 
@@ -467,16 +385,4 @@ fn count(number: u32, what: &str) -> String {
 pub(super) fn size(bytes: u64) -> String {
     let mib = float(bytes) / f64::from(1 << 20);
     if mib >= 1024.0 { format!("{:.1} GiB", mib / 1024.0) } else { format!("{mib:.0} MiB") }
-}
-
-impl Event {
-    /// What it says about how many trials share a device.
-    pub(super) fn packing(&self) -> Option<(&Device, u32, PackingChange, u64)> {
-        match self {
-            Event::Packed { device, slots, change, largest, .. } => {
-                Some((device, *slots, *change, *largest))
-            }
-            _ => None,
-        }
-    }
 }

@@ -1,12 +1,14 @@
-//! What a runner that was killed had spent, of its time and its devices': it could not say so itself, its part of the journal does.
+//! After a crash: what the runner that was killed had spent, and what becomes of the attempts that it left open.
 
 use std::collections::BTreeMap;
 
-use super::meter::Meter;
+use super::Engine;
+use super::device_time::DeviceMeter;
+use crate::study::decision::Verdict;
 use crate::study::device::Device;
-use crate::study::event::Event;
+use crate::study::event::{AttemptEnd, Event};
 use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, TrialNumber};
+use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
 /// The end of a runner that was killed, to be written in its stead: when it was last heard, and how long it had run until
 /// then. While the study was paused and nothing ran, time stood still.
@@ -23,55 +25,39 @@ pub fn end_of_killed_runner<'a>(
         .filter(|(_, event)| !matches!(event, Event::Noted { .. } | Event::Tagged { .. }))
         .peekable();
     let (begun, Event::RunnerStarted { .. }) = *events.peek()? else { return None };
-    let mut spent = Spent {
-        heard: begun,
-        running: BTreeMap::new(),
-        stretches: Vec::new(),
-        meter: Meter::default(),
-    };
-    let mut changes = Vec::new();
+    let mut heard = begun;
+    let mut running: BTreeMap<(TrialNumber, AttemptNumber), Device> = BTreeMap::new();
+    let mut meter = DeviceMeter::default();
+    // From when on the study was paused (or not), and nothing ran (or something did).
+    let (mut pauses, mut rests) = (Vec::new(), Vec::new());
     for (at, event) in events {
         // Clocks may be set back.
-        spent.heard = spent.heard.max(at);
+        heard = heard.max(at);
         match event {
-            Event::StudyPaused { .. } => changes.push((at, true)),
-            Event::StudyResumed { .. } => changes.push((at, false)),
+            Event::StudyPaused { .. } => pauses.push((at, true)),
+            Event::StudyResumed { .. } => pauses.push((at, false)),
             Event::AttemptStarted { trial, attempt, slot, .. } => {
-                spent.meter.start(&slot.device, at);
-                spent.running.insert((*trial, *attempt), slot.device.clone());
-                spent.stretches.push((at, spent.running.is_empty()));
+                meter.start(&slot.device, at);
+                running.insert((*trial, *attempt), slot.device.clone());
+                rests.push((at, running.is_empty()));
             }
             Event::AttemptEnded { trial, attempt, .. } => {
-                if let Some(device) = spent.running.remove(&(*trial, *attempt)) {
-                    spent.meter.end(&device, at);
+                if let Some(device) = running.remove(&(*trial, *attempt)) {
+                    meter.end(&device, at);
                 }
-                spent.stretches.push((at, spent.running.is_empty()));
+                rests.push((at, running.is_empty()));
             }
             _ => {}
         }
     }
-    let paused_before = changes.first().map_or(paused, |(_, is_paused)| !is_paused);
-    let idle = idle_micros(begun, spent.heard, paused_before, &changes, &spent.stretches);
-    let ran_micros = spent.heard.0.saturating_sub(begun.0).saturating_sub(idle).max(0);
-    let device_micros =
-        i64::try_from(spent.meter.untold(spent.heard).as_micros()).unwrap_or(i64::MAX);
+    let paused_before = pauses.first().map_or(paused, |(_, is_paused)| !is_paused);
+    let idle = idle_micros(begun, heard, paused_before, &pauses, &rests);
     Some(Event::RunnerStopped {
         reason: "it was killed".to_owned(),
-        ran_micros,
-        heard: Some(spent.heard),
-        device_micros,
+        ran_micros: heard.0.saturating_sub(begun.0).saturating_sub(idle).max(0),
+        heard: Some(heard),
+        device_micros: i64::try_from(meter.untold(heard).as_micros()).unwrap_or(i64::MAX),
     })
-}
-
-/// What is gathered from the journal.
-struct Spent {
-    heard: Timestamp,
-    /// What ran, and where.
-    running: BTreeMap<(TrialNumber, AttemptNumber), Device>,
-    /// The time of devices.
-    meter: Meter,
-    /// From when on nothing ran (or something did).
-    stretches: Vec<(Timestamp, bool)>,
 }
 
 /// Microseconds between two moments in which the study was paused and nothing ran.
@@ -102,11 +88,48 @@ fn idle_micros(
     idle
 }
 
+impl Engine {
+    /// Closes the attempts that a dead runner left open.
+    pub(super) fn recover(&mut self) {
+        for number in self.trials_that(|trial| trial.state == TrialState::Running) {
+            let Some(trial) = self.view.trial(number) else { continue };
+            let Some(attempt) = trial.last_attempt() else { continue };
+            let (until, last, continued) = (trial.until, trial.last(), trial.continued);
+            let decision = last.and_then(|(step, _)| trial.decision_at(step));
+            let verdict = decision.map(|decision| decision.verdict.clone());
+            // What its device was used for is told with the end of that runner.
+            self.emit(Event::AttemptEnded {
+                trial: number,
+                attempt,
+                end: AttemptEnd::Lost,
+                reason: Some("the runner died".to_owned()),
+                device_micros: Some(0),
+                memory: None,
+            });
+            // A pause counts if the attempt was to reach it; otherwise it is the one that this attempt was resumed from.
+            let arrived = until.zip(last).is_some_and(|(until, (step, _))| until <= step);
+            match (verdict, self.hold_of(number)) {
+                _ if continued.is_some() && arrived => self.complete(number, None),
+                (Some(Verdict::Stop(reason)), _) if continued.is_none() => {
+                    self.finish_trial(number, TrialState::Pruned, None, Some(reason.to_string()))
+                }
+                (Some(Verdict::Pause(reason)), hold) if arrived && continued.is_none() => {
+                    self.emit(Event::TrialPaused { trial: number, reason: reason.to_string(), hold });
+                }
+                (_, Some(hold)) => self.hold(number, hold),
+                _ => {
+                    self.queue_again(number, "its runner died");
+                    self.queue.recover(number);
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::study::device::Slot;
-    use crate::study::event::AttemptEnd;
 
     const SECOND: i64 = 1_000_000;
 
@@ -125,11 +148,10 @@ mod tests {
     }
 
     fn start() -> Event {
-        let slot = Slot { index: 0, device: Device::Cpu };
         Event::AttemptStarted {
             trial: TrialNumber(0),
             attempt: AttemptNumber(0),
-            slot,
+            slot: Slot { index: 0, device: Device::Cpu },
             resume: None,
             until: None,
             rows_at_once: None,
@@ -170,20 +192,12 @@ mod tests {
     #[test]
     fn time_stands_still_while_the_study_is_paused_and_nothing_runs() {
         // Paused at 10, its trial leaves at 12, resumed at 100, heard last at 105.
-        let paused = [
-            (1, start()),
-            (10, pause()),
-            (12, end()),
-            (100, resume()),
-            (100, start()),
-            (105, end()),
-        ];
-        assert_eq!(ran(false, &paused), Some((17, 105)));
+        let left = [(1, start()), (10, pause()), (12, end())];
+        let resumed = [&left[..], &[(100, resume()), (100, start()), (105, end())]].concat();
+        assert_eq!(ran(false, &resumed), Some((17, 105)));
         // Killed while it was paused: whatever it wrote last.
-        assert_eq!(
-            ran(true, &[(1, start()), (10, pause()), (12, end()), (50, pause())]),
-            Some((12, 50))
-        );
+        let paused = [&left[..], &[(50, pause())]].concat();
+        assert_eq!(ran(true, &paused), Some((12, 50)));
         // Paused from its beginning on.
         assert_eq!(ran(false, &[(40, resume()), (40, start()), (45, end())]), Some((5, 45)));
         assert_eq!(ran(true, &[]), Some((0, 0)));

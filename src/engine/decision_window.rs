@@ -5,6 +5,7 @@
 //! whatever begins turn `n` knows all results up to turn `n - w` (of more, if nothing could be begun before) and none after,
 //! and so do the verdicts during turn `n`. None of this depends on when something happens; a journal says it all.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use crate::study::configuration::for_pruners;
@@ -15,7 +16,7 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{Hold, Trial, TrialNumber};
 
 /// The results that decisions may know, and the turns whose results they may not know yet.
-pub(super) struct Window {
+pub(super) struct DecisionWindow {
     /// The slots of the study's first runner; 0 before there was one.
     width: usize,
     known: StudyView,
@@ -31,14 +32,14 @@ struct Turn {
     then: StudyView,
 }
 
-impl Window {
+impl DecisionWindow {
     /// Before the first event of a journal.
-    pub(super) fn new(spec: &StudySpec) -> Self {
-        Window { width: 0, known: StudyView::new(spec), turns: VecDeque::new(), begun: 0 }
+    pub fn new(spec: &StudySpec) -> Self {
+        DecisionWindow { width: 0, known: StudyView::new(spec), turns: VecDeque::new(), begun: 0 }
     }
 
     /// Takes an event of the journal in.
-    pub(super) fn apply(&mut self, at: Timestamp, event: &Event) {
+    pub fn apply(&mut self, at: Timestamp, event: &Event) {
         match event {
             Event::RunnerStarted { slots, .. } if self.width == 0 => {
                 self.width = slots.len().max(1)
@@ -70,7 +71,7 @@ impl Window {
         self.known.apply(at, event);
         if let Event::AttemptStarted { trial, .. } = event {
             let mut then = self.known.clone();
-            if let std::borrow::Cow::Owned(trials) = for_pruners(&self.known.trials) {
+            if let Cow::Owned(trials) = for_pruners(&self.known.trials) {
                 then.trials = trials;
             }
             self.turns.push_back(Turn { trial: *trial, events: Vec::new(), ended: false, then });
@@ -79,37 +80,37 @@ impl Window {
     }
 
     /// The state that decisions may know.
-    pub(super) fn known(&self) -> &StudyView {
+    pub fn known(&self) -> &StudyView {
         &self.known
     }
 
     /// How many turns were begun.
-    pub(super) fn begun(&self) -> u64 {
+    pub fn begun(&self) -> u64 {
         self.begun
     }
 
     /// Whether something has to be known before anything is begun.
-    pub(super) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.turns.len() >= self.width.max(1)
     }
 
     /// Whether everything is known.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 
     /// Whether the turn of this trial has begun and not ended.
-    pub(super) fn is_open(&self, trial: TrialNumber) -> bool {
+    pub fn is_open(&self, trial: TrialNumber) -> bool {
         self.turns.iter().any(|turn| turn.trial == trial && !turn.ended)
     }
 
     /// The trial whose results are known next, if they are there.
-    pub(super) fn next_known(&self) -> Option<TrialNumber> {
+    pub fn next_known(&self) -> Option<TrialNumber> {
         self.turns.front().filter(|turn| turn.ended).map(|turn| turn.trial)
     }
 
     /// What the verdicts about a trial may know: its own reports, and what was known when its turn began.
-    pub(super) fn known_of(&mut self, trial: &Trial) -> Option<&StudyView> {
+    pub fn known_of(&mut self, trial: &Trial) -> Option<&StudyView> {
         let turn = self.turns.iter_mut().find(|turn| turn.trial == trial.number)?;
         trial.clone_into(turn.then.trials.get_mut(trial.number.index())?);
         Some(&turn.then)

@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::study::device::Device;
 use crate::study::time::Timestamp;
 
-/// Counts it. What has passed on a device is told at each start and each end of an attempt there, so that the sum of what
+/// Measures it. What has passed on a device is told at each start and each end of an attempt there, so that the sum of what
 /// was told, and what has passed since, is exact at every moment, also for whoever reads no more than the journal.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Meter {
+pub(super) struct DeviceMeter {
     used: BTreeMap<Device, Use>,
 }
 
@@ -21,7 +21,7 @@ struct Use {
     told: Timestamp,
 }
 
-impl Meter {
+impl DeviceMeter {
     /// An attempt starts: microseconds of its device to be told.
     pub fn start(&mut self, device: &Device, at: Timestamp) -> i64 {
         let usage = self.used.entry(device.clone()).or_insert(Use { attempts: 0, told: at });
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_device_counts_once_however_many_of_its_slots_are_busy() {
-        let mut meter = Meter::default();
+        let mut meter = DeviceMeter::default();
         let (one, other) = (Device::Sim(0), Device::Sim(1));
         let told: Vec<i64> = vec![
             meter.start(&one, Timestamp(0)),

@@ -1,7 +1,7 @@
 //! Trials on demand: a program that runs them itself asks for one and tells how it ended; no slot is filled unasked.
 
-use super::places::Place;
-use super::{Effect, Engine, EngineError, Leaving, Phase};
+use super::attempt::Leaving;
+use super::{Effect, Engine, EngineError, Phase};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event};
 use crate::study::spec::{FailureCause, StudySpec};
@@ -60,9 +60,10 @@ impl Engine {
     /// # Errors
     /// Those of [`Engine::new`].
     pub fn on_demand(spec: StudySpec, view: StudyView) -> Result<Self, EngineError> {
-        let engine = Engine::new(spec, view, vec![own_slot(0)])?;
-        // Whoever asks decides how many trials are out, and when each is told.
-        Ok(Engine { filling: Filling::OnDemand, window: None, ..engine })
+        let engine = Engine::new(spec, view, vec![Slot { index: 0, device: Device::Cpu }])?;
+        // Whoever asks decides how many trials are out, when each is told, and where it runs: the slots say no more than that
+        // they are not ours.
+        Ok(Engine { filling: Filling::OnDemand, decision_window: None, ..engine })
     }
 
     /// Something to run for whoever asks: the effects hold one launch. Without one, there is nothing as long as the trials
@@ -72,11 +73,12 @@ impl Engine {
     /// The sampler cannot propose a point. Nothing has changed then.
     pub fn ask(&mut self, now: Timestamp) -> Result<Vec<Effect>, String> {
         self.now = now;
-        self.mind_deadlines();
+        self.enforce_deadlines();
         if self.phase == Phase::Searching && self.view.paused.is_none() {
             match self.next_trial()? {
                 Some(trial) => {
-                    let index = self.own_slot_index();
+                    let free = self.slots.iter().position(|slot| slot.running.is_none());
+                    let index = free.unwrap_or_else(|| self.slots.add(&Device::Cpu));
                     self.start(index, trial);
                 }
                 None => self.end_if_idle(),
@@ -95,11 +97,7 @@ impl Engine {
         number: TrialNumber,
         told: Told,
     ) -> Result<Vec<Effect>, TellError> {
-        let state = self
-            .view
-            .trial(number)
-            .map(|trial| trial.state)
-            .ok_or(TellError::Unknown { number })?;
+        let state = self.view.trial(number).ok_or(TellError::Unknown { number })?.state;
         if state.is_finished() {
             return Err(TellError::Finished { number, state });
         }
@@ -122,7 +120,7 @@ impl Engine {
         let counts = self.view.counts;
         if self.phase == Phase::Searching
             && counts.running + counts.queued + counts.paused == 0
-            && (self.exhausted || !self.may_create())
+            && (self.proposals.exhausted || !self.may_create())
         {
             self.end_if_idle();
         }
@@ -130,7 +128,7 @@ impl Engine {
     }
 
     /// Whether nothing is started unasked.
-    pub(super) fn fills_on_demand(&self) -> bool {
+    pub(super) fn runs_on_demand(&self) -> bool {
         self.filling == Filling::OnDemand
     }
 
@@ -143,50 +141,27 @@ impl Engine {
 
     /// Closes the attempt that is out, if one is; the reason of the verdict that it had.
     fn close_attempt(&mut self, number: TrialNumber, told: &Told) -> Option<String> {
-        let waits_because = self.view.trial(number).and_then(|trial| trial.reason.clone());
-        let Some(index) = self
-            .busy
-            .iter()
-            .position(|slot| slot.as_ref().is_some_and(|busy| busy.trial == number))
-        else {
-            return waits_because;
+        let Some(index) = self.slots.of_trial(number) else {
+            return self.view.trial(number).and_then(|trial| trial.reason.clone());
         };
-        let busy = self.busy[index].take()?;
+        let running = self.slots[index].running.take()?;
         let (end, reason) = match told {
             Told::Value(_) => (AttemptEnd::Completed, None),
             Told::Pruned => (AttemptEnd::Stopped, None),
             Told::Failed(why) => (AttemptEnd::Failed(FailureCause::Program), Some(why.clone())),
         };
-        let device_micros = Some(self.meter.end(&self.slots[index].device, self.now));
+        let device_micros = self.budgets.meter.end(self.slots[index].device(), self.now);
         self.emit(Event::AttemptEnded {
             trial: number,
-            attempt: busy.attempt,
+            attempt: running.attempt,
             end,
             reason,
-            device_micros,
+            device_micros: Some(device_micros),
             memory: None,
         });
-        match busy.leaving {
-            Some((
-                Leaving::Stopping(reason) | Leaving::Pausing(reason) | Leaving::TimedOut(reason),
-                _,
-            )) => Some(reason),
+        match running.leaving?.0 {
+            Leaving::Stopping(why) | Leaving::Pausing(why) | Leaving::TimedOut(why) => Some(why),
             _ => None,
         }
     }
-
-    /// A slot that nothing is on; a new one if there is none.
-    fn own_slot_index(&mut self) -> usize {
-        self.busy.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.slots.push(own_slot(self.slots.len()));
-            self.busy.push(None);
-            self.places.push(Place::default());
-            self.busy.len() - 1
-        })
-    }
-}
-
-/// The asking program runs its trials wherever it likes: the slot says no more than that it is not ours.
-fn own_slot(index: usize) -> Slot {
-    Slot { index, device: Device::Cpu }
 }

@@ -1,0 +1,192 @@
+//! A running attempt: since when it runs, what was heard of it, and why it was asked to leave.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Effect;
+use crate::study::event::AttemptEnd;
+use crate::study::remark::{RemarkKind, Reports};
+use crate::study::spec::{Budget, FailureCause};
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, TrialNumber};
+
+/// Why a running attempt was asked to leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Leaving {
+    Pausing(String),
+    Stopping(String),
+    /// Its user paused it; whether it was told as the answer to a report.
+    Holding {
+        told: bool,
+    },
+    /// It continued past its end and is where it was to go.
+    Arrived,
+    Draining,
+    Killed,
+    TimedOut(String),
+}
+
+impl Leaving {
+    /// What the end of an attempt counts as that was asked to leave for this reason.
+    pub fn settle(&self, end: AttemptEnd) -> AttemptEnd {
+        use AttemptEnd::{Completed, Failed, Interrupted, Paused, Refused, Stopped};
+        // Who is leaving anyway needs nothing more.
+        let end = if end == Refused { Interrupted } else { end };
+        match (self, end) {
+            (Leaving::TimedOut(_), Failed(_) | Interrupted) => Failed(FailureCause::Timeout),
+            (Leaving::Pausing(_), Completed | Failed(_) | Interrupted) => Paused,
+            (Leaving::Stopping(_), Completed | Failed(_) | Interrupted) => Stopped,
+            (Leaving::Arrived, Paused | Stopped | Failed(_) | Interrupted) => Completed,
+            (Leaving::Holding { told: true }, Completed) => Paused,
+            (Leaving::Holding { .. }, Stopped | Failed(_) | Interrupted) => Paused,
+            (Leaving::Draining, Failed(_)) => Interrupted,
+            (_, end) => end,
+        }
+    }
+}
+
+/// An attempt on a slot.
+#[derive(Clone, Debug)]
+pub(super) struct RunningAttempt {
+    pub trial: TrialNumber,
+    pub attempt: AttemptNumber,
+    pub since: Timestamp,
+    /// When it last reported or saved.
+    pub heard: Timestamp,
+    /// Why it was asked to leave, and when it is killed.
+    pub leaving: Option<(Leaving, Timestamp)>,
+    /// When its user paused it: told at its next report, asked to leave at this moment.
+    pub pause_by: Option<Timestamp>,
+    pub kill_sent: bool,
+    /// The most memory that it was seen to take, in bytes.
+    pub peak: u64,
+    /// What it was expected to take at most when it began.
+    pub expected: Option<u64>,
+    pub reports: Reports,
+    /// What was odd about it: how many times, and what was said last.
+    pub remarks: BTreeMap<RemarkKind, (u64, String)>,
+}
+
+impl RunningAttempt {
+    pub fn new(
+        trial: TrialNumber,
+        attempt: AttemptNumber,
+        now: Timestamp,
+        expected: Option<u64>,
+    ) -> Self {
+        RunningAttempt {
+            trial,
+            attempt,
+            since: now,
+            heard: now,
+            leaving: None,
+            pause_by: None,
+            kill_sent: false,
+            peak: 0,
+            expected,
+            reports: Reports::default(),
+            remarks: BTreeMap::new(),
+        }
+    }
+
+    /// Asks it to save and leave before `deadline`.
+    pub fn leave(&mut self, why: Leaving, deadline: Timestamp) -> Effect {
+        self.leaving = Some((why, deadline));
+        Effect::Leave { trial: self.trial, attempt: self.attempt }
+    }
+
+    /// Asks it to pause: a command at its next report, for it may lose its work since the last checkpoint otherwise;
+    /// everything else at once.
+    pub fn ask_to_pause(
+        &mut self,
+        waits_for_report: bool,
+        now: Timestamp,
+        grace: Duration,
+    ) -> Option<Effect> {
+        if self.leaving.is_none() && waits_for_report {
+            self.pause_by.get_or_insert(now.after(grace));
+        } else if self.leaving.is_none() {
+            self.pause_by = Some(now);
+        }
+        self.press_pause(now, grace)
+    }
+
+    /// Asks it to leave if it has not reported since it was to pause.
+    pub fn press_pause(&mut self, now: Timestamp, grace: Duration) -> Option<Effect> {
+        let is_overdue = self.pause_by.is_some_and(|moment| moment <= now);
+        (self.leaving.is_none() && is_overdue)
+            .then(|| self.leave(Leaving::Holding { told: false }, now.after(grace)))
+    }
+
+    pub fn kill(&mut self) -> Effect {
+        self.kill_sent = true;
+        Effect::Kill { trial: self.trial, attempt: self.attempt }
+    }
+
+    pub fn is_leaving(&self) -> bool {
+        self.leaving.is_some() || self.pause_by.is_some()
+    }
+
+    /// When it is asked to leave, or killed.
+    pub fn deadline(&self, budget: &Budget) -> Option<Timestamp> {
+        match &self.leaving {
+            _ if self.kill_sent => None,
+            Some((_, deadline)) => Some(*deadline),
+            None => {
+                let longest = budget.trial_time.map(|limit| self.since.after(limit));
+                let silent = budget.stall_time.map(|limit| self.heard.after(limit));
+                longest.into_iter().chain(silent).chain(self.pause_by).min()
+            }
+        }
+    }
+
+    /// Which limit it has exceeded, once its deadline has passed.
+    pub fn timeout(&self, budget: &Budget, now: Timestamp) -> String {
+        match (budget.trial_time, budget.stall_time) {
+            (Some(limit), _) if self.since.after(limit) <= now => {
+                format!("ran longer than trial_time ({} s)", limit.as_secs_f64())
+            }
+            (_, limit) => {
+                let limit = limit.unwrap_or_default().as_secs_f64();
+                format!("did not report for stall_time ({limit} s)")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_that_leaves_ends_as_it_was_asked_to() {
+        let failed = || AttemptEnd::Failed(FailureCause::WorkerLost);
+        let pausing = Leaving::Pausing("rank 3 of 4".to_owned());
+        assert_eq!(pausing.settle(failed()), AttemptEnd::Paused);
+        assert_eq!(pausing.settle(AttemptEnd::Refused), AttemptEnd::Paused);
+        assert_eq!(pausing.settle(AttemptEnd::Stopped), AttemptEnd::Stopped);
+        assert_eq!(Leaving::Draining.settle(failed()), AttemptEnd::Interrupted);
+        assert_eq!(Leaving::Arrived.settle(failed()), AttemptEnd::Completed);
+        let (told, untold) = (Leaving::Holding { told: true }, Leaving::Holding { told: false });
+        assert_eq!(told.settle(AttemptEnd::Completed), AttemptEnd::Paused);
+        assert_eq!(untold.settle(AttemptEnd::Completed), AttemptEnd::Completed);
+    }
+
+    #[test]
+    fn the_first_limit_that_is_exceeded_is_the_deadline() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let budget =
+            Budget { trial_time: seconds(60), stall_time: seconds(10), ..Budget::default() };
+        let mut attempt = RunningAttempt::new(TrialNumber(0), AttemptNumber(0), Timestamp(0), None);
+        attempt.heard = Timestamp(5_000_000);
+        assert_eq!(attempt.deadline(&budget), Some(Timestamp(15_000_000)));
+        assert!(attempt.timeout(&budget, Timestamp(15_000_000)).contains("stall_time (10 s)"));
+        attempt.heard = Timestamp(55_000_000);
+        assert_eq!(attempt.deadline(&budget), Some(Timestamp(60_000_000)));
+        assert!(attempt.timeout(&budget, Timestamp(60_000_000)).contains("trial_time (60 s)"));
+        attempt.leave(Leaving::Draining, Timestamp(7));
+        assert_eq!(attempt.deadline(&budget), Some(Timestamp(7)));
+        attempt.kill();
+        assert_eq!(attempt.deadline(&budget), None);
+    }
+}

@@ -1,0 +1,236 @@
+//! How attempts end, and what becomes of their trials: they finish, pause, wait, are retried, or fail.
+
+use super::Engine;
+use super::attempt::Leaving;
+use crate::study::constraint;
+use crate::study::decision::Verdict;
+use crate::study::event::{AttemptEnd, Event};
+use crate::study::spec::{FailureCause, Program};
+use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
+
+impl Engine {
+    pub(super) fn ended(
+        &mut self,
+        number: TrialNumber,
+        attempt: AttemptNumber,
+        end: AttemptEnd,
+        message: Option<String>,
+    ) {
+        let Some(slot) = self.slots.of_attempt(number, attempt) else { return };
+        let Some(running) = self.slots[slot].running.take() else { return };
+        let device = self.slots[slot].device().clone();
+        let leaving = match running.leaving.map(|(leaving, _)| leaving) {
+            // A report was on its way when it was asked to leave: what its pruner said to that stays said.
+            Some(
+                leaving @ (Leaving::TimedOut(_) | Leaving::Draining | Leaving::Holding { .. }),
+            ) => Some(self.last_word(number).unwrap_or(leaving)),
+            leaving => leaving,
+        };
+        let end = match &leaving {
+            Some(leaving) => leaving.settle(end),
+            None => end,
+        };
+        for (kind, (count, text)) in running.remarks {
+            if count > 1 {
+                self.emit(Event::Remarked { trial: number, attempt, kind, text, count });
+            }
+        }
+        let message = self.with_rows(number, &end, message);
+        let device_micros = Some(self.budgets.meter.end(&device, self.now));
+        self.emit(Event::AttemptEnded {
+            trial: number,
+            attempt,
+            end: end.clone(),
+            reason: message.clone(),
+            device_micros,
+            memory: self.sharing.memory_used(&device, running.peak),
+        });
+        let evicted = self.note_end(slot, number, &end);
+        if !matches!(end, AttemptEnd::Refused | AttemptEnd::Interrupted) {
+            self.refusals.forget();
+        }
+        match (end, leaving) {
+            // Whatever its process made of it in its last moment: its user was told that it is killed.
+            (_, Some(Leaving::Killed)) => self.fail(number, "killed on request".to_owned()),
+            (AttemptEnd::Completed, _) => self.complete(number, message),
+            (AttemptEnd::Paused, _) if self.has_arrived(number) => self.complete(number, None),
+            (AttemptEnd::Paused, Some(Leaving::Holding { .. })) => {
+                let why = match evicted {
+                    Some(why) => why,
+                    None if !self.is_open(slot) => format!("left {device}"),
+                    None => "resumed by you".to_owned(),
+                };
+                self.requeue(number, &why);
+            }
+            (AttemptEnd::Paused, leaving) => {
+                let reason = match leaving {
+                    Some(Leaving::Pausing(reason)) => reason,
+                    _ => message.unwrap_or_else(|| "paused".to_owned()),
+                };
+                self.emit(Event::TrialPaused { trial: number, reason, hold: self.hold_of(number) });
+            }
+            (AttemptEnd::Stopped, leaving) => {
+                let reason = match leaving {
+                    Some(Leaving::Stopping(reason)) => Some(reason),
+                    _ => message,
+                };
+                self.finish_trial(number, TrialState::Pruned, None, reason);
+            }
+            (AttemptEnd::Diverged, _) => {
+                let detail = message.map_or_else(String::new, |message| format!(": {message}"));
+                self.end_without_value(number, TrialState::Pruned, format!("diverged{detail}"));
+            }
+            (AttemptEnd::Refused, _) => {
+                let why = message.unwrap_or_else(|| "it did not say what".to_owned());
+                self.refusals.note(&why, self.now);
+                self.requeue(number, &format!("the machine refused what it needs: {why}"));
+            }
+            (AttemptEnd::Interrupted | AttemptEnd::Lost, _) => self.requeue(number, "interrupted"),
+            (AttemptEnd::Failed(cause), leaving) => {
+                let message = match leaving {
+                    Some(Leaving::TimedOut(why)) => why,
+                    _ => message.unwrap_or_else(|| "failed without a word".to_owned()),
+                };
+                self.retry_or_fail(number, cause, message);
+            }
+        }
+        self.answer_killers(number);
+    }
+
+    /// What its pruner said to a trial's last report, if its turn ends with that. Such a trial must not go on from its checkpoint:
+    /// the step would not be reported again, and nobody would hear of it.
+    fn last_word(&self, number: TrialNumber) -> Option<Leaving> {
+        let trial = self.view.trial(number).filter(|trial| trial.continued.is_none())?;
+        let (step, _) = trial.last()?;
+        match &trial.decision_at(step)?.verdict {
+            Verdict::Stop(reason) => Some(Leaving::Stopping(reason.to_string())),
+            // Otherwise it is the pause that this attempt was resumed from.
+            Verdict::Pause(reason) if trial.until.is_some_and(|until| until <= step) => {
+                Some(Leaving::Pausing(reason.to_string()))
+            }
+            Verdict::Pause(_) | Verdict::Continue(_) => None,
+        }
+    }
+
+    /// Where a trial that went on past its end was to go, and where it is.
+    fn past_its_end(&self, number: TrialNumber) -> Option<(u64, u64)> {
+        let trial = self.view.trial(number).filter(|trial| trial.continued.is_some())?;
+        Some((trial.until?, trial.last()?.0))
+    }
+
+    fn has_arrived(&self, number: TrialNumber) -> bool {
+        self.past_its_end(number).is_some_and(|(until, step)| step >= until)
+    }
+
+    /// What there is to say of a trial that was to go on past its end, and ended before it was there.
+    fn short_of_asked(&self, number: TrialNumber) -> Option<String> {
+        let (until, step) = self.past_its_end(number).filter(|(until, step)| step < until)?;
+        let clock = self.spec.step.as_str();
+        let where_to_look = match self.spec.program {
+            Program::Command { .. } => ": a command finds the step in HPSEARCH_UNTIL",
+            _ => "",
+        };
+        Some(format!("ended at {clock} {step}, before {until}{where_to_look}"))
+    }
+
+    /// A trial is at its end; `remark`: what there is to say if it has no value.
+    pub(super) fn complete(&mut self, number: TrialNumber, remark: Option<String>) {
+        let Some(trial) = self.view.trial(number) else { return };
+        let value = self.view.value_of(trial);
+        if value.is_some() {
+            let short = self.short_of_asked(number);
+            return self.finish_trial(number, TrialState::Complete, value, short);
+        }
+        let metric = &self.spec.objective().metric;
+        let others = trial.last_metrics.iter().map(|(name, _)| format!("`{name}`"));
+        let others = others.collect::<Vec<_>>().join(", ");
+        let why = match remark {
+            Some(remark) => remark,
+            None if others.is_empty() => {
+                format!("it ended without a line `@hpsearch {{\"step\": .., \"{metric}\": ..}}`")
+            }
+            None => format!(
+                "it reported {others} but never `{metric}`, the study's metric; let the program print that too, or name another in [study]"
+            ),
+        };
+        self.failures.in_a_row += 1;
+        self.fail(number, format!("reported no value: {why}"));
+    }
+
+    pub(super) fn retry_or_fail(
+        &mut self,
+        number: TrialNumber,
+        cause: FailureCause,
+        message: String,
+    ) {
+        let message = match cause {
+            FailureCause::Oom => match self.go_on_with_fewer_rows(number, message) {
+                Ok(()) => return,
+                Err(message) => message,
+            },
+            _ => message,
+        };
+        // Halvings are no retries.
+        let failures = self.view.trial(number).map_or(0, |trial| {
+            let halved = self.halving_of(trial).map_or(0, |halving| halving.halved);
+            trial.failures.saturating_sub(halved)
+        });
+        let retry = &self.spec.retry;
+        if retry.on.contains(&cause) && failures <= retry.max {
+            let why = format!("{message} (retry {failures} of {})", retry.max);
+            return self.requeue(number, &why);
+        }
+        // A configuration that is too large, or too slow, says nothing about the program.
+        if !matches!(cause, FailureCause::Oom | FailureCause::Timeout) {
+            self.failures.in_a_row += 1;
+        }
+        self.fail(number, message);
+    }
+
+    pub(super) fn fail(&mut self, number: TrialNumber, reason: String) {
+        self.end_without_value(number, TrialState::Failed, reason);
+    }
+
+    /// What went on past its end, and came to nothing there, is what it was.
+    fn end_without_value(&mut self, number: TrialNumber, state: TrialState, reason: String) {
+        let trial = self.view.trial(number);
+        let (state, value, reason) = match trial.and_then(|trial| Some((trial, trial.continued?))) {
+            None => (state, None, reason),
+            Some((trial, before)) => {
+                let value = self.view.value_of(trial).filter(|_| before == TrialState::Complete);
+                (before, value, format!("went on past its end, and then: {reason}"))
+            }
+        };
+        self.finish_trial(number, state, value, Some(reason));
+    }
+
+    /// Says by how much what a trial measured last breaks the study's limits, if it does.
+    fn broken_limits(&mut self, number: TrialNumber) -> Option<String> {
+        let metrics = &self.view.trial(number)?.last_metrics;
+        let violation = constraint::violation(&self.spec.constraints, metrics)
+            .filter(|violation| *violation > 0.0)?;
+        let reason = constraint::exceeded(&self.spec.constraints, metrics);
+        self.emit(Event::LimitsBroken { trial: number, violation, reason: reason.clone() });
+        Some(reason)
+    }
+
+    pub(super) fn finish_trial(
+        &mut self,
+        trial: TrialNumber,
+        state: TrialState,
+        value: Option<f64>,
+        reason: Option<String>,
+    ) {
+        let is_complete = state == TrialState::Complete;
+        let broken = is_complete.then(|| self.broken_limits(trial)).flatten();
+        let is_nan = is_complete && value.is_some_and(f64::is_nan);
+        let no_number = || is_nan.then(|| "its value is NaN: it cannot be the best".to_owned());
+        let reason = broken.or(reason).or_else(no_number);
+        if state != TrialState::Failed {
+            self.failures.in_a_row = 0;
+        }
+        self.emit(Event::TrialFinished { trial, state, value, reason });
+        self.tidy();
+        self.check_limits();
+    }
+}

@@ -1,0 +1,121 @@
+//! The budgets of time and of devices: what a run has used of them, and when they are used up.
+
+use std::time::Duration;
+
+use super::device_time::DeviceMeter;
+use crate::study::spec::{Budget, DeviceLimit};
+use crate::study::state::StudyView;
+use crate::study::time::Timestamp;
+
+/// What this run has used.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Budgets {
+    begun: Timestamp,
+    /// Since when the study is paused with nothing running, and how long it was so before: time that does not count.
+    idle_since: Option<Timestamp>,
+    idle: Duration,
+    pub meter: DeviceMeter,
+    /// The limit on the time of devices that ended the search.
+    pub spent: Option<DeviceLimit>,
+    /// Whether the target is reached or the patience used up: only what its user asked for is run then.
+    pub goal_reached: bool,
+}
+
+impl Budgets {
+    pub fn begin(&mut self, now: Timestamp) {
+        self.begun = now;
+    }
+
+    /// Notes when a study begins and ends to be paused with nothing on its slots.
+    pub fn note_idle(&mut self, is_idle: bool, now: Timestamp) {
+        match (is_idle, self.idle_since) {
+            (true, None) => self.idle_since = Some(now),
+            (false, Some(since)) => {
+                self.idle += now.since(since);
+                self.idle_since = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// How long this run was not idle.
+    pub fn ran(&self, now: Timestamp) -> Duration {
+        let idle = self.idle_since.map_or(Duration::ZERO, |since| now.since(since));
+        now.since(self.begun).saturating_sub(self.idle + idle)
+    }
+
+    /// When the time of the study is used up, of which earlier runs used `ran_micros`; while it is idle, its time stands still.
+    pub fn time_deadline(&self, budget: &Budget, ran_micros: i64) -> Option<Timestamp> {
+        let limit = budget.time.filter(|_| self.idle_since.is_none())?.as_micros();
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let begun = self.begun.after(self.idle);
+        Some(Timestamp(begun.0.saturating_add(limit.saturating_sub(ran_micros).max(0))))
+    }
+
+    /// The time of devices that was used up to now: what was told, and what has passed since.
+    pub fn device_time(&self, view: &StudyView, now: Timestamp) -> Duration {
+        let told = Duration::from_micros(u64::try_from(view.busy_micros).unwrap_or(0));
+        told.saturating_add(self.meter.untold(now))
+    }
+
+    /// When the time of devices is used up, if no further trial starts or ends until then.
+    pub fn device_deadline(
+        &self,
+        budget: &Budget,
+        view: &StudyView,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let busy = u32::try_from(self.meter.devices()).ok().filter(|busy| *busy > 0)?;
+        let left = budget.device_limit()?.time().saturating_sub(self.device_time(view, now));
+        // Rounded up, for a tick that comes a moment too early would find a moment left, again and again.
+        Some(now.after(left / busy + Duration::from_micros(1)))
+    }
+
+    /// What was used of a limit on devices, in words.
+    pub fn used_up(&self, limit: DeviceLimit, view: &StudyView, now: Timestamp) -> String {
+        let hours = self.device_time(view, now).as_secs_f64() / 3600.0;
+        match limit {
+            DeviceLimit::Hours(limit) => {
+                format!("the budget of {limit} device-hours is used: {}", with_digits(hours, limit))
+            }
+            DeviceLimit::Cost { cost, price } => {
+                let spent = with_digits(hours * price, cost);
+                format!(
+                    "the budget's cost of {cost} is spent: {spent}, {} device-hours at {price}",
+                    with_digits(hours, cost / price)
+                )
+            }
+        }
+    }
+}
+
+/// An amount with as many decimals as tell it from its limit: 2.01 of 2, 0.0021 of 0.002.
+fn with_digits(amount: f64, limit: f64) -> String {
+    let decimals = (0..9).find(|decimals| limit * 10f64.powi(*decimals) >= 100.0).unwrap_or(9);
+    format!("{amount:.*}", usize::try_from(decimals).unwrap_or(0).max(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_time_does_not_count() {
+        let budget = Budget { time: Some(Duration::from_micros(100)), ..Budget::default() };
+        let mut budgets = Budgets::default();
+        budgets.begin(Timestamp(10));
+        assert_eq!(budgets.time_deadline(&budget, 30), Some(Timestamp(80)));
+        budgets.note_idle(true, Timestamp(20));
+        assert_eq!(budgets.time_deadline(&budget, 30), None);
+        assert_eq!(budgets.ran(Timestamp(50)), Duration::from_micros(10));
+        budgets.note_idle(false, Timestamp(60));
+        assert_eq!(budgets.time_deadline(&budget, 30), Some(Timestamp(120)));
+        assert_eq!(budgets.ran(Timestamp(70)), Duration::from_micros(20));
+    }
+
+    #[test]
+    fn amounts_have_the_digits_that_tell_them_from_their_limit() {
+        assert_eq!(with_digits(2.0123, 2.0), "2.01");
+        assert_eq!(with_digits(0.00213, 0.002), "0.00213");
+    }
+}

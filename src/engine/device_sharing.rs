@@ -1,0 +1,248 @@
+//! Trials on devices with `trials_per_device = "auto"`: what [`Concurrency`] advises becomes events, and whoever makes room leaves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::attempt::RunningAttempt;
+use super::concurrency::{Advice, Concurrency, Load, RunningTrial, Waiting};
+use super::{Engine, Phase};
+use crate::study::device::{Device, Slot};
+use crate::study::event::{AttemptEnd, Event, MemoryUse, PackingChange};
+use crate::study::metric::Score;
+use crate::study::spec::{FailureCause, Program, StudySpec};
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, TrialNumber};
+
+/// The devices on which the engine decides how many trials run at once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DeviceSharing {
+    /// Those whose user did not say how many.
+    devices: BTreeMap<Device, Concurrency>,
+    /// Trials that were told to wait for memory.
+    waiting: BTreeSet<TrialNumber>,
+    /// Who is asked to make room, and why.
+    evicted: BTreeMap<TrialNumber, String>,
+}
+
+impl DeviceSharing {
+    pub fn new(spec: &StudySpec, slots: &[Slot]) -> Self {
+        let trains = matches!(spec.program, Program::Trainer { .. });
+        let concurrency = |device: &Device| {
+            let concurrency = Concurrency::new(Timestamp::default()).within(spec.devices.memory);
+            match device {
+                Device::Cpu | Device::Ndarray if trains => {
+                    concurrency.of_busy_trials(spec.devices.cpu_threads)
+                }
+                _ => concurrency,
+            }
+        };
+        let shared = slots.iter().filter(|_| spec.devices.packed);
+        let devices = shared.map(|slot| (slot.device.clone(), concurrency(&slot.device))).collect();
+        DeviceSharing { devices, ..DeviceSharing::default() }
+    }
+
+    /// Takes in what the journal says was decided.
+    pub fn apply(&mut self, at: Timestamp, event: &Event) {
+        if let Event::Packed { device, slots, change, largest, .. } = event
+            && let Some(concurrency) = self.devices.get_mut(device)
+        {
+            concurrency.apply(at, *slots, *change, *largest);
+        }
+    }
+
+    /// Trials at a time on a device, if the engine decides that.
+    pub fn slots(&self, device: &Device) -> Option<usize> {
+        let slots = self.devices.get(device)?.slots();
+        Some(usize::try_from(slots).unwrap_or(usize::MAX))
+    }
+
+    /// From here on its user says how many trials share the device.
+    pub fn release(&mut self, device: &Device) {
+        self.devices.remove(device);
+    }
+
+    /// What an attempt took of a device's memory, where it was seen.
+    pub fn memory_used(&self, device: &Device, peak: u64) -> Option<MemoryUse> {
+        let room = self.devices.get(device)?.room()?;
+        (peak > 0).then_some(MemoryUse { peak, room })
+    }
+
+    /// Why a trial was asked to make room, if it was.
+    pub fn why_evicted(&self, trial: TrialNumber) -> Option<&String> {
+        self.evicted.get(&trial)
+    }
+}
+
+impl Engine {
+    /// Whether a device that the engine shares out takes no further trial.
+    pub(super) fn is_saturated(&self, device: &Device) -> bool {
+        let slots = self.sharing.slots(device);
+        slots.is_some_and(|slots| self.slots.running_on(device).count() >= slots)
+    }
+
+    fn count_on(&self, device: &Device) -> u32 {
+        u32::try_from(self.slots.running_on(device).count()).unwrap_or(u32::MAX)
+    }
+
+    /// A run begins with as many slots as the last one found to be good.
+    pub(super) fn begin_sharing(&mut self) {
+        let before = self.slots.len();
+        for device in self.sharing.devices.keys().cloned().collect::<Vec<_>>() {
+            let now = self.now;
+            self.sharing.devices.entry(device.clone()).and_modify(|device| device.begin(now));
+            self.make_slots(&device);
+        }
+        if self.slots.len() > before {
+            self.tell_slots();
+        }
+    }
+
+    /// As many slots as trials are wanted at a time.
+    fn make_slots(&mut self, device: &Device) {
+        let wanted = self.sharing.slots(device).unwrap_or(0);
+        for _ in self.slots.of_device(device).len()..wanted {
+            self.slots.add(device);
+        }
+    }
+
+    pub(super) fn note_load(&mut self, loads: &[Load]) {
+        for load in loads {
+            let running = self.count_on(&load.device);
+            let Some(concurrency) = self.sharing.devices.get_mut(&load.device) else { continue };
+            for (trial, bytes) in concurrency.loaded(load, running, self.now) {
+                if let Some(running) = self.slots.attempt_mut(trial) {
+                    running.peak = running.peak.max(bytes);
+                }
+            }
+        }
+    }
+
+    /// A process knows its own memory better than who looks once a second; of a GPU's it knows nothing.
+    pub(super) fn note_peak(&mut self, trial: TrialNumber, attempt: AttemptNumber, bytes: u64) {
+        let Some(index) = self.slots.of_attempt(trial, attempt) else { return };
+        let slot = &mut self.slots[index];
+        let on_gpu = matches!(slot.device(), Device::Cuda(_) | Device::Wgpu(_));
+        let shared = self.sharing.devices.get_mut(slot.device()).filter(|_| !on_gpu);
+        if let Some((concurrency, running)) = shared.zip(slot.running.as_mut()) {
+            concurrency.took(bytes);
+            running.peak = running.peak.max(bytes);
+        }
+    }
+
+    /// Whether a trial has to wait until others on the device of a slot have left, for want of memory; said once.
+    pub(super) fn waits_for_memory(&mut self, index: usize, number: TrialNumber) -> bool {
+        let device = self.slots[index].device();
+        let shared = self.sharing.devices.get(device).filter(|_| self.phase == Phase::Searching);
+        let Some((concurrency, trial)) = shared.zip(self.view.trial(number)) else { return false };
+        let Some(reason) = self
+            .memory_estimate(trial)
+            .and_then(|memory| concurrency.lack_of_memory(&self.trials_on(device), memory))
+        else {
+            self.sharing.waiting.remove(&number);
+            return false;
+        };
+        let (until, reason) = (trial.until, format!("waits for memory of {device}: {reason}"));
+        if self.sharing.waiting.insert(number) {
+            self.emit(Event::TrialQueued { trial: number, until, reason });
+        }
+        true
+    }
+
+    pub(super) fn note_report(&mut self, index: usize, trial: TrialNumber, step: u64) {
+        let device = self.slots[index].device();
+        let running = self.count_on(device);
+        if let Some(concurrency) = self.sharing.devices.get_mut(device) {
+            concurrency.reported(trial, step, running, self.now);
+        }
+    }
+
+    /// An attempt has left its slot, which is empty already: why it was asked to make room, if it was.
+    pub(super) fn note_end(
+        &mut self,
+        index: usize,
+        trial: TrialNumber,
+        end: &AttemptEnd,
+    ) -> Option<String> {
+        let device = self.slots[index].device().clone();
+        let (running, now) = (self.count_on(&device).saturating_add(1), self.now);
+        if let Some(concurrency) = self.sharing.devices.get_mut(&device) {
+            concurrency.ended(trial, running, now);
+            if *end == AttemptEnd::Failed(FailureCause::Oom)
+                && let Some(advice) = concurrency.out_of_memory(running, now)
+            {
+                self.follow(&device, advice);
+            }
+        }
+        self.sharing.evicted.remove(&trial)
+    }
+
+    /// Changes how many trials run at once on devices, where that is advised.
+    pub(super) fn adjust_concurrency(&mut self) {
+        if self.phase != Phase::Searching
+            || self.view.paused.is_some()
+            || self.sharing.devices.is_empty()
+        {
+            return;
+        }
+        let waiting = if self.waits_for_a_slot() {
+            Waiting::Somebody(self.memory_estimate_of_next())
+        } else {
+            Waiting::Nobody
+        };
+        for device in self.sharing.devices.keys().cloned().collect::<Vec<_>>() {
+            if self.view.paused_devices.contains(&device) {
+                continue;
+            }
+            let (trials, now) = (self.trials_on(&device), self.now);
+            let concurrency = self.sharing.devices.get_mut(&device);
+            if let Some(advice) = concurrency.and_then(|own| own.advise(&trials, waiting, now)) {
+                self.follow(&device, advice);
+            }
+        }
+    }
+
+    /// Who is on a device; the best of those that run there is never asked to leave.
+    fn trials_on(&self, device: &Device) -> Vec<RunningTrial> {
+        let scored = |running: &RunningAttempt| {
+            let value = self.view.value_of(self.view.trial(running.trial)?)?;
+            let score = Score::new(self.view.direction(), value);
+            (!value.is_nan()).then_some((score, running.trial))
+        };
+        let best = self.slots.running_on(device).filter_map(scored).min().map(|(_, trial)| trial);
+        let trial = |running: &RunningAttempt| RunningTrial {
+            trial: running.trial,
+            since: running.since,
+            is_best: best == Some(running.trial),
+            leaves: running.is_leaving(),
+            memory: running.expected.map(|expected| expected.max(running.peak)),
+        };
+        self.slots.running_on(device).map(trial).collect()
+    }
+
+    fn follow(&mut self, device: &Device, advice: Advice) {
+        let Advice { slots, change, leaves, reason } = advice;
+        self.emit(Event::Packed {
+            device: device.clone(),
+            slots,
+            change,
+            trial: leaves,
+            reason: reason.clone(),
+            largest: self.sharing.devices.get(device).map_or(0, Concurrency::largest),
+        });
+        if change != PackingChange::Full {
+            self.make_slots(device);
+            self.tell_slots();
+        }
+        if let Some(trial) = leaves
+            && let Some(index) = self.slots.of_trial(trial)
+        {
+            self.sharing.evicted.insert(trial, reason);
+            self.ask_to_pause(index);
+        }
+    }
+
+    /// Says which slots there are: of a device that the engine shares out, as many as are used at a time.
+    pub(super) fn tell_slots(&mut self) {
+        let slots = self.slots.in_use(|device| self.sharing.slots(device));
+        self.emit(Event::SlotsChanged { slots });
+    }
+}

@@ -1,0 +1,240 @@
+//! How a run ends: deadlines, limits and interrupts drain it, and once nothing runs it is over.
+
+use std::time::Duration;
+
+use super::attempt::Leaving;
+use super::goal::{self, Order, is_asked_for};
+use super::{Effect, Engine, Outcome, Phase};
+use crate::study::event::Event;
+use crate::study::trial::{Origin, Trial, TrialState};
+
+impl Engine {
+    /// No new trials; running ones are asked to checkpoint and leave. The first reason given stays.
+    pub(super) fn drain(&mut self, outcome: Outcome) {
+        if !self.phase.starts_trials() {
+            return;
+        }
+        self.phase = Phase::Draining(outcome);
+        let deadline = self.now.after(self.grace);
+        let staying = self.slots.running_mut().filter(|running| running.leaving.is_none());
+        self.effects.extend(staying.map(|running| running.leave(Leaving::Draining, deadline)));
+    }
+
+    /// Everything is killed; trials run again next time.
+    pub(super) fn kill_all(&mut self) {
+        self.drain(Outcome::Interrupted("interrupted".to_owned()));
+        for running in self.slots.running_mut().filter(|running| !running.kill_sent) {
+            running.leaving.get_or_insert((Leaving::Draining, self.now));
+            self.effects.push(running.kill());
+        }
+    }
+
+    /// Asks to leave what ran longer than `trial_time` or said nothing for `stall_time`, kills what outstayed its grace, and ends the
+    /// run when the study's time is over.
+    pub(super) fn enforce_deadlines(&mut self) {
+        if matches!(self.phase, Phase::Waiting | Phase::Over) {
+            return;
+        }
+        let (now, budget) = (self.now, &self.spec.budget);
+        for index in 0..self.slots.len() {
+            let Some(running) = &mut self.slots[index].running else { continue };
+            self.effects.extend(running.press_pause(now, self.grace));
+            if running.deadline(budget).is_none_or(|deadline| deadline > now) {
+                continue;
+            }
+            if running.leaving.is_some() {
+                self.effects.push(running.kill());
+            } else {
+                let (trial, attempt) = (running.trial, running.attempt);
+                let why = Leaving::TimedOut(running.timeout(budget, now));
+                let leave = running.leave(why, now.after(self.grace));
+                self.effects.extend([Effect::Examine { trial, attempt }, leave]);
+            }
+        }
+        if self.phase != Phase::Searching {
+            return;
+        }
+        let device_time = self.budgets.device_time(&self.view, now);
+        let time_deadline = self.budgets.time_deadline(budget, self.view.ran_micros);
+        if time_deadline.is_some_and(|deadline| deadline <= now) {
+            self.drain(Outcome::Finished("the time budget is used up".to_owned()));
+        } else if let Some(limit) =
+            budget.device_limit().filter(|limit| limit.time() <= device_time)
+        {
+            self.drain(Outcome::Finished(self.budgets.used_up(limit, &self.view, now)));
+            self.budgets.spent = Some(limit);
+        }
+    }
+
+    /// Ends the run where nothing runs, and the machine refused too often and long what trials need.
+    pub(super) fn check_refusals(&mut self) {
+        self.refusals.tick(self.now);
+        if let Some(why) = self.refusals.give_up(self.now).filter(|_| self.slots.are_idle()) {
+            self.drain(Outcome::Refused(why));
+        }
+    }
+
+    /// Notes when a paused study, or one whose devices are all paused, begins and ends to have nothing on its slots.
+    pub(super) fn track_idleness(&mut self) {
+        let is_paused = self.view.paused.is_some() || self.has_no_open_slot();
+        self.budgets.note_idle(is_paused && self.slots.are_idle(), self.now);
+    }
+
+    /// Ends the run when a limit other than the number of trials is reached.
+    pub(super) fn check_limits(&mut self) {
+        if let Some(reason) = self.too_many_failures() {
+            self.drain(Outcome::TooManyFailures(reason));
+        }
+        let goal = self.goal();
+        self.budgets.goal_reached = goal.is_some();
+        let waits = || self.view.trials.iter().any(is_asked_for);
+        // Where decisions must not depend on who is faster, what has begun goes to its end.
+        if let Some(reason) = goal.filter(|_| {
+            self.phase == Phase::Searching && self.decision_window.is_none() && !waits()
+        }) {
+            self.drain(Outcome::Finished(reason));
+        }
+    }
+
+    /// Why nothing better is looked for, if that is so.
+    fn goal(&self) -> Option<String> {
+        let order = if self.decision_window.is_none() { Order::Time } else { Order::Number };
+        goal::reached(&self.spec.budget, self.known_view(), order)
+    }
+
+    /// Ends the run once nothing runs and nothing can be started.
+    pub(super) fn end_if_idle(&mut self) {
+        if !self.slots.are_idle() {
+            return;
+        }
+        let outcome = match &self.phase {
+            Phase::Waiting | Phase::Over => return,
+            // It waits to be resumed.
+            Phase::Searching
+                if self.view.paused.is_some()
+                    || self.has_no_open_slot() && self.waits_for_a_slot() =>
+            {
+                return;
+            }
+            // What its trials used until they had left belongs to it.
+            Phase::Draining(Outcome::Finished(_)) if let Some(limit) = self.budgets.spent => {
+                self.judge_end(self.budgets.used_up(limit, &self.view, self.now))
+            }
+            // What it had begun may have completed meanwhile.
+            Phase::Draining(Outcome::Finished(reason)) => self.judge_end(reason.clone()),
+            Phase::Draining(outcome) | Phase::Racing(outcome) => outcome.clone(),
+            Phase::Searching => self.judge_end(self.why_done()),
+        };
+        if self.goes_on_racing(&outcome) {
+            return;
+        }
+        let outcome = self.with_its_race(outcome);
+        if let Outcome::Finished(reason)
+        | Outcome::NoValue(reason)
+        | Outcome::TooManyFailures(reason) = &outcome
+        {
+            self.close_study(reason);
+        }
+        let ran = self.budgets.ran(self.now).as_micros();
+        self.emit(Event::RunnerStopped {
+            reason: outcome.reason().to_owned(),
+            ran_micros: i64::try_from(ran).unwrap_or(i64::MAX),
+            heard: None,
+            device_micros: 0,
+        });
+        self.phase = Phase::Over;
+        self.effects.push(Effect::Finish(outcome));
+    }
+
+    /// The end of a study with what its race took on top of the budget, where that is one of time or devices.
+    fn with_its_race(&self, outcome: Outcome) -> Outcome {
+        let budget = &self.spec.budget;
+        let is_limited = budget.time.is_some() || budget.device_limit().is_some();
+        match (outcome, self.view.race.as_ref().filter(|race| is_limited && !race.void)) {
+            (Outcome::Finished(reason), Some(race)) if self.view.finished.is_none() => {
+                let of_this_one = |trial: &&Trial| matches!(trial.origin, Origin::Race { race: number, .. } if number == race.number);
+                let runs = self.view.trials.iter().filter(of_this_one);
+                let micros: i64 = runs.clone().map(|trial| trial.busy_micros).sum();
+                let time = Duration::from_micros(u64::try_from(micros).unwrap_or(0));
+                let (runs, hours) = (runs.count(), time.as_secs_f64() / 3600.0);
+                Outcome::Finished(format!(
+                    "{reason}; then a race on top, {runs} runs in {hours:.4} hours of slots"
+                ))
+            }
+            (outcome, _) => outcome,
+        }
+    }
+
+    fn why_done(&self) -> String {
+        let trials = &self.view.trials;
+        let is_held = |trial: &&Trial| trial.state == TrialState::Paused && trial.hold.is_some();
+        let waits = match trials.iter().filter(is_held).count() {
+            0 => String::new(),
+            1 => "; one trial stays paused by you, `hpsearch resume` lets it go on".to_owned(),
+            held => {
+                format!("; {held} trials stay paused by you, `hpsearch resume` lets them go on")
+            }
+        };
+        let goal = || self.goal().filter(|_| self.budgets.goal_reached);
+        let done = match (self.proposals.exhausted, self.spec.budget.trials) {
+            _ if let Some(goal) = goal() => goal,
+            (true, _) => format!("every point of the space was tried ({} trials)", trials.len()),
+            (false, Some(limit)) => format!("the budget of {limit} trials is used up"),
+            (false, None) => "there is nothing left to do".to_owned(),
+        };
+        format!("{done}{waits}")
+    }
+
+    fn judge_end(&self, reason: String) -> Outcome {
+        match self.why_none_is_best() {
+            None => Outcome::Finished(reason),
+            Some(why) => Outcome::NoValue(format!("{reason}, and {why}")),
+        }
+    }
+
+    /// Why no trial is the best, if none is.
+    fn why_none_is_best(&self) -> Option<String> {
+        if self.view.leader().is_some() {
+            return None;
+        }
+        let is_complete = |trial: &&Trial| trial.state == TrialState::Complete;
+        let complete: Vec<&Trial> = self.view.trials.iter().filter(is_complete).collect();
+        let count =
+            |which: fn(&Trial) -> bool| complete.iter().filter(|trial| which(trial)).count();
+        let all = complete.len();
+        let nan = count(|trial| trial.value.is_none_or(f64::is_nan));
+        let breaking = count(|trial| trial.violation.is_some());
+        Some(match all {
+            0 => "no trial completed".to_owned(),
+            _ if nan == all => {
+                format!("none of {all} complete trials has a value: what they reported is NaN")
+            }
+            _ if breaking == all => format!("each of {all} complete trials breaks a limit"),
+            _ if nan + breaking > 0 => {
+                format!(
+                    "none of {all} complete trials can be the best: {nan} without a value (NaN), {breaking} beyond a limit"
+                )
+            }
+            _ => "no configuration has completed all of its runs".to_owned(),
+        })
+    }
+
+    /// Paused trials that were never promoted count as pruned; then the study is over. Those that their user paused stay.
+    fn close_study(&mut self, reason: &str) {
+        for trial in self.trials_that(Trial::waits_for_its_pruner) {
+            let why =
+                self.view.trial(trial).and_then(|trial| trial.reason.clone()).unwrap_or_default();
+            let reason = Some(format!("never promoted: {why}"));
+            self.emit(Event::TrialFinished {
+                trial,
+                state: TrialState::Pruned,
+                value: None,
+                reason,
+            });
+        }
+        self.tidy();
+        if self.view.finished.is_none() {
+            self.emit(Event::StudyFinished { reason: reason.to_owned() });
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Requests for more: a larger budget, or a trial past its end.
+
+use super::Engine;
+use super::requests::{Served, all_of, refused};
+use crate::study::event::Event;
+use crate::study::spec::{Budget, Extension, Program, StepClock};
+use crate::study::trial::{LARGEST_STEP, TrialNumber, TrialState};
+
+impl Engine {
+    pub(super) fn extend(&mut self, by: Extension) -> Served {
+        let budget = &self.spec.budget;
+        let unlimited = |key: &str| {
+            refused(
+                format!("`budget.{key}` is not set, so there is no limit to raise"),
+                format!("set `{key}` under [budget] of the study file"),
+            )
+        };
+        let problems = [
+            by.is_nothing()
+                .then(|| refused("nothing was added", "say `--trials N` or `--time 2h`")),
+            (by.trials > 0 && budget.trials.is_none()).then(|| unlimited("trials")),
+            (!by.time.is_zero() && budget.time.is_none()).then(|| unlimited("time")),
+            (by.device_hours > 0.0 && budget.device_hours.is_none())
+                .then(|| unlimited("device_hours")),
+            (by.cost > 0.0 && budget.cost.is_none()).then(|| unlimited("cost")),
+        ];
+        all_of(problems.into_iter().flatten().collect())?;
+        let beyond = self.beyond_a_store(by);
+        if !beyond.is_empty() {
+            let keys: Vec<String> = beyond.iter().map(|key| format!("`budget.{key}`")).collect();
+            return Err(refused(
+                format!("{} would be larger than a store can hold", keys.join(" and ")),
+                "ask for less",
+            ));
+        }
+        self.emit(Event::BudgetExtended { by });
+        self.spec.budget.extend(by);
+        self.reopen("its budget was extended".to_owned());
+        let Budget { trials, time, device_hours, cost, .. } = &self.spec.budget;
+        let parts = [
+            trials.filter(|_| by.trials > 0).map(|trials| format!("{trials} trials")),
+            time.filter(|_| !by.time.is_zero()).map(|time| format!("{} s", time.as_secs_f64())),
+            device_hours
+                .filter(|_| by.device_hours > 0.0)
+                .map(|hours| format!("{hours} device-hours")),
+            cost.filter(|_| by.cost > 0.0).map(|cost| format!("a cost of {cost}")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        Ok(self.when(format!("the budget is {} now", parts.join(" and "))))
+    }
+
+    /// The keys of the budget that could not be stored any more with `by` on top, nor what was added in all.
+    fn beyond_a_store(&self, by: Extension) -> Vec<&'static str> {
+        let before = self.spec.budget.beyond_a_store();
+        let mut budget = self.spec.budget.clone();
+        budget.extend(by);
+        let added = self.view.extension.and(by);
+        let added = Budget {
+            trials: Some(added.trials),
+            time: Some(added.time),
+            device_hours: Some(added.device_hours),
+            cost: Some(added.cost),
+            ..Budget::default()
+        };
+        let mut keys: Vec<&str> =
+            budget.beyond_a_store().into_iter().filter(|key| !before.contains(key)).collect();
+        keys.extend(added.beyond_a_store());
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    pub(super) fn continue_trial(&mut self, number: TrialNumber, until: u64) -> Served {
+        let trial = self.known(number)?;
+        let (state, last) = (trial.state, trial.last().map_or(0, |(step, _)| step));
+        let not_ended = || format!("trial {number} has not ended, it is {}", state.as_str());
+        let (why, instead) = match state {
+            TrialState::Complete | TrialState::Pruned => (None, String::new()),
+            TrialState::Failed => (
+                Some(format!("trial {number} failed")),
+                "`hpsearch retry` starts it again".to_owned(),
+            ),
+            TrialState::Paused => {
+                (Some(not_ended()), format!("`hpsearch resume {number}` lets it go on"))
+            }
+            TrialState::Queued | TrialState::Running => {
+                (Some(not_ended()), "wait for its end: `hpsearch watch` shows it".to_owned())
+            }
+        };
+        if let Some(why) = why {
+            return Err(refused(why, instead));
+        }
+        let mut problems = Vec::new();
+        if until > LARGEST_STEP {
+            problems.push(refused(
+                format!("{} is beyond the largest one, {LARGEST_STEP}", self.spec.step.at(until)),
+                "say an earlier one",
+            ));
+        }
+        if until <= last {
+            problems.push(refused(
+                format!("trial {number} has reached {}", self.spec.step.at(last)),
+                format!("say a later one than {until}"),
+            ));
+        }
+        if matches!(
+            (&self.spec.program, self.spec.step),
+            (Program::Trainer { .. }, StepClock::Samples)
+        ) {
+            let why = "a trial whose clock counts samples cannot be continued";
+            problems.push(refused(
+                why,
+                "the trainer's length is in epochs or steps: a study with such a `step` can",
+            ));
+        }
+        if trial.resumable_checkpoint().is_none() {
+            let why = match state {
+                TrialState::Pruned => {
+                    "a pruned trial keeps none unless `[checkpoints] keep = \"all\"`"
+                }
+                _ => "it saved none, or it is not among those that `[checkpoints] keep` keeps",
+            };
+            let anew = format!("`hpsearch enqueue --from {number} --again` runs it anew");
+            problems.push(refused(
+                format!("trial {number} has no checkpoint to go on from ({why})"),
+                anew,
+            ));
+        }
+        all_of(problems)?;
+        let place = self.resume_point(number);
+        self.emit(Event::TrialContinued { trial: number, until, from: state });
+        self.reopen(format!("trial {number} continues"));
+        Ok(self.when(format!("trial {number} goes on {place} to {}", self.spec.step.at(until))))
+    }
+}

@@ -1,0 +1,63 @@
+//! When failed trials end a run: `budget.failures`, too many in a row, or first trials that all fail in the same way.
+
+use super::Engine;
+use super::first_failures::FirstFailures;
+use crate::study::spec::{Count, Program, StudySpec};
+use crate::study::state::StudyView;
+use crate::study::trial::TrialState;
+
+/// A run whose first trials all fail, or so many in a row later, ends without `budget.failures` to say otherwise: failed trials
+/// do not count towards `budget.trials`, so a broken program would be started for ever.
+const FRUITLESS: u64 = 10;
+
+/// The failures of a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Failures {
+    /// Trials that had failed before.
+    pub before: u64,
+    /// Trials that failed since the last one that did not.
+    pub in_a_row: u64,
+    pub first: FirstFailures,
+}
+
+impl Failures {
+    pub fn of(view: &StudyView) -> Self {
+        let before = view.counts.failed - view.race_counts.failed;
+        Failures { before, ..Failures::default() }
+    }
+
+    /// Why so many failures end the run, if they do.
+    fn too_many(&self, spec: &StudySpec, view: &StudyView) -> Option<String> {
+        let counts = view.counts.without(view.race_counts);
+        let failed = counts.failed;
+        let which = match spec.budget.failures {
+            Some(limit) if failed >= limit => {
+                format!("{failed} trials failed, as many as budget.failures allows")
+            }
+            Some(_) => return None,
+            None if spec.budget.count == Count::All && spec.budget.trials.is_some() => return None,
+            None if counts.complete + counts.pruned == 0 && failed >= self.before + FRUITLESS => {
+                format!("the first {FRUITLESS} trials all failed")
+            }
+            None if self.in_a_row >= FRUITLESS => format!("{FRUITLESS} trials in a row failed"),
+            None => return None,
+        };
+        let failures = view.trials.iter().filter(|trial| trial.state == TrialState::Failed);
+        let last = failures.max_by_key(|trial| trial.finished);
+        let reason = last.and_then(|trial| trial.reason.clone()).unwrap_or_default();
+        Some(format!("{which}; the last: {reason}"))
+    }
+}
+
+impl Engine {
+    /// Why the study is not worth going on with, if its failures say so.
+    pub(super) fn too_many_failures(&self) -> Option<String> {
+        let counts = self.view.counts;
+        let may_be_at_fault = !self.runs_on_demand()
+            && self.spec.program != Program::Inline
+            && self.spec.budget.failures.is_none()
+            && counts.complete + counts.pruned == 0;
+        let alike = may_be_at_fault.then(|| self.failures.first.alike(&self.view.trials)).flatten();
+        alike.or_else(|| self.failures.too_many(&self.spec, &self.view))
+    }
+}

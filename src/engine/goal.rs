@@ -1,0 +1,51 @@
+//! When nothing better is looked for: `budget.target` is reached, or `budget.patience` used up.
+
+use crate::study::metric::{Number, Score};
+use crate::study::spec::Budget;
+use crate::study::state::StudyView;
+use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
+
+/// Whether a trial is still to be run because its user said so: it runs although the study's goal is reached.
+pub(super) fn is_asked_for(trial: &Trial) -> bool {
+    let runs_on = matches!(trial.state, TrialState::Queued | TrialState::Running);
+    runs_on && (trial.origin == Origin::Asked || trial.continued.is_some())
+}
+
+/// In which order trials ended, for `budget.patience`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Time,
+    /// Decisions must not depend on who is faster.
+    Number,
+}
+
+/// Why nothing better is looked for, if that is so by what is known.
+pub(super) fn reached(
+    budget: &Budget,
+    known: &StudyView,
+    order: Order,
+) -> Option<String> {
+    let stalled = budget.patience.and_then(|patience| stalled(known, patience, order));
+    if let Some((number, without)) = stalled {
+        return Some(format!(
+            "{without} trials since trial {number} were not better (budget.patience)"
+        ));
+    }
+    let (target, direction) = (budget.target?, known.direction());
+    let (number, value) = (known.best()?.number, known.best_value()?);
+    let is_reached = Score::new(direction, value) <= Score::new(direction, target);
+    is_reached.then(|| {
+        let (value, target) = (Number(value), Number(target));
+        format!("trial {number} reached the target: {value} against {target}")
+    })
+}
+
+/// The best trial and how many complete and pruned ones ended after it, if those are as many as `patience`.
+fn stalled(known: &StudyView, patience: u64, order: Order) -> Option<(TrialNumber, u64)> {
+    let best = known.best()?;
+    let counts = |trial: &&Trial| matches!(trial.state, TrialState::Complete | TrialState::Pruned);
+    let place = |trial: &Trial| (trial.finished.filter(|_| order == Order::Time), trial.number);
+    let later = |trial: &&Trial| place(trial) > place(best) && !trial.origin.is_race();
+    let without = known.trials.iter().filter(counts).filter(later).count() as u64;
+    (without >= patience).then_some((best.number, without))
+}

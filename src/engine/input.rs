@@ -1,0 +1,105 @@
+//! What the world tells the engine.
+
+use std::path::PathBuf;
+
+use super::load::Load;
+use crate::study::event::{AttemptEnd, Request};
+use crate::study::metric::Metrics;
+use crate::study::remark::Remark;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, TrialNumber};
+
+/// Something the world tells the engine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// The runner is ready; the first input.
+    Begin {
+        /// Its process id.
+        pid: u32,
+        /// Its host.
+        host: String,
+        /// What was asked while nobody ran the study: served before anything starts.
+        requests: Vec<(i64, Request)>,
+    },
+    /// An attempt's process exists.
+    Launched {
+        /// Whose.
+        trial: TrialNumber,
+        /// Which.
+        attempt: AttemptNumber,
+        /// Process id.
+        pid: u32,
+        /// Start time of that process.
+        pid_started: u64,
+    },
+    /// A trial reported.
+    Report {
+        /// Whose.
+        trial: TrialNumber,
+        /// Of which attempt.
+        attempt: AttemptNumber,
+        /// Clock value.
+        step: u64,
+        /// What was measured.
+        metrics: Metrics,
+    },
+    /// A trial said something that was not taken.
+    Remark {
+        /// Whose.
+        trial: TrialNumber,
+        /// Of which attempt.
+        attempt: AttemptNumber,
+        /// What.
+        remark: Remark,
+    },
+    /// A trial saved a checkpoint.
+    Checkpoint {
+        /// Whose.
+        trial: TrialNumber,
+        /// Of which attempt.
+        attempt: AttemptNumber,
+        /// Clock value of the state.
+        step: u64,
+        /// Where; absolute.
+        path: PathBuf,
+        /// What it takes on the disk, in bytes, where that was measured.
+        bytes: Option<u64>,
+        /// The system's clock when a command registered it.
+        system: Option<Timestamp>,
+    },
+    /// An attempt's process is gone, or its job done.
+    Ended {
+        /// Whose.
+        trial: TrialNumber,
+        /// Which.
+        attempt: AttemptNumber,
+        /// How.
+        end: AttemptEnd,
+        /// One sentence from the process or about its exit.
+        message: Option<String>,
+    },
+    /// Someone asks something through the store.
+    Request {
+        /// The request's key.
+        id: i64,
+        /// What.
+        request: Request,
+    },
+    /// A trial's process says how much memory it took at most.
+    Peak {
+        /// Whose.
+        trial: TrialNumber,
+        /// Of which attempt.
+        attempt: AttemptNumber,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// What devices and the trials on them take now; told about once a second where devices share themselves out.
+    Load(Vec<Load>),
+    /// The first signal: checkpoint and leave.
+    Interrupt,
+    /// The second signal: kill.
+    KillAll,
+    /// Time passed.
+    Tick,
+}

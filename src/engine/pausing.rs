@@ -1,0 +1,296 @@
+//! Who is paused and resumed: the study, a trial, a device; and what a trial does that its user paused.
+
+use super::attempt::Leaving;
+use super::requests::{Refusal, Served, over, refused};
+use super::{Engine, Phase};
+use crate::study::decision::{Reason, Verdict};
+use crate::study::device::Device;
+use crate::study::event::Event;
+use crate::study::spec::{MOST_SLOTS, Program};
+use crate::study::trial::{Hold, Trial, TrialNumber, TrialState};
+
+/// What is said of a trial, and of a study, that its user paused.
+const BY_YOU: &str = "paused by you";
+
+impl Engine {
+    pub(super) fn pause_study(&mut self) -> Served {
+        if self.view.paused.is_some() {
+            return Ok("it was paused already".to_owned());
+        }
+        if self.view.finished.is_some() && self.queue.is_empty() {
+            return Err(refused(
+                "the study is over",
+                "there is nothing to pause; `hpsearch extend` gives it more budget",
+            ));
+        }
+        self.emit(Event::StudyPaused { reason: BY_YOU.to_owned() });
+        let asked = self.ask_all_to_pause(0..self.slots.len());
+        Ok(match asked {
+            0 => "nothing is started until it is resumed".to_owned(),
+            1 => "its one running trial saves and leaves; nothing is started until it is resumed"
+                .to_owned(),
+            trials => format!(
+                "its {trials} running trials save and leave; nothing is started until it is resumed"
+            ),
+        })
+    }
+
+    pub(super) fn resume_study(&mut self) -> Served {
+        if self.view.paused.is_none() {
+            return Err(refused(
+                "the study is not paused",
+                "if nobody runs it, `hpsearch run STUDY.toml` does",
+            ));
+        }
+        self.emit(Event::StudyResumed { reason: "resumed by you".to_owned() });
+        let is_held =
+            |trial: &Trial| trial.state == TrialState::Paused && trial.hold == Some(Hold::Study);
+        for number in self.trials_that(is_held) {
+            self.let_go(number);
+        }
+        for index in 0..self.slots.len() {
+            if self.is_open(index) {
+                self.withdraw_pause(index);
+            }
+        }
+        let goes_on =
+            if self.phase == Phase::Waiting { "it goes on when it is run" } else { "it goes on" };
+        Ok(goes_on.to_owned())
+    }
+
+    pub(super) fn pause_trial(&mut self, number: TrialNumber) -> Served {
+        let trial = self.known(number)?;
+        let (state, hold) = (trial.state, Some(Hold::Trial));
+        if state.is_finished() {
+            return Err(over(number, state));
+        }
+        if trial.hold == hold {
+            return Ok(format!("trial {number} was paused already"));
+        }
+        if state != TrialState::Running {
+            self.emit(Event::TrialPaused { trial: number, reason: BY_YOU.to_owned(), hold });
+            return Ok(format!("trial {number} waits until it is resumed"));
+        }
+        self.emit(Event::TrialHeld { trial: number, hold });
+        let Some(index) = self.slots.of_trial(number) else {
+            return Ok(format!("trial {number} is paused"));
+        };
+        self.ask_to_pause(index);
+        Ok(format!("trial {number} saves and leaves, and waits until it is resumed"))
+    }
+
+    pub(super) fn resume_trial(&mut self, number: TrialNumber) -> Served {
+        let trial = self.known(number)?;
+        match (trial.state, trial.hold) {
+            (TrialState::Running, Some(_)) => {
+                self.emit(Event::TrialHeld { trial: number, hold: None });
+                let slot = self.slots.of_trial(number).filter(|index| self.is_open(*index));
+                slot.into_iter().for_each(|index| self.withdraw_pause(index));
+                Ok(format!("trial {number} goes on"))
+            }
+            (TrialState::Running | TrialState::Queued, _) => {
+                Ok(format!("trial {number} was not paused"))
+            }
+            (TrialState::Paused, Some(_)) => {
+                self.let_go(number);
+                Ok(match self.view.trial(number).map(|trial| trial.state) {
+                    Some(TrialState::Paused) => {
+                        format!("trial {number} waits for its pruner again, as before")
+                    }
+                    _ => self.when(format!("trial {number} is queued")),
+                })
+            }
+            (TrialState::Paused, None) => {
+                let last = trial.last().map_or(0, |(step, _)| step);
+                let until = self.milestones.at.iter().copied().find(|milestone| *milestone > last);
+                let reason = "resumed by you, ahead of its pruner".to_owned();
+                self.emit(Event::TrialQueued { trial: number, until, reason });
+                Ok(self.when(format!("trial {number} is queued")))
+            }
+            (state, _) => {
+                let instead = if state == TrialState::Failed {
+                    "`hpsearch retry` starts it again"
+                } else {
+                    "`hpsearch continue` takes it further"
+                };
+                Err(refused(format!("trial {number} is {}", state.as_str()), instead))
+            }
+        }
+    }
+
+    pub(super) fn pause_device(&mut self, device: &Device) -> Served {
+        self.has_slots_on(device, || format!("its slots are on {}", self.slots.device_names()))?;
+        if self.view.paused_devices.contains(device) {
+            return Ok(format!("{device} was paused already"));
+        }
+        self.emit(Event::DevicePaused { device: device.clone() });
+        Ok(match self.ask_all_to_pause(self.slots.of_device(device)) {
+            0 => format!("nothing is started on {device} until it is resumed"),
+            1 => format!(
+                "the trial on {device} saves, leaves and waits for another slot; nothing is started there until it is resumed"
+            ),
+            trials => format!(
+                "the {trials} trials on {device} save, leave and wait for other slots; nothing is started there until it is resumed"
+            ),
+        })
+    }
+
+    pub(super) fn resume_device(&mut self, device: &Device, slots: Option<u32>) -> Served {
+        let was_paused = self.view.paused_devices.contains(device);
+        match slots {
+            Some(0) => {
+                return Err(refused(
+                    "no slot is no place to run",
+                    format!("`hpsearch pause --device {device}` pauses it"),
+                ));
+            }
+            Some(slots) if slots > MOST_SLOTS => {
+                return Err(refused(
+                    format!("a device has at most {MOST_SLOTS} slots"),
+                    "say fewer with --slots",
+                ));
+            }
+            Some(_) if self.phase == Phase::Waiting => {
+                return Err(refused(
+                    "nobody runs the study",
+                    "`[devices]` of its file says how many slots the next run has",
+                ));
+            }
+            Some(_) => {}
+            None => self.has_slots_on(device, || {
+                "say how many slots it shall have there with --slots".to_owned()
+            })?,
+        }
+        if was_paused {
+            self.emit(Event::DeviceResumed { device: device.clone() });
+        }
+        if let Some(slots) = slots {
+            self.sharing.release(device);
+            self.set_slots(device, usize::try_from(slots).unwrap_or(usize::MAX));
+        }
+        let there = self.slots.of_device(device);
+        there.iter().for_each(|index| self.withdraw_pause(*index));
+        Ok(match (was_paused, slots, there.len()) {
+            (false, None, _) => format!("{device} was not paused"),
+            (_, _, 0) => format!("{device} is used again when the study is run"),
+            (_, _, 1) => format!("{device} is used, for one trial at a time"),
+            (_, _, slots) => format!("{device} is used, for {slots} trials at a time"),
+        })
+    }
+
+    /// Refuses what is asked of a device that a run has no slots on.
+    fn has_slots_on(
+        &self,
+        device: &Device,
+        instead: impl FnOnce() -> String,
+    ) -> Result<(), Refusal> {
+        if self.phase == Phase::Waiting || !self.slots.of_device(device).is_empty() {
+            return Ok(());
+        }
+        Err(refused(format!("the study does not run on {device}"), instead()))
+    }
+
+    fn set_slots(&mut self, device: &Device, wanted: usize) {
+        if self.slots.of_device(device).len() != wanted {
+            for index in self.slots.resize(device, wanted) {
+                self.ask_to_pause(index);
+            }
+            self.tell_slots();
+        }
+    }
+
+    /// Asks what is on a slot to save and leave.
+    pub(super) fn ask_to_pause(&mut self, index: usize) {
+        let waits_for_report = matches!(self.spec.program, Program::Command { .. });
+        if let Some(running) = &mut self.slots[index].running {
+            self.effects.extend(running.ask_to_pause(waits_for_report, self.now, self.grace));
+        }
+    }
+
+    /// The same of several slots: how many trials were there.
+    fn ask_all_to_pause(&mut self, slots: impl IntoIterator<Item = usize>) -> usize {
+        let is_busy = |index: &usize| self.slots[*index].running.is_some();
+        let busy: Vec<usize> = slots.into_iter().filter(is_busy).collect();
+        busy.iter().for_each(|index| self.ask_to_pause(*index));
+        busy.len()
+    }
+
+    /// The answer to a report of a trial that its user paused: `None` if it is not.
+    pub(super) fn pause_at_report(&mut self, index: usize) -> Option<Verdict> {
+        let deadline = self.now.after(self.grace);
+        let running = self.slots[index].running.as_mut()?;
+        if running.leaving.is_some() || running.pause_by.is_none() {
+            return None;
+        }
+        running.leaving = Some((Leaving::Holding { told: true }, deadline));
+        let why = self.sharing.why_evicted(running.trial).map_or(BY_YOU, String::as_str);
+        Some(Verdict::Pause(Reason::Held(why.to_owned())))
+    }
+
+    /// What is on the slot need not pause any more, unless it is held; if it was told already, it is queued again when it has left.
+    fn withdraw_pause(&mut self, index: usize) {
+        let Some(trial) = self.slots[index].running.as_ref().map(|running| running.trial) else {
+            return;
+        };
+        if self.hold_of(trial).is_none()
+            && let Some(running) = &mut self.slots[index].running
+        {
+            running.pause_by = None;
+        }
+    }
+
+    /// A trial that its user paused may go on, as it was before.
+    fn let_go(&mut self, number: TrialNumber) {
+        let Some(trial) = self.view.trial(number) else { return };
+        let last = trial.last().map(|(step, _)| step);
+        let decision = last.and_then(|step| trial.decision_at(step));
+        let reached = trial.until.is_none_or(|until| last.is_some_and(|last| last >= until));
+        match decision.map(|decision| &decision.verdict) {
+            Some(Verdict::Pause(reason)) if reached && trial.continued.is_none() => {
+                let reason = reason.to_string();
+                self.emit(Event::TrialPaused { trial: number, reason, hold: None });
+            }
+            _ => self.queue_again(number, "resumed by you"),
+        }
+    }
+
+    /// Who paused a trial, itself or with its study.
+    pub(super) fn hold_of(&self, number: TrialNumber) -> Option<Hold> {
+        let own = self.view.trial(number).and_then(|trial| trial.hold);
+        own.or_else(|| self.view.paused.as_ref().map(|_| Hold::Study))
+    }
+
+    /// Pauses a trial that left its slot and is held.
+    pub(super) fn hold(&mut self, number: TrialNumber, hold: Hold) {
+        let whose = match hold {
+            Hold::Trial => BY_YOU,
+            Hold::Study => "paused with its study",
+        };
+        let reason = format!("{whose}; goes on {}", self.resume_point(number));
+        self.emit(Event::TrialPaused { trial: number, reason, hold: Some(hold) });
+    }
+
+    /// A trial that left before its end waits for a slot, or for its user if that is who wants it to.
+    pub(super) fn requeue(&mut self, number: TrialNumber, why: &str) {
+        match self.hold_of(number) {
+            Some(hold) => self.hold(number, hold),
+            None => self.queue_again(number, why),
+        }
+    }
+
+    /// Queues a trial, to go on as far as it was to go.
+    pub(super) fn queue_again(&mut self, trial: TrialNumber, why: &str) {
+        let until = self.view.trial(trial).and_then(|trial| trial.until);
+        let reason = format!("{why}; goes on {}", self.resume_point(trial));
+        self.emit(Event::TrialQueued { trial, until, reason });
+    }
+
+    /// Where a trial would go on.
+    pub(super) fn resume_point(&self, number: TrialNumber) -> String {
+        let checkpoint = self.view.trial(number).and_then(Trial::resumable_checkpoint);
+        checkpoint.map_or_else(
+            || "from the start".to_owned(),
+            |checkpoint| format!("from {}", self.spec.step.at(checkpoint.step)),
+        )
+    }
+}

@@ -1,0 +1,221 @@
+//! Configurations for new trials: enqueued, repeated, or proposed by the sampler.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::Engine;
+use super::pruning::history_of;
+use crate::samplers::{self, Ask, Room};
+use crate::study::configuration::{Run, configurations, for_samplers};
+use crate::study::event::Event;
+use crate::study::params::Params;
+use crate::study::spec::{Count, Duplicates};
+use crate::study::state::StudyView;
+use crate::study::trial::{Origin, Trial, TrialNumber};
+
+/// How often a repeated configuration is drawn again before it is run anyway.
+const DRAWS: usize = 25;
+
+/// What was proposed so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Proposals {
+    /// The first trial of each configuration.
+    first: HashMap<String, TrialNumber>,
+    /// How many of the study file's configurations were taken.
+    enqueued: u64,
+    /// Whether the sampler has no further configuration.
+    pub exhausted: bool,
+}
+
+impl Proposals {
+    pub fn of(view: &StudyView) -> Self {
+        let mut proposals = Proposals::default();
+        view.trials.iter().for_each(|Trial { number, params, origin, .. }| {
+            proposals.note(*number, params, origin);
+        });
+        proposals
+    }
+
+    pub fn apply(&mut self, event: &Event) {
+        if let Event::TrialCreated { trial, params, origin } = event {
+            self.note(*trial, params, origin);
+        }
+    }
+
+    fn note(&mut self, trial: TrialNumber, params: &Params, origin: &Origin) {
+        self.first.entry(params.fingerprint()).or_insert(trial);
+        self.enqueued += u64::from(matches!(origin, Origin::Enqueued(_)));
+    }
+
+    fn first_with(&self, params: &Params) -> Option<TrialNumber> {
+        self.first.get(&params.fingerprint()).copied()
+    }
+}
+
+/// A configuration for a new trial.
+pub(super) struct Drawn {
+    pub params: Params,
+    /// Who drew it.
+    pub sampler: String,
+    /// The trial that had it first, where it is to count as another run of that.
+    pub repeats: Option<TrialNumber>,
+    /// How many configurations were skipped before, for memory's sake, and why.
+    pub skipped: Option<(u64, String)>,
+}
+
+impl Engine {
+    /// The next run of a configuration that completed and has fewer runs than it is to have.
+    pub(super) fn create_replicate(&mut self) -> Option<TrialNumber> {
+        let of = self.lacking_runs().next()?.0;
+        self.create_run(of, Origin::Replicate(of))
+    }
+
+    /// Configurations that completed and are to be run again, and how many times.
+    fn lacking_runs(&self) -> impl Iterator<Item = (TrialNumber, u64)> + use<> {
+        let replicates = self.spec.replicates;
+        let known = match replicates {
+            0 | 1 => BTreeMap::new(),
+            _ => configurations(self.known_view().trials.iter().map(Run::from)),
+        };
+        known
+            .into_iter()
+            .filter(move |(_, configuration)| configuration.lacks_runs(replicates))
+            .map(move |(number, configuration)| {
+                (number, u64::from(replicates) - configuration.counted)
+            })
+    }
+
+    /// Another run of a trial's configuration.
+    pub(super) fn create_run(&mut self, of: TrialNumber, origin: Origin) -> Option<TrialNumber> {
+        let params = self.view.trial(of)?.params.clone();
+        Some(self.create_trial(params, origin))
+    }
+
+    pub(super) fn create_trial(&mut self, params: Params, origin: Origin) -> TrialNumber {
+        let trial = TrialNumber(self.view.trials.len() as u64);
+        self.emit(Event::TrialCreated { trial, params, origin });
+        trial
+    }
+
+    /// Whether the budget allows another trial: those that count, those that still may, and the further runs that each of
+    /// them may need.
+    pub(super) fn may_create(&self) -> bool {
+        let Some(limit) = self.spec.budget.trials else { return true };
+        let known = self.known_view();
+        let counts = known.counts.without(known.race_counts);
+        let promised = match u64::from(self.spec.replicates) - 1 {
+            0 => 0,
+            further => {
+                let undecided =
+                    |trial: &&Trial| !trial.state.is_finished() && trial.origin.is_judged();
+                let undecided = known.trials.iter().filter(undecided).count() as u64;
+                self.lacking_runs().map(|(_, runs)| runs).sum::<u64>() + (undecided + 1) * further
+            }
+        };
+        let counted = match self.spec.budget.count {
+            Count::Finished => counts.complete + counts.pruned,
+            Count::Completed => counts.complete,
+            Count::All => counts.complete + counts.pruned + counts.failed,
+        };
+        counted + counts.queued + counts.running + counts.paused + promised < limit
+    }
+
+    /// A new trial, enqueued by the study file or proposed by the sampler.
+    pub(super) fn create(&mut self) -> Result<Option<TrialNumber>, String> {
+        let index = self.proposals.enqueued;
+        let enqueued =
+            usize::try_from(index).ok().and_then(|index| self.spec.enqueue.get(index)).cloned();
+        let Some(drawn) = self.draw(enqueued.as_ref())? else {
+            self.proposals.exhausted = true;
+            return Ok(None);
+        };
+        let origin = match (enqueued, drawn.repeats) {
+            (Some(_), _) => Origin::Enqueued(index),
+            (None, Some(of)) => Origin::Repeat(of),
+            (None, None) => Origin::Sampled(drawn.sampler),
+        };
+        let trial = self.create_trial(drawn.params, origin);
+        if let Some((points, reason)) = drawn.skipped {
+            self.emit(Event::PassedOver { trial, points, reason });
+        }
+        Ok(Some(trial))
+    }
+
+    /// A configuration for the next trial, and the sampler that drew it; those that were tried are drawn again a few times,
+    /// unless they are wanted.
+    pub(super) fn draw(&self, enqueued: Option<&Params>) -> Result<Option<Drawn>, String> {
+        let (drawn, skipped) = self.within_memory(|room| self.draw_within(enqueued, room));
+        Ok(drawn?.map(|drawn| Drawn { skipped, ..drawn }))
+    }
+
+    fn draw_within(
+        &self,
+        enqueued: Option<&Params>,
+        room: Option<Room<'_>>,
+    ) -> Result<Option<Drawn>, String> {
+        let spec = &self.spec;
+        let nothing = Params::new();
+        let known = self.known_view();
+        let trials = for_samplers(&known.trials, spec.replicates);
+        let number = TrialNumber(trials.len() as u64);
+        let ask = Ask {
+            constraints: &spec.constraints,
+            earlier: &spec.earlier,
+            space: &spec.space,
+            history: history_of(known, &trials),
+            number,
+            fixed: enqueued.unwrap_or(&nothing),
+            budget: spec.budget.trials.map(|runs| runs / u64::from(spec.replicates)),
+            room,
+            seeds: self.seeds,
+        };
+        let sampler = self
+            .sampler
+            .choice(&ask.situation())
+            .map_or_else(|| spec.sampler.name.clone(), |choice| choice.sampler.to_owned());
+        let drawn =
+            |params, repeats| Drawn { params, sampler: sampler.clone(), repeats, skipped: None };
+        let mut rng = self.seeds.stream(&format!("sampler/{number}"));
+        let mut last = None;
+        for _ in 0..DRAWS {
+            let Some(params) = samplers::propose(self.sampler.as_ref(), &ask, &mut rng)
+                .map_err(|error| error.to_string())?
+            else {
+                break;
+            };
+            spec.space.check(&params).map_err(|error| {
+                format!("sampler `{}` proposed no point of the space: {error}", spec.sampler.name)
+            })?;
+            let before = self.proposals.first_with(&params);
+            let is_wanted =
+                before.is_none() || spec.duplicates != Duplicates::Skip || enqueued.is_some();
+            let repeats = before.filter(|_| spec.duplicates == Duplicates::Replicate);
+            last = Some(drawn(params, repeats));
+            if is_wanted {
+                return Ok(last);
+            }
+        }
+        // A sampler that cannot leave what it knows; a space with every configuration tried has nothing new.
+        let is_new = |params: &Params| self.proposals.first_with(params).is_none();
+        let untried = last.as_ref().and_then(|_| samplers::untried(&ask, is_new, &mut rng));
+        Ok(untried.map(|params| drawn(params, None)).or(last))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::params::Value;
+
+    #[test]
+    fn the_first_trial_of_a_configuration_stays_the_first() {
+        let mut proposals = Proposals::default();
+        let params: Params = [("x".to_owned(), Value::Int(1))].into_iter().collect();
+        for (trial, origin) in [(0, Origin::Enqueued(0)), (1, Origin::Asked)] {
+            let trial = TrialNumber(trial);
+            proposals.apply(&Event::TrialCreated { trial, params: params.clone(), origin });
+        }
+        assert_eq!(proposals.first_with(&params), Some(TrialNumber(0)));
+        assert_eq!(proposals.first_with(&Params::new()), None);
+        assert_eq!(proposals.enqueued, 1);
+    }
+}

@@ -1,0 +1,79 @@
+//! What the pruner decides: verdicts about reports, and which paused trials go on.
+
+use std::borrow::Cow;
+
+use super::Engine;
+use super::decision_window::DecisionWindow;
+use crate::pruners::{Case, Promotion, PromotionAsk, Pruner};
+use crate::study::configuration::for_pruners;
+use crate::study::decision::Verdict;
+use crate::study::event::Event;
+use crate::study::history::History;
+use crate::study::seed::StreamRng;
+use crate::study::state::StudyView;
+use crate::study::trial::{Trial, TrialNumber};
+
+/// The history that consists of these trials of a state. Only the state itself tells what changed lately, which spares samplers and
+/// pruners a look at all of it.
+#[expect(clippy::ptr_arg, reason = "whether it is borrowed is what is asked")]
+pub(super) fn history_of<'a>(known: &'a StudyView, trials: &'a Cow<'_, [Trial]>) -> History<'a> {
+    match trials {
+        Cow::Borrowed(_) => History::new(known),
+        Cow::Owned(trials) => History::of(trials, known.direction()),
+    }
+}
+
+impl Engine {
+    /// The pruner's verdict about a report that is in the state already.
+    pub(super) fn judge(&mut self, number: TrialNumber, step: u64) -> Verdict {
+        let Some(trial) = self.view.trial(number) else { return Verdict::GO_ON };
+        let trials;
+        let history = match &mut self.decision_window {
+            Some(window) => {
+                let Some(known) = window.known_of(trial) else { return Verdict::GO_ON };
+                History::of(&known.trials, self.view.direction())
+            }
+            None => {
+                trials = for_pruners(&self.view.trials);
+                history_of(&self.view, &trials)
+            }
+        };
+        let history = history.with_clock(self.spec.step);
+        self.pruner.judge(&Case { space: &self.spec.space, history, trial, step })
+    }
+
+    /// A paused trial that the pruner lets go on.
+    pub(super) fn resume_paused(
+        &mut self,
+        choose: impl FnOnce(&dyn Pruner, &PromotionAsk<'_>, &mut StreamRng) -> Option<Promotion>,
+    ) -> Option<TrialNumber> {
+        match self.promotion(choose)? {
+            // Whatever its pruner says: a trial that its user paused waits for its user.
+            Promotion::Resume { trial, until, reason }
+                if self.view.trial(trial).is_some_and(Trial::waits_for_its_pruner) =>
+            {
+                self.emit(Event::TrialQueued { trial, until, reason: reason.to_string() });
+                Some(trial)
+            }
+            // No pruner of today's table clones; the first that does brings its event.
+            Promotion::Resume { .. } | Promotion::Clone { .. } => None,
+        }
+    }
+
+    /// What the pruner lets go on, as far as it may know.
+    pub(super) fn promotion(
+        &self,
+        choose: impl FnOnce(&dyn Pruner, &PromotionAsk<'_>, &mut StreamRng) -> Option<Promotion>,
+    ) -> Option<Promotion> {
+        let known = self.known_view();
+        if known.counts.paused == 0 {
+            return None;
+        }
+        let attempts = || known.trials.iter().map(|trial| u64::from(trial.attempts)).sum();
+        let begun = self.decision_window.as_ref().map_or_else(attempts, DecisionWindow::begun);
+        let mut rng = self.seeds.stream(&format!("promotion/{begun}"));
+        let trials = for_pruners(&known.trials);
+        let history = history_of(known, &trials).with_clock(self.spec.step);
+        choose(self.pruner.as_ref(), &PromotionAsk { history }, &mut rng)
+    }
+}

@@ -1,0 +1,76 @@
+//! The trials that wait for a slot.
+
+use std::collections::BTreeSet;
+
+use crate::study::event::Event;
+use crate::study::state::StudyView;
+use crate::study::trial::{TrialNumber, TrialState};
+
+/// Waiting trials by number.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queue {
+    waiting: BTreeSet<TrialNumber>,
+    /// Of these, those that ran when the runner died: they go on before anything else, as if nothing had happened.
+    recovered: BTreeSet<TrialNumber>,
+}
+
+impl Queue {
+    pub fn of(view: &StudyView) -> Self {
+        let queued = view.trials.iter().filter(|trial| trial.state == TrialState::Queued);
+        Queue { waiting: queued.map(|trial| trial.number).collect(), recovered: BTreeSet::new() }
+    }
+
+    pub fn apply(&mut self, event: &Event) {
+        match event {
+            Event::TrialQueued { trial, .. }
+            | Event::TrialContinued { trial, .. }
+            | Event::TrialCreated { trial, .. } => drop(self.waiting.insert(*trial)),
+            Event::AttemptStarted { trial, .. }
+            | Event::TrialFinished { trial, .. }
+            | Event::TrialPaused { trial, .. } => {
+                self.waiting.remove(trial);
+                self.recovered.remove(trial);
+            }
+            _ => {}
+        }
+    }
+
+    /// A trial that is queued ran when the runner died.
+    pub fn recover(&mut self, trial: TrialNumber) {
+        self.recovered.insert(trial);
+    }
+
+    pub fn first(&self) -> Option<TrialNumber> {
+        self.recovered.first().or_else(|| self.waiting.first()).copied()
+    }
+
+    pub fn find(&self, is_wanted: impl Fn(TrialNumber) -> bool) -> Option<TrialNumber> {
+        self.waiting.iter().copied().find(|number| is_wanted(*number))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queued(trial: u64) -> Event {
+        Event::TrialQueued { trial: TrialNumber(trial), until: None, reason: String::new() }
+    }
+
+    #[test]
+    fn recovered_trials_come_before_earlier_ones() {
+        let mut queue = Queue::default();
+        [3, 1, 2].into_iter().for_each(|trial| queue.apply(&queued(trial)));
+        assert_eq!(queue.first(), Some(TrialNumber(1)));
+        queue.recover(TrialNumber(3));
+        assert_eq!(queue.first(), Some(TrialNumber(3)));
+        let trial = TrialNumber(3);
+        queue.apply(&Event::TrialPaused { trial, reason: String::new(), hold: None });
+        assert_eq!(queue.first(), Some(TrialNumber(1)));
+        assert_eq!(queue.find(|number| number.0 > 2), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! What a running trial tells: reports, which get a verdict, remarks and checkpoints.
+
+use super::attempt::Leaving;
+use super::{Effect, Engine};
+use crate::study::checkpoint::Checkpoint;
+use crate::study::decision::{Reason, Verdict};
+use crate::study::event::Event;
+use crate::study::metric::Metrics;
+use crate::study::remark::Remark;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, Trial, TrialNumber};
+
+/// Whether a pruner has a say about a report, which is not in the state yet.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Judged {
+    /// It was reported before: a decision once given at a step is never asked for again, a rerun hears what was said.
+    Before(Verdict),
+    /// The trial only measures its configuration.
+    Never,
+    /// It ended before, and its user wants to see more of it, up to here: no pruner has a say.
+    PastItsEnd(u64),
+    Now,
+}
+
+impl Judged {
+    pub fn of(trial: &Trial, step: u64) -> Self {
+        if let Some(until) = trial.continued.and(trial.until) {
+            return Judged::PastItsEnd(until);
+        }
+        if !trial.origin.is_judged() {
+            return Judged::Never;
+        }
+        if trial.curve.binary_search_by_key(&step, |(at, _)| *at).is_err() {
+            return Judged::Now;
+        }
+        // A pause that its pruner has lifted since is not one: a trial without a checkpoint comes by there again.
+        let stands = |verdict: &Verdict| {
+            !matches!(verdict, Verdict::Pause(_)) || trial.until.is_some_and(|end| end <= step)
+        };
+        let decision = trial.decision_at(step).map(|decision| decision.verdict.clone());
+        Judged::Before(decision.filter(stands).unwrap_or(Verdict::GO_ON))
+    }
+}
+
+impl Engine {
+    pub(super) fn report(
+        &mut self,
+        number: TrialNumber,
+        attempt: AttemptNumber,
+        step: u64,
+        metrics: Metrics,
+    ) {
+        let Some(slot) = self.hear(number, attempt) else { return };
+        let Some(trial) = self.view.trial(number) else { return };
+        let judged = Judged::of(trial, step);
+        let counts = metrics.get(&self.spec.objective().metric).is_some();
+        let Some(running) = &mut self.slots[slot].running else { return };
+        let (metrics, remark) = running.reports.take(self.spec.step, step, metrics);
+        if let Some(remark) = remark {
+            self.remark(number, attempt, &remark);
+        }
+        self.emit(Event::Reported { trial: number, attempt, step, metrics });
+        self.note_report(slot, number, step);
+        if !counts {
+            return;
+        }
+        let verdict = match &judged {
+            Judged::PastItsEnd(until) if step >= *until => {
+                Verdict::Pause(Reason::Reached(self.spec.step.at(*until)))
+            }
+            Judged::PastItsEnd(_) | Judged::Never => Verdict::GO_ON,
+            Judged::Before(verdict) => verdict.clone(),
+            Judged::Now => self.judge(number, step),
+        };
+        if judged == Judged::Now && verdict.reason().is_some() {
+            self.emit(Event::Decided { trial: number, step, verdict: verdict.clone() });
+        }
+        self.drop_superseded(number);
+        let leaving = match &verdict {
+            Verdict::Continue(_) => None,
+            Verdict::Pause(_) if matches!(judged, Judged::PastItsEnd(_)) => Some(Leaving::Arrived),
+            Verdict::Pause(reason) => Some(Leaving::Pausing(reason.to_string())),
+            Verdict::Stop(reason) => Some(Leaving::Stopping(reason.to_string())),
+        };
+        if let (Some(leaving), Some(running)) = (leaving, &mut self.slots[slot].running) {
+            // A trial that is leaving for another reason keeps it: only its first word counts.
+            running.leaving.get_or_insert((leaving, self.now.after(self.grace)));
+        }
+        // What its user says is no decision to be repeated to a rerun.
+        let verdict = self.pause_at_report(slot).unwrap_or(verdict);
+        self.effects.push(Effect::Answer { trial: number, attempt, verdict });
+    }
+
+    /// Notes what is odd about a trial's words. The first of its kind is told at once, the others are counted.
+    pub(super) fn remark(&mut self, trial: TrialNumber, attempt: AttemptNumber, remark: &Remark) {
+        let Some(slot) = self.slots.of_attempt(trial, attempt) else { return };
+        let Some(running) = &mut self.slots[slot].running else { return };
+        let (kind, text) = (remark.kind, remark.text());
+        let (count, last) = running.remarks.entry(kind).or_default();
+        *count += 1;
+        last.clone_from(&text);
+        if *count == 1 && self.remarked.insert((trial, kind)) {
+            self.emit(Event::Remarked { trial, attempt, kind, text, count: 1 });
+        }
+    }
+
+    /// The slot of an attempt that says something, and so has not stalled.
+    fn hear(&mut self, trial: TrialNumber, attempt: AttemptNumber) -> Option<usize> {
+        let slot = self.slots.of_attempt(trial, attempt)?;
+        self.slots[slot].running.as_mut()?.heard = self.now;
+        Some(slot)
+    }
+
+    pub(super) fn checkpoint(
+        &mut self,
+        trial: TrialNumber,
+        attempt: AttemptNumber,
+        checkpoint: Checkpoint,
+        system: Option<Timestamp>,
+    ) {
+        let Some(slot) = self.hear(trial, attempt) else { return };
+        let Checkpoint { step, path, bytes } = checkpoint;
+        self.refusals.forget();
+        self.emit(Event::CheckpointSaved { trial, step, path: path.clone(), bytes, system });
+        self.forget_original(trial, &path);
+        self.take_in_checkpoint(trial, slot, &path);
+    }
+}

@@ -1,0 +1,241 @@
+//! What people ask of a study: each request becomes events and effects, and gets one answer.
+
+use super::attempt::Leaving;
+use super::{Effect, Engine, Outcome, Phase};
+use crate::study::constraint;
+use crate::study::event::{Answer, Event, Request, Retried};
+use crate::study::metric::Number;
+use crate::study::params::{Params, Value};
+use crate::study::time::Timestamp;
+use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
+
+/// The sentence of a request that was carried out, or why it cannot be.
+pub(super) type Served = Result<String, Refusal>;
+
+/// Why a request cannot be carried out, never without what to do instead.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    why: String,
+    instead: String,
+}
+
+pub(super) fn refused(why: impl Into<String>, instead: impl Into<String>) -> Refusal {
+    Refusal { why: why.into(), instead: instead.into() }
+}
+
+/// Several at once, each with its own way out behind it.
+pub(super) fn all_of(refusals: Vec<Refusal>) -> Result<(), Refusal> {
+    let together = |before: Refusal, next: Refusal| {
+        refused(format!("{}: {}; {}", before.why, before.instead, next.why), next.instead)
+    };
+    refusals.into_iter().reduce(together).map_or(Ok(()), Err)
+}
+
+impl Engine {
+    /// Serves requests while nobody runs the study: what a dead runner left open is closed first. The caller holds the
+    /// lease, and carries out the effects (events, and files to remove).
+    pub fn serve_at_rest(&mut self, now: Timestamp, requests: Vec<(i64, Request)>) -> Vec<Effect> {
+        self.now = now;
+        self.recover();
+        for (id, request) in requests {
+            self.serve(id, &request);
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    pub(super) fn serve(&mut self, id: i64, request: &Request) {
+        if self.killing.iter().any(|(asked, _)| *asked == id) {
+            return;
+        }
+        let served = match request {
+            Request::Stop => self.stop_run(),
+            Request::Kill { trial } => match self.kill_trial(*trial) {
+                // Answered once it is gone: whoever asks again after a crash finds the request still there.
+                None => return self.killing.push((id, *trial)),
+                Some(served) => served,
+            },
+            Request::PauseStudy => self.pause_study(),
+            Request::ResumeStudy => self.resume_study(),
+            Request::PauseTrial { trial } => self.pause_trial(*trial),
+            Request::ResumeTrial { trial } => self.resume_trial(*trial),
+            Request::PauseDevice { device } => self.pause_device(device),
+            Request::ResumeDevice { device, slots } => self.resume_device(device, *slots),
+            Request::Enqueue { params } => self.enqueue(params),
+            Request::Retry { trials: Retried::One(trial) } => self.retry(*trial),
+            Request::Retry { trials: Retried::AllFailed } => self.retry_failed(),
+            Request::Extend { by } => self.extend(*by),
+            Request::Continue { trial, until } => self.continue_trial(*trial, *until),
+            // The store writes them at once; a pending one is of a program that only drives the engine.
+            Request::Note { trial, .. } | Request::Tag { trial, .. } => {
+                trial.map_or(Ok(()), |trial| self.known(trial).map(|_| ())).map(|()| {
+                    request.entry().into_iter().for_each(|entry| self.emit(entry));
+                    String::new()
+                })
+            }
+            Request::Unreadable { why } => Err(refused(
+                format!("what was asked cannot be read ({why})"),
+                "nothing was changed; ask again with the hpsearch that runs the study",
+            )),
+        };
+        let answer = match served {
+            Ok(done) => Answer::Done(done),
+            Err(Refusal { why, instead }) => Answer::Refused(format!("{why}: {instead}")),
+        };
+        self.emit(Event::RequestServed { id, answer });
+    }
+
+    fn stop_run(&mut self) -> Served {
+        match self.phase {
+            Phase::Waiting => Err(refused(
+                "nobody runs the study",
+                "there is nothing to stop; `hpsearch run STUDY.toml` starts it",
+            )),
+            _ => {
+                self.drain(Outcome::Interrupted("stopped on request".to_owned()));
+                Ok("running trials save and leave".to_owned())
+            }
+        }
+    }
+
+    /// `None`: it is being killed, and answered when it is gone.
+    fn kill_trial(&mut self, number: TrialNumber) -> Option<Served> {
+        let state = match self.known(number) {
+            Ok(trial) => trial.state,
+            Err(why) => return Some(Err(why)),
+        };
+        if let Some(running) = self.slots.attempt_mut(number) {
+            running.leaving = Some((Leaving::Killed, self.now.after(self.grace)));
+            self.effects.push(running.kill());
+            return None;
+        }
+        if state.is_finished() {
+            return Some(Err(over(number, state)));
+        }
+        self.fail(number, "killed on request".to_owned());
+        Some(Ok(format!("trial {number} counts as failed")))
+    }
+
+    /// Answers those who asked for a trial's end.
+    pub(super) fn answer_killers(&mut self, number: TrialNumber) {
+        for (id, _) in
+            self.killing.extract_if(.., |(_, trial)| *trial == number).collect::<Vec<_>>()
+        {
+            let answer = Answer::Done(format!("trial {number} is killed"));
+            self.emit(Event::RequestServed { id, answer });
+        }
+    }
+
+    fn enqueue(&mut self, fixed: &Params) -> Served {
+        let problems = self.spec.space.problems(fixed);
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        if !problems.is_empty() {
+            return Err(refused(
+                problems.join("; "),
+                "`hpsearch show` lists the parameters with their ranges",
+            ));
+        }
+        if let Some(broken) = constraint::broken(&self.spec.constraints, fixed) {
+            return Err(refused(
+                format!("it breaks the constraint `{}`", broken.expression().text()),
+                "give other values",
+            ));
+        }
+        // A sampler that is exhausted, as a grid may be, still lets people ask for more.
+        let params = match self.spec.space.assemble(fixed, |_, _| Err(())) {
+            Ok(params) => params,
+            Err(()) => {
+                let drawn = self
+                    .draw(Some(fixed))
+                    .map_err(|why| refused(why, "give a value for each parameter"))?;
+                let exhausted =
+                    || refused("the sampler has no further values", "give one for each parameter");
+                drawn.ok_or_else(exhausted)?.params
+            }
+        };
+        let number = self.create_trial(params.clone(), Origin::Asked);
+        self.reopen(format!("trial {number} was enqueued"));
+        let said: Vec<String> = params
+            .iter()
+            .map(|(name, value)| match value {
+                Value::Float(float) => format!("{name}={}", Number(*float)),
+                other => format!("{name}={other}"),
+            })
+            .collect();
+        Ok(self.when(format!("trial {number} is queued: {}", said.join(" "))))
+    }
+
+    fn retry(&mut self, number: TrialNumber) -> Served {
+        let trial = self.known(number)?;
+        if trial.state != TrialState::Failed {
+            let instead = match trial.state {
+                TrialState::Complete | TrialState::Pruned => {
+                    format!("`hpsearch enqueue --from {number} --again` runs it anew")
+                }
+                _ => format!("`hpsearch kill {number}` ends it first"),
+            };
+            return Err(refused(
+                format!("trial {number} has not failed, it is {}", trial.state.as_str()),
+                instead,
+            ));
+        }
+        self.queue_failed(number);
+        Ok(self.when(format!("trial {number} is queued again")))
+    }
+
+    fn retry_failed(&mut self) -> Served {
+        let failed = self.trials_that(|trial| trial.state == TrialState::Failed);
+        failed.iter().for_each(|number| self.queue_failed(*number));
+        match &failed[..] {
+            [] => Err(refused(
+                "no trial has failed",
+                "there is nothing to retry; `hpsearch trials` shows them",
+            )),
+            [only] => Ok(self.when(format!("trial {only} is queued again"))),
+            [first, .., last] => Ok(self.when(format!(
+                "{} failed trials are queued again, {first} to {last}",
+                failed.len()
+            ))),
+        }
+    }
+
+    fn queue_failed(&mut self, number: TrialNumber) {
+        self.queue_again(number, "retried by you");
+        self.failures.before = self.failures.before.min(self.view.counts.failed);
+        self.reopen(format!("trial {number} is tried again"));
+    }
+
+    /// A study that is over has something to do again.
+    pub(super) fn reopen(&mut self, reason: String) {
+        if matches!(self.phase, Phase::Racing(_)) {
+            self.phase = Phase::Searching;
+        }
+        if self.view.finished.is_some() {
+            self.emit(Event::StudyReopened { reason });
+        }
+    }
+
+    /// The sentence with when that happens, where it is not now.
+    pub(super) fn when(&self, done: String) -> String {
+        match (&self.view.paused, &self.phase) {
+            (Some(_), _) => format!("{done}; the study is paused, and goes on when it is resumed"),
+            (None, Phase::Waiting | Phase::Draining(_) | Phase::Over) => {
+                format!("{done}; it starts when the study is run")
+            }
+            (None, Phase::Searching | Phase::Racing(_)) => done,
+        }
+    }
+
+    pub(super) fn known(&self, number: TrialNumber) -> Result<&Trial, Refusal> {
+        self.view.trial(number).ok_or_else(|| {
+            refused(format!("the study has no trial {number}"), "`hpsearch trials` lists them")
+        })
+    }
+}
+
+/// A trial that has ended cannot be killed or paused.
+pub(super) fn over(number: TrialNumber, state: TrialState) -> Refusal {
+    refused(
+        format!("trial {number} is {} already", state.as_str()),
+        "there is nothing of it to stop; `hpsearch trials` lists what runs",
+    )
+}

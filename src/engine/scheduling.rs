@@ -1,0 +1,182 @@
+//! What a free slot runs next: a waiting trial, a promoted one, another run of a configuration, or a new one.
+
+use super::attempt::RunningAttempt;
+use super::batch_halving::BatchHalving;
+use super::decision_window::DecisionWindow;
+use super::goal::is_asked_for;
+use super::{Assignment, Effect, Engine, Outcome, Phase};
+use crate::study::device::Device;
+use crate::study::event::Event;
+use crate::study::seed::SeedTree;
+use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber};
+
+/// A trial's seed: its own, but in a race that of its round.
+pub fn seed_of(seeds: SeedTree, trial: &Trial) -> u64 {
+    match trial.origin {
+        Origin::Race { race, round, .. } => seeds.number(&format!("race/{race}/{round}")),
+        _ => seeds.number(&format!("trial/{}", trial.number)),
+    }
+}
+
+impl Engine {
+    /// Gives every free slot something to run, and ends the study when there is nothing.
+    pub(super) fn fill_slots(&mut self) {
+        // Devices that have no memory for whoever is next.
+        let mut short: Vec<Device> = Vec::new();
+        while self.phase.starts_trials()
+            && self.view.paused.is_none()
+            && !self.refusals.wait(self.now)
+        {
+            let free = |index: &usize| {
+                let slot = &self.slots[*index];
+                slot.running.is_none()
+                    && self.is_open(*index)
+                    && !self.is_saturated(slot.device())
+                    && !short.contains(slot.device())
+            };
+            let Some(slot) = (0..self.slots.len()).find(free) else { break };
+            match self.next_trial() {
+                Ok(Some(trial)) if self.waits_for_memory(slot, trial) => {
+                    short.push(self.slots[slot].device().clone())
+                }
+                Ok(Some(trial)) => self.start(slot, trial),
+                Ok(None) if self.learn() => {}
+                Ok(None) => {
+                    let phase = self.phase.clone();
+                    self.end_if_idle();
+                    if self.phase == phase {
+                        return;
+                    }
+                }
+                Err(why) => self.drain(Outcome::Broken(why)),
+            }
+        }
+        // Without an open slot the end is not seen above; a race waits for one.
+        if matches!(self.phase, Phase::Draining(_))
+            || self.phase == Phase::Searching && self.has_no_open_slot()
+        {
+            self.end_if_idle();
+            if matches!(self.phase, Phase::Racing(_)) {
+                self.fill_slots();
+            }
+        }
+    }
+
+    /// Lets decisions know the results of one more trial, where nothing can be begun without and they are there.
+    fn learn(&mut self) -> bool {
+        let next = self.decision_window.as_ref().and_then(DecisionWindow::next_known);
+        let Some(trial) = next else { return false };
+        self.emit(Event::ResultsKnown { trial });
+        self.check_limits();
+        true
+    }
+
+    pub(super) fn next_trial(&mut self) -> Result<Option<TrialNumber>, String> {
+        if matches!(self.phase, Phase::Racing(_)) {
+            return Ok(self.next_race_run());
+        }
+        if let Some(window) = &self.decision_window {
+            let begun = self.queue.find(|number| window.is_open(number));
+            if begun.is_some() || window.is_full() {
+                return Ok(begun);
+            }
+        }
+        if self.budgets.goal_reached {
+            let is_asked = |number| self.view.trial(number).is_some_and(is_asked_for);
+            return Ok(self.queue.find(is_asked));
+        }
+        let found = self
+            .queue
+            .first()
+            .or_else(|| self.resume_paused(|pruner, ask, rng| pruner.promote(ask, rng)))
+            .or_else(|| self.create_replicate());
+        if found.is_some() {
+            return Ok(found);
+        }
+        if self.may_create()
+            && !self.proposals.exhausted
+            && let Some(created) = self.create()?
+        {
+            return Ok(Some(created));
+        }
+        if !self.slots.are_idle()
+            || self.decision_window.as_ref().is_some_and(|window| !window.is_empty())
+        {
+            return Ok(None);
+        }
+        Ok(self.resume_paused(|pruner, ask, _| pruner.conclude(ask)))
+    }
+
+    /// Whether something may be started on a slot.
+    pub(super) fn is_open(&self, index: usize) -> bool {
+        let slot = &self.slots[index];
+        !slot.closed && !self.view.paused_devices.contains(slot.device())
+    }
+
+    /// Whether all slots are paused or taken away.
+    pub(super) fn has_no_open_slot(&self) -> bool {
+        (0..self.slots.len()).all(|index| !self.is_open(index))
+    }
+
+    /// Whether something waits for a slot, or would be started on one.
+    pub(super) fn waits_for_a_slot(&self) -> bool {
+        let may_create = || self.may_create() && !self.proposals.exhausted;
+        !self.queue.is_empty()
+            || !self.budgets.goal_reached && (self.view.counts.paused > 0 || may_create())
+    }
+
+    /// Gives back what the workers of empty slots hold on which nothing is started any more.
+    pub(super) fn vacate_slots(&mut self) {
+        for index in 0..self.slots.len() {
+            let slot = &self.slots[index];
+            if slot.warm
+                && slot.running.is_none()
+                && (!self.is_open(index) || self.is_saturated(slot.device()))
+            {
+                self.slots[index].warm = false;
+                self.effects.push(Effect::Vacate { slot: index });
+            }
+        }
+    }
+
+    pub(super) fn start(&mut self, index: usize, number: TrialNumber) {
+        let trial = self.view.trial(number).expect("a trial in the queue is in the view");
+        let attempt = AttemptNumber(trial.attempts);
+        let is_first = trial.attempts == 0 && trial.origin.is_judged();
+        let rung = || is_first.then(|| self.pruner.first_rung(number)).flatten();
+        let assignment = Assignment {
+            trial: number,
+            attempt,
+            slot: self.slots[index].slot.clone(),
+            params: trial.params.clone(),
+            seed: seed_of(self.seeds, trial),
+            resume: trial.resumable_checkpoint().cloned(),
+            until: trial.until.or_else(rung),
+            past_its_end: trial.continued.is_some(),
+            milestones: self.milestones.clone(),
+            reported: trial.last().map(|(step, _)| step),
+            rows_at_once: self.halving_of(trial).map(BatchHalving::rows),
+        };
+        let shares = self.spec.devices.packed;
+        let expected = shares.then(|| self.memory_estimate(trial)).flatten();
+        if self.view.finished.is_some() {
+            let reason = "its budget leaves room for more".to_owned();
+            self.emit(Event::StudyReopened { reason });
+        }
+        let resume = assignment.resume.as_ref();
+        let device_micros = self.budgets.meter.start(&assignment.slot.device, self.now);
+        self.emit(Event::AttemptStarted {
+            trial: number,
+            attempt,
+            slot: assignment.slot.clone(),
+            resume: resume.map(|checkpoint| (checkpoint.step, checkpoint.path.clone())),
+            until: assignment.until,
+            rows_at_once: assignment.rows_at_once.map(|rows| rows.train as u64),
+            device_micros,
+        });
+        let slot = &mut self.slots[index];
+        slot.warm = true;
+        slot.running = Some(RunningAttempt::new(number, attempt, self.now, expected));
+        self.effects.push(Effect::Launch(assignment));
+    }
+}

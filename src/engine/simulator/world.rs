@@ -1,0 +1,346 @@
+//! The world of a simulation: its workers, its clock, and what is due when.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use super::{Fault, Run, Simulation, Turn};
+use crate::arguments::RowsAtOnce;
+use crate::engine::concurrency::{Load, TrialLoad};
+use crate::engine::{Assignment, Effect, Engine, Input, Outcome};
+use crate::study::decision::Verdict;
+use crate::study::device::Device;
+use crate::study::event::{AttemptEnd, Event, Request};
+use crate::study::metric::Metrics;
+use crate::study::params::Params;
+use crate::study::spec::{FailureCause, Program};
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, TrialNumber};
+
+/// How often the loads of devices are told.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// An attempt by its trial and number.
+type Key = (TrialNumber, AttemptNumber);
+
+/// A scripted worker on its trial.
+struct Worker {
+    key: Key,
+    params: Params,
+    device: Device,
+    luck: f64,
+    step: u64,
+    last: u64,
+    /// Training rows that it handles at once; 0 where it is not the built-in trainer.
+    rows: usize,
+}
+
+enum What {
+    Report(usize),
+    Ended(Input),
+    Look,
+}
+
+/// A moment on a clock that is off by `micros`.
+pub(super) fn moved(at: Timestamp, micros: i64) -> Timestamp {
+    Timestamp(at.0.saturating_add(micros))
+}
+
+pub(super) struct World<'a> {
+    simulation: &'a Simulation,
+    engine: Engine,
+    /// The true time, which passes evenly.
+    now: Timestamp,
+    /// Ties are broken by the order of scheduling.
+    due: BTreeMap<(Timestamp, u64), What>,
+    scheduled: u64,
+    workers: Vec<Worker>,
+    /// The workers that run, by their attempts.
+    running: HashMap<Key, usize>,
+    turns: Vec<Turn>,
+    steps: u64,
+    most_memory: u64,
+    /// Whether loads are being told.
+    looks: bool,
+    /// Requests that were served, or handed to the engine in this run.
+    asked: BTreeSet<i64>,
+}
+
+impl<'a> World<'a> {
+    /// A world whose engine goes on from what `turns` have written.
+    pub fn new(
+        simulation: &'a Simulation,
+        engine: Engine,
+        now: Timestamp,
+        turns: Vec<Turn>,
+    ) -> Self {
+        let mut world = World {
+            simulation,
+            engine,
+            now,
+            due: BTreeMap::new(),
+            scheduled: 0,
+            workers: Vec::new(),
+            running: HashMap::new(),
+            turns: Vec::new(),
+            steps: 0,
+            most_memory: 0,
+            looks: false,
+            asked: BTreeSet::new(),
+        };
+        turns.iter().for_each(|turn| world.note_served(&turn.events));
+        World { turns, ..world }
+    }
+
+    pub fn run(mut self) -> Run {
+        let outcome = self.outcome();
+        let World { turns, engine, steps, most_memory, .. } = self;
+        Run { turns, view: engine.view().clone(), outcome, steps, most_memory }
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        let (pid, host) = (1, "simulated".to_owned());
+        let mut inputs = vec![Input::Begin { pid, host, requests: self.requests_due() }];
+        loop {
+            for input in std::mem::take(&mut inputs) {
+                if let Some(outcome) = self.turn(input) {
+                    return outcome;
+                }
+                for (id, request) in self.requests_due() {
+                    if let Some(outcome) = self.turn(Input::Request { id, request }) {
+                        return outcome;
+                    }
+                }
+            }
+            let next = self.due.first_key_value().map(|((at, _), _)| *at);
+            let deadline =
+                self.engine.deadline().map(|deadline| moved(deadline, -self.clock_error()));
+            match (next, deadline) {
+                (None, None) => match self.next_request() {
+                    Some((id, request)) => inputs = vec![Input::Request { id, request }],
+                    None => {
+                        return Outcome::Broken("nothing is due, and it is not over".to_owned());
+                    }
+                },
+                (Some(at), deadline) if deadline.is_none_or(|deadline| at <= deadline) => {
+                    self.now = self.now.max(at);
+                    if let Some((_, what)) = self.due.pop_first() {
+                        inputs = self.inputs_of(what);
+                    }
+                }
+                (_, deadline) => {
+                    self.now = self.now.max(deadline.unwrap_or(self.now));
+                    inputs = vec![Input::Tick];
+                }
+            }
+        }
+    }
+
+    /// The requests whose moment has come, and that nobody has heard.
+    fn requests_due(&mut self) -> Vec<(i64, Request)> {
+        let trials = &self.engine.view().trials;
+        let points: u64 = trials.iter().map(|trial| trial.curve.len() as u64).sum();
+        let all = (0..).zip(&self.simulation.requests);
+        let due = all.filter(|(id, (after, _))| *after <= points && self.asked.insert(*id));
+        due.map(|(id, (_, request))| (id, request.clone())).collect()
+    }
+
+    fn next_request(&mut self) -> Option<(i64, Request)> {
+        let waiting = (0..).zip(&self.simulation.requests).find(|(id, _)| !self.asked.contains(id));
+        let (id, request) = waiting.map(|(id, (_, request))| (id, request.clone()))?;
+        self.asked.insert(id);
+        Some((id, request))
+    }
+
+    fn note_served(&mut self, events: &[Event]) {
+        self.asked.extend(events.iter().filter_map(|event| match event {
+            Event::RequestServed { id, .. } => Some(*id),
+            _ => None,
+        }));
+    }
+
+    fn turn(&mut self, input: Input) -> Option<Outcome> {
+        let now = moved(self.now, self.clock_error());
+        let effects = self.engine.step(now, input);
+        let events: Vec<Event> = effects.iter().filter_map(Effect::event).cloned().collect();
+        self.note_served(&events);
+        if !events.is_empty() {
+            self.turns.push(Turn { at: now, events });
+        }
+        effects.into_iter().find_map(|effect| self.carry_out(effect))
+    }
+
+    fn clock_error(&self) -> i64 {
+        (self.simulation.clock_error)(self.turns.len())
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Option<Outcome> {
+        match effect {
+            Effect::Launch(assignment) => self.launch(assignment),
+            Effect::Answer { trial, attempt, verdict } => {
+                if let Some(index) = self.running.get(&(trial, attempt)).copied() {
+                    match verdict {
+                        Verdict::Continue(_) => self.next_step(index),
+                        Verdict::Pause(_) => self.end_now((trial, attempt), AttemptEnd::Paused),
+                        Verdict::Stop(_) => self.end_now((trial, attempt), AttemptEnd::Stopped),
+                    }
+                }
+            }
+            Effect::Leave { trial, attempt } => {
+                self.end(self.simulation.leave_time, (trial, attempt), AttemptEnd::Interrupted)
+            }
+            Effect::Kill { trial, attempt } => {
+                self.end_now((trial, attempt), AttemptEnd::Failed(FailureCause::WorkerLost))
+            }
+            Effect::Finish(outcome) => return Some(outcome),
+            Effect::Append(_)
+            | Effect::Examine { .. }
+            | Effect::Remove { .. }
+            | Effect::Vacate { .. } => {}
+        }
+        None
+    }
+
+    fn launch(&mut self, assignment: Assignment) {
+        let step = assignment.resume.map_or(0, |checkpoint| checkpoint.step);
+        let key = (assignment.trial, assignment.attempt);
+        self.running.insert(key, self.workers.len());
+        let further = assignment.until.filter(|_| assignment.past_its_end);
+        let last = further.map_or(self.simulation.steps, |until| until.max(self.simulation.steps));
+        // 53 bits of seed, to a number from -1 to 1.
+        #[expect(clippy::cast_precision_loss, reason = "seeds have 53 bits")]
+        let luck = (assignment.seed as f64 / (1u64 << 52) as f64 - 1.0) * self.simulation.luck;
+        let rows = assignment
+            .rows_at_once
+            .or_else(|| self.usual_rows(&assignment.params))
+            .map_or(0, |rows| rows.train);
+        let (params, device) = (assignment.params, assignment.slot.device);
+        self.workers.push(Worker { key, params, device, luck, step, last, rows });
+        self.next_step(self.workers.len() - 1);
+        if self.simulation.shared.is_some() && !std::mem::replace(&mut self.looks, true) {
+            self.schedule(LOOK, What::Look);
+        }
+    }
+
+    /// The workers on a device.
+    fn crowd(&self, device: &Device) -> impl Iterator<Item = &Worker> {
+        self.running
+            .values()
+            .filter_map(|index| self.workers.get(*index))
+            .filter(move |worker| worker.device == *device)
+    }
+
+    fn memory(&self, worker: &Worker) -> u64 {
+        let shared = self.simulation.shared.as_ref();
+        shared.map_or(0, |shared| (shared.takes)(&worker.params, worker.step))
+    }
+
+    /// The memory that is wanted of a device.
+    fn used(&self, device: &Device) -> u64 {
+        self.crowd(device).map(|worker| self.memory(worker)).sum()
+    }
+
+    /// What devices take now, and the next look while somebody works.
+    fn look(&mut self) -> Vec<Input> {
+        let Some(shared) = &self.simulation.shared else { return Vec::new() };
+        let devices: BTreeSet<Device> =
+            self.running.values().map(|index| self.workers[*index].device.clone()).collect();
+        let load = |device: &Device| {
+            let load = |worker: &Worker| {
+                let (trial, memory) = (worker.key.0, self.memory(worker));
+                TrialLoad { trial, memory, cores: None }
+            };
+            let mut trials: Vec<TrialLoad> = self.crowd(device).map(load).collect();
+            trials.sort_by_key(|load| load.trial);
+            let (total, used) = (shared.memory, self.used(device));
+            Load { device: device.clone(), total, used, cores: None, exclusive: false, trials }
+        };
+        let loads: Vec<Load> = devices.iter().map(load).collect();
+        self.looks = !loads.is_empty();
+        if self.looks {
+            self.schedule(LOOK, What::Look);
+        }
+        vec![Input::Load(loads)]
+    }
+
+    fn usual_rows(&self, params: &Params) -> Option<RowsAtOnce> {
+        let Program::Trainer { arguments, .. } = &self.simulation.spec.program else { return None };
+        let searched = params.iter().map(|(name, value)| (name.to_owned(), value.to_json()));
+        RowsAtOnce::that_may_be_halved(&arguments.clone().into_iter().chain(searched).collect())
+    }
+
+    fn next_step(&mut self, index: usize) {
+        self.workers[index].step += 1;
+        let device = self.workers[index].device.clone();
+        let used = self.used(&device);
+        self.most_memory = self.most_memory.max(used);
+        let shared = self.simulation.shared.as_ref();
+        let is_short = shared.is_some_and(|shared| shared.is_strict && used > shared.memory);
+        // As fast as so many at a time let it be when the step begins.
+        #[expect(clippy::cast_precision_loss, reason = "trials on a device are few")]
+        let crowded = shared.map_or(1.0, |shared| {
+            let crowd = self.crowd(&device).count().max(1);
+            crowd as f64 / (shared.throughput)(crowd)
+        });
+        let worker = &self.workers[index];
+        let (key, step) = (worker.key, worker.step);
+        let fault = if is_short || worker.rows > (self.simulation.room)(key.0, step) {
+            Some(Fault::OutOfMemory)
+        } else {
+            (self.simulation.faults)(key.0, key.1, step)
+        };
+        let pace = (self.simulation.pace)(&worker.params) * crowded;
+        let time = self.simulation.step_time.mul_f64(pace)
+            * if fault == Some(Fault::Slow) { 100 } else { 1 };
+        match fault.map(|fault| (fault, fault.cause())) {
+            _ if step > worker.last => self.end_now(key, AttemptEnd::Completed),
+            Some((_, Some(cause))) => self.end(time, key, AttemptEnd::Failed(cause)),
+            Some((Fault::Hang, None)) => {}
+            Some((Fault::Refuse, None)) => self.end_now(key, AttemptEnd::Refused),
+            _ => self.schedule(time, What::Report(index)),
+        }
+    }
+
+    fn schedule(&mut self, delay: Duration, what: What) {
+        self.scheduled += 1;
+        self.due.insert((self.now.after(delay), self.scheduled), what);
+    }
+
+    /// Ends an attempt after a delay: its end is an input in a turn of its own, like any other.
+    fn end(&mut self, delay: Duration, key: Key, end: AttemptEnd) {
+        if self.running.remove(&key).is_some() {
+            let (trial, attempt) = key;
+            self.schedule(delay, What::Ended(Input::Ended { trial, attempt, end, message: None }));
+        }
+    }
+
+    fn end_now(&mut self, key: Key, end: AttemptEnd) {
+        self.end(Duration::ZERO, key, end);
+    }
+
+    fn inputs_of(&mut self, what: What) -> Vec<Input> {
+        let index = match what {
+            What::Ended(input) => return vec![input],
+            What::Look => return self.look(),
+            What::Report(index) => index,
+        };
+        let worker = &self.workers[index];
+        let ((trial, attempt), step) = (worker.key, worker.step);
+        if !self.running.contains_key(&worker.key) {
+            return Vec::new();
+        }
+        self.steps += 1;
+        let is_nan = (self.simulation.faults)(trial, attempt, step) == Some(Fault::NotANumber);
+        let value = if is_nan {
+            f64::NAN
+        } else {
+            (self.simulation.curve)(&worker.params, step) + worker.luck
+        };
+        let metric = self.simulation.spec.objective().metric.clone();
+        let metrics: Metrics = [(metric, value)].into_iter().collect();
+        let path = format!("/simulated/trial-{trial}/checkpoint-{step}").into();
+        let bytes = Some(self.simulation.checkpoint_bytes);
+        let checkpoint = Input::Checkpoint { trial, attempt, step, path, bytes, system: None };
+        let saved = Some(checkpoint).filter(|_| self.simulation.checkpoints);
+        saved.into_iter().chain([Input::Report { trial, attempt, step, metrics }]).collect()
+    }
+}

@@ -1,0 +1,166 @@
+//! The slots of a run and what is on each; they come and go while the study runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
+
+use super::attempt::RunningAttempt;
+use crate::study::device::{Device, Slot};
+use crate::study::trial::{AttemptNumber, TrialNumber};
+
+/// A slot as the engine knows it.
+#[derive(Clone, Debug)]
+pub(super) struct EngineSlot {
+    pub slot: Slot,
+    pub running: Option<RunningAttempt>,
+    /// Its user took it away.
+    pub closed: bool,
+    /// Something ran on it, and its worker may still hold memory.
+    pub warm: bool,
+}
+
+impl EngineSlot {
+    fn new(slot: Slot) -> Self {
+        EngineSlot { slot, running: None, closed: false, warm: false }
+    }
+
+    pub fn device(&self) -> &Device {
+        &self.slot.device
+    }
+}
+
+/// All slots by their index; those that were taken away stay, closed.
+#[derive(Clone, Debug)]
+pub(super) struct Slots(Vec<EngineSlot>);
+
+impl Deref for Slots {
+    type Target = [EngineSlot];
+
+    fn deref(&self) -> &[EngineSlot] {
+        &self.0
+    }
+}
+
+impl DerefMut for Slots {
+    fn deref_mut(&mut self) -> &mut [EngineSlot] {
+        &mut self.0
+    }
+}
+
+impl Slots {
+    pub fn new(slots: Vec<Slot>) -> Self {
+        Slots(slots.into_iter().map(EngineSlot::new).collect())
+    }
+
+    /// A further slot on a device: its index.
+    pub fn add(&mut self, device: &Device) -> usize {
+        let index = self.len();
+        self.0.push(EngineSlot::new(Slot { index, device: device.clone() }));
+        index
+    }
+
+    pub fn running(&self) -> impl Iterator<Item = &RunningAttempt> {
+        self.iter().filter_map(|slot| slot.running.as_ref())
+    }
+
+    pub fn running_mut(&mut self) -> impl Iterator<Item = &mut RunningAttempt> {
+        self.iter_mut().filter_map(|slot| slot.running.as_mut())
+    }
+
+    pub fn running_on(&self, device: &Device) -> impl Iterator<Item = &RunningAttempt> {
+        let there = self.iter().filter(move |slot| slot.device() == device);
+        there.filter_map(|slot| slot.running.as_ref())
+    }
+
+    /// Whether nothing runs.
+    pub fn are_idle(&self) -> bool {
+        self.running().next().is_none()
+    }
+
+    /// The slot of a running trial.
+    pub fn of_trial(&self, trial: TrialNumber) -> Option<usize> {
+        let on_it = |running: &RunningAttempt| running.trial == trial;
+        self.iter().position(|slot| slot.running.as_ref().is_some_and(on_it))
+    }
+
+    /// The slot of a running attempt.
+    pub fn of_attempt(&self, trial: TrialNumber, attempt: AttemptNumber) -> Option<usize> {
+        let on_it = |running: &RunningAttempt| (running.trial, running.attempt) == (trial, attempt);
+        self.iter().position(|slot| slot.running.as_ref().is_some_and(on_it))
+    }
+
+    pub fn attempt_mut(&mut self, trial: TrialNumber) -> Option<&mut RunningAttempt> {
+        self.running_mut().find(|running| running.trial == trial)
+    }
+
+    /// Slots of a device that were not taken away.
+    pub fn of_device(&self, device: &Device) -> Vec<usize> {
+        let is_there = |index: &usize| !self[*index].closed && self[*index].device() == device;
+        (0..self.len()).filter(is_there).collect()
+    }
+
+    /// The devices with slots, by name.
+    pub fn device_names(&self) -> String {
+        let open = self.iter().filter(|slot| !slot.closed);
+        let names: BTreeSet<String> = open.map(|slot| slot.device().to_string()).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
+    }
+
+    /// Gives a device so many slots: those that are taken away for it. Idle ones go first, so that as few trials as possible move.
+    pub fn resize(&mut self, device: &Device, wanted: usize) -> Vec<usize> {
+        let mut there = self.of_device(device);
+        there.sort_by_key(|index| (self[*index].running.is_none(), *index));
+        let closed = there.split_off(wanted.min(there.len()));
+        closed.iter().for_each(|index| self[*index].closed = true);
+        let mut missing = wanted - there.len();
+        let taken_away = |slot: &&mut EngineSlot| slot.closed && slot.device() == device;
+        for slot in self.0.iter_mut().filter(taken_away).take(missing) {
+            slot.closed = false;
+            missing -= 1;
+        }
+        for _ in 0..missing {
+            self.add(device);
+        }
+        closed
+    }
+
+    /// The slots that were not taken away; of a device, at most as many as `most` says.
+    pub fn in_use(&self, most: impl Fn(&Device) -> Option<usize>) -> Vec<Slot> {
+        let mut counted: BTreeMap<&Device, usize> = BTreeMap::new();
+        let open = self.iter().filter(|slot| !slot.closed);
+        let within = open.filter(|slot| {
+            let before = counted.entry(slot.device()).or_default();
+            let is_used = most(slot.device()).is_none_or(|most| *before < most);
+            *before += usize::from(is_used);
+            is_used
+        });
+        within.map(|slot| slot.slot.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::time::Timestamp;
+
+    fn indices(slots: &[Slot]) -> Vec<usize> {
+        slots.iter().map(|slot| slot.index).collect()
+    }
+
+    #[test]
+    fn idle_slots_are_taken_away_first_and_come_back_before_new_ones() {
+        let device = Device::Sim(0);
+        let mut slots = Slots::new(vec![Slot { index: 0, device: device.clone() }]);
+        assert_eq!(slots.resize(&device, 3), Vec::<usize>::new());
+        let (trial, attempt) = (TrialNumber(7), AttemptNumber(1));
+        slots[2].running = Some(RunningAttempt::new(trial, attempt, Timestamp(0), None));
+        assert_eq!((slots.of_trial(trial), slots.of_attempt(trial, attempt)), (Some(2), Some(2)));
+        assert_eq!(slots.of_attempt(trial, AttemptNumber(0)), None);
+        assert_eq!(slots.resize(&device, 1), [0, 1]);
+        assert_eq!(slots.of_device(&device), [2]);
+        assert_eq!(slots.resize(&device, 4), Vec::<usize>::new());
+        assert_eq!(indices(&slots.in_use(|_| None)), [0, 1, 2, 3]);
+        assert_eq!(indices(&slots.in_use(|_| Some(2))), [0, 1]);
+        assert_eq!(slots.running_on(&device).count(), 1);
+        assert!(!slots.are_idle());
+    }
+}

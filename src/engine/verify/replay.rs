@@ -1,0 +1,267 @@
+//! Feeds a journal to an engine, and decides again what each of its entries has decided.
+
+use super::{Difference, Entry, Verified};
+use crate::engine::finalists::{Standing, best_configurations, standing};
+use crate::engine::reports::Judged;
+use crate::engine::{Engine, EngineError};
+use crate::pruners::Promotion;
+use crate::study::decision::Verdict;
+use crate::study::device::{Device, Slot};
+use crate::study::event::{Event, Seq};
+use crate::study::params::Params;
+use crate::study::spec::{Program, StudySpec};
+use crate::study::state::StudyView;
+use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
+
+/// What differs, what is stored, and what is decided now.
+type Found = (&'static str, String, String);
+
+/// An engine that is fed a journal instead of inputs.
+pub(super) struct Replay {
+    pub revision: usize,
+    pub engine: Engine,
+}
+
+impl Replay {
+    /// The state before entry `index`.
+    pub fn new(
+        revision: usize,
+        spec: &StudySpec,
+        since: &Seq,
+        journal: &[Entry],
+        index: usize,
+    ) -> Result<Self, EngineError> {
+        let mut spec = spec.clone();
+        // The budget of a specification has what was added before it, and nothing of what was added later.
+        for (seq, _, event) in journal {
+            if let Event::BudgetExtended { by } = event
+                && *seq <= *since
+                && journal.get(index).is_some_and(|entry| entry.0 <= *seq)
+            {
+                spec.budget.trials =
+                    spec.budget.trials.map(|trials| trials.saturating_sub(by.trials));
+                spec.budget.time = spec.budget.time.map(|time| time.saturating_sub(by.time));
+            }
+        }
+        let before = &journal[..index];
+        let events = || before.iter().map(|(_, at, event)| (*at, event));
+        let mut view = StudyView::new(&spec);
+        events().for_each(|(at, event)| view.apply(at, event));
+        let ends = events().filter_map(|(_, event)| event.attempt_end());
+        let slot = Slot { index: 0, device: Device::Cpu };
+        let engine = Engine::new(spec, view, vec![slot])?.with_journal(events()).with_ends(ends);
+        Ok(Replay { revision, engine })
+    }
+
+    /// What is decided now about an entry, which is then taken in: the difference, if there is one.
+    pub fn check(
+        &mut self,
+        entry: &Entry,
+        next: Option<&Entry>,
+        verified: &mut Verified,
+    ) -> Option<Difference> {
+        let (_, at, event) = entry;
+        self.engine.now = *at;
+        let found = self.decide(event, next, verified);
+        let found = found.or_else(|| {
+            let is_judged = self.is_judged(event);
+            self.engine.apply(event);
+            match event {
+                Event::BudgetExtended { by } => self.engine.spec.budget.extend(*by),
+                Event::Reported { trial, step, .. } if is_judged => {
+                    verified.verdicts += 1;
+                    let stored = stored_verdict(next, *trial, *step);
+                    let now = self.engine.judge(*trial, *step);
+                    if !now.repeats(&stored) {
+                        return Some(("verdict", in_words(*step, &stored), in_words(*step, &now)));
+                    }
+                }
+                _ => {}
+            }
+            None
+        });
+        found.map(|(what, stored, now)| Difference::of_entry(entry, what, stored, now))
+    }
+
+    /// What an event decided before it was written: what it is, what is stored and what is decided now, where these differ.
+    fn decide(
+        &mut self,
+        event: &Event,
+        next: Option<&Entry>,
+        verified: &mut Verified,
+    ) -> Option<Found> {
+        let view = &self.engine.view;
+        let found = match event {
+            Event::TrialCreated { params, origin, .. } => {
+                let now = self.proposal(params, origin)?;
+                verified.proposals += u64::from(now.is_ok());
+                return now.err().map(|now| ("proposal", proposal_in_words(params, origin), now));
+            }
+            Event::TrialQueued { trial, until, reason } if self.is_promotion(*trial, next) => {
+                verified.promotions += 1;
+                let now = promotion(&self.engine, *trial, *until).err()?;
+                ("promotion", promotion_in_words(*until, reason), now)
+            }
+            Event::TrialFinished { trial, state: TrialState::Complete, value, .. }
+                if self.engine.spec.program != Program::Inline =>
+            {
+                let reported = view.trial(*trial).and_then(|trial| view.value_of(trial));
+                verified.values += 1;
+                // NaN is a value, and zero is zero whatever its sign.
+                let is_same = match (*value, reported) {
+                    (Some(stored), Some(now)) => stored == now || (stored.is_nan() && now.is_nan()),
+                    (stored, now) => stored.is_none() == now.is_none(),
+                };
+                let words = |value: Option<f64>| {
+                    value.map_or_else(|| "no value".to_owned(), |value| value.to_string())
+                };
+                return (!is_same).then(|| ("value", words(*value), words(reported)));
+            }
+            // Of stores that did not keep it there is nothing to compare.
+            Event::AttemptStarted { trial, rows_at_once: Some(stored), .. } => {
+                let halving = view.trial(*trial).and_then(|trial| self.engine.halving_of(trial));
+                let now = halving.map(|halving| halving.rows().train as u64);
+                ("rows", rows_in_words(Some(*stored)), rows_in_words(now))
+            }
+            Event::RaceBegun { finalists } => {
+                verified.race_steps += 1;
+                let best = best_configurations(&self.engine.spec, view);
+                ("race", finalists_in_words(finalists), finalists_in_words(&best))
+            }
+            Event::RaceDropped { .. } | Event::RaceWon { .. } => {
+                verified.race_steps += 1;
+                let now = match standing(view) {
+                    Standing::Events(events) if events.contains(event) => return None,
+                    Standing::Events(events) => race_in_words(&events),
+                    _ => "the race goes on".to_owned(),
+                };
+                return Some(("race", race_in_words(std::slice::from_ref(event)), now));
+            }
+            _ => return None,
+        };
+        (found.1 != found.2).then_some(found)
+    }
+
+    /// What is proposed now instead of a configuration, as `Err`; `None` if that was not decided by a study.
+    fn proposal(&self, params: &Params, origin: &Origin) -> Option<Result<(), String>> {
+        let engine = &self.engine;
+        let now = match origin {
+            Origin::Asked => return None,
+            Origin::Enqueued(index) => {
+                // Where there is none, the list was changed since, and the study file with it.
+                let index = usize::try_from(*index).ok()?;
+                engine.draw(Some(engine.spec.enqueue.get(index)?))
+            }
+            Origin::Replicate(of) | Origin::Race { of, .. } => {
+                let configuration = engine.view.trial(*of).map(|trial| &trial.params);
+                return Some(match configuration {
+                    Some(same) if same == params => Ok(()),
+                    Some(other) => Err(other.to_string()),
+                    None => Err(format!("there is no trial {of}")),
+                });
+            }
+            Origin::Sampled(_) | Origin::Repeat(_) => engine.draw(None),
+        };
+        Some(now.and_then(|drawn| {
+            let drawn = drawn.ok_or_else(|| "nothing is left to propose".to_owned())?;
+            let from = match (origin, drawn.repeats) {
+                (Origin::Enqueued(index), _) => Origin::Enqueued(*index),
+                (_, Some(of)) => Origin::Repeat(of),
+                (_, None) => Origin::Sampled(drawn.sampler),
+            };
+            let is_same = drawn.params == *params && from == *origin;
+            if is_same { Ok(()) } else { Err(proposal_in_words(&drawn.params, &from)) }
+        }))
+    }
+
+    /// Whether the pruner lets the trial go on: not its user, whose request is answered next, and not the runner after a fault.
+    fn is_promotion(&self, number: TrialNumber, next: Option<&Entry>) -> bool {
+        let trial = self.engine.view.trial(number);
+        trial.is_some_and(Trial::waits_for_its_pruner)
+            && !matches!(next, Some((_, _, Event::RequestServed { .. })))
+    }
+
+    /// Whether a pruner has a say at this report: not at a step that was reported before, nor past the trial's end.
+    fn is_judged(&self, event: &Event) -> bool {
+        let Event::Reported { trial, step, metrics, .. } = event else { return false };
+        let Some(trial) = self.engine.view.trial(*trial) else { return false };
+        let counts = metrics.get(&self.engine.spec.objective().metric).is_some();
+        counts && Judged::of(trial, *step) == Judged::Now
+    }
+}
+
+/// The verdict that the journal has about a report: the event after it.
+fn stored_verdict(next: Option<&Entry>, trial: TrialNumber, step: u64) -> Verdict {
+    match next {
+        Some((_, _, Event::Decided { trial: about, step: at, verdict }))
+            if (*about, *at) == (trial, step) =>
+        {
+            verdict.clone()
+        }
+        _ => Verdict::GO_ON,
+    }
+}
+
+/// Whether a pruner promotes the trial to that step; otherwise what it does.
+fn promotion(engine: &Engine, number: TrialNumber, stored: Option<u64>) -> Result<(), String> {
+    let promoted = engine.promotion(|pruner, ask, rng| pruner.promote(ask, rng));
+    let concluded = || engine.promotion(|pruner, ask, _| pruner.conclude(ask));
+    let is_same = |found: &Option<Promotion>| matches!(found, Some(Promotion::Resume { trial, until, .. }) if (*trial, *until) == (number, stored));
+    if is_same(&promoted) || is_same(&concluded()) {
+        return Ok(());
+    }
+    Err(match promoted.or_else(concluded) {
+        None => "nothing goes on".to_owned(),
+        Some(Promotion::Resume { trial, until, reason }) => {
+            format!("trial {trial}, {}", promotion_in_words(until, &reason.to_string()))
+        }
+        Some(Promotion::Clone { from, reason, .. }) => format!("trial {from}, {reason}"),
+    })
+}
+
+fn proposal_in_words(params: &Params, origin: &Origin) -> String {
+    let from = match origin {
+        Origin::Sampled(sampler) => format!("by {sampler}"),
+        Origin::Enqueued(index) => format!("[[enqueue]] {index}"),
+        Origin::Asked => "by its user".to_owned(),
+        Origin::Replicate(of) | Origin::Repeat(of) => format!("again, as trial {of}"),
+        Origin::Race { of, round, .. } => format!("as trial {of}, in round {round} of the race"),
+    };
+    format!("{params} ({from})")
+}
+
+fn promotion_in_words(until: Option<u64>, reason: &str) -> String {
+    let end = until.map_or_else(|| "its end".to_owned(), |until| format!("step {until}"));
+    format!("up to {end}: {reason}")
+}
+
+fn rows_in_words(rows: Option<u64>) -> String {
+    rows.map_or_else(
+        || "as many rows as the study says".to_owned(),
+        |rows| format!("{rows} rows at once"),
+    )
+}
+
+fn finalists_in_words(finalists: &[TrialNumber]) -> String {
+    format!("trials {}", finalists.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+}
+
+fn race_in_words(events: &[Event]) -> String {
+    let words = |event: &Event| match event {
+        Event::RaceDropped { trial, reason } => format!("trial {trial} leaves: {reason}"),
+        Event::RaceWon { trial, reason, sample } => {
+            format!("trial {trial} wins with a mean of {}: {reason}", sample.mean)
+        }
+        other => serde_json::to_string(other).unwrap_or_default(),
+    };
+    if events.is_empty() {
+        "nothing".to_owned()
+    } else {
+        events.iter().map(words).collect::<Vec<_>>().join("; ")
+    }
+}
+
+fn in_words(step: u64, verdict: &Verdict) -> String {
+    let reason = verdict.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("{} at step {step}{reason}", verdict.word())
+}
