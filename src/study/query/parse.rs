@@ -6,6 +6,7 @@ use super::filter::{
 use super::sort::SortKey;
 use crate::study::space::Distribution;
 use crate::study::spec::StudySpec;
+use crate::study::suggestion::nearest;
 use crate::study::trial::TrialState;
 
 /// What is wrong with a filter or a sort key.
@@ -475,27 +476,4 @@ enum Variable {
     Metric(String),
     /// The study's name for steps.
     Clock,
-}
-
-/// The one of `known` that `word` most likely means: one that is spelt nearly so, or whose initials it is (`lr`).
-fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let plain = word.to_lowercase().replace('-', "_");
-    let mut best: Option<(f64, &str)> = None;
-    for candidate in known {
-        let lower = candidate.to_lowercase();
-        let last = lower.rsplit('.').next().unwrap_or(&lower);
-        let initials: String = last.split('_').filter_map(|part| part.chars().next()).collect();
-        let likeness = if lower == plain || last == plain {
-            1.0
-        } else if plain.len() > 1 && (initials == plain || last.starts_with(&plain)) {
-            0.95
-        } else {
-            strsim::jaro_winkler(&plain, &lower).max(strsim::jaro_winkler(&plain, last))
-        };
-        // 0.8 takes one slip in a short word and two in a long one.
-        if likeness > best.map_or(0.8, |(likeness, _)| likeness) {
-            best = Some((likeness, candidate));
-        }
-    }
-    best.map(|(_, candidate)| candidate)
 }
