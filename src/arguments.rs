@@ -2,7 +2,6 @@
 //!
 //! Plain data: this module is compiled without the trainer too, so that a study is validated by a binary that cannot train.
 
-mod argument;
 mod class_weights;
 mod contradictions;
 mod data;
@@ -22,8 +21,6 @@ mod trainer_table;
 mod training;
 mod unsupported;
 
-pub(crate) use argument::nearest;
-pub use argument::{Argument, ArgumentDefault, ArgumentKind, table_schema};
 pub use class_weights::ClassWeights;
 pub use data::{Clean, DATA_ARGUMENTS, DataArguments};
 pub use model::{
@@ -36,7 +33,7 @@ pub use rows::RowsAtOnce;
 #[cfg(feature = "train")]
 pub(crate) use scheduler::LR_END;
 pub use scheduler::{Ramp, SchedulerSettings, SchedulerType};
-pub use table::{check_key, check_values};
+pub use table::{check_key, check_values, default_of, table_schema};
 pub use tasks::{TRAINER_TASKS, TaskKind, TrainerTask};
 pub use trainer_table::ARGUMENTS;
 pub use training::{EvalStrategy, LoggingStrategy, Optim, SamplingStrategy, TrainerArguments};

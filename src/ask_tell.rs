@@ -4,6 +4,13 @@
 //! Samplers, pruners and the rules of a study are those of every other run: the session drives an [`Engine`] that starts
 //! trials when it is asked to. Nothing is stored.
 
+/// Returns with a [`Refusal`].
+macro_rules! refuse {
+    ($($text:tt)*) => {
+        return Err(Refusal(format!($($text)*)))
+    };
+}
+
 mod line;
 mod request;
 mod start;

@@ -4,25 +4,25 @@ mod command;
 pub mod command_line;
 mod command_metrics;
 mod constraint;
+mod devices;
 mod diagnostic;
 mod difference;
-mod duration;
 mod enqueue;
 pub mod file;
-mod honest;
-mod keys;
-mod moved;
+mod json;
+mod objective;
 mod overrides;
 pub mod placeholder;
-mod policies;
+mod relocation;
+mod reproducibility;
 mod resolve;
+mod sampler_pruner;
 mod schema;
 mod section;
 pub mod shown;
-mod size;
 mod space;
-mod suggestion;
 mod syntax;
+mod tables;
 mod trainer;
 
 use std::io;
@@ -30,20 +30,20 @@ use std::path::{Component, Path, PathBuf};
 
 pub use diagnostic::{Diagnostic, Diagnostics, Look, Place, Severity, Source};
 pub use difference::{Change, ChangeClass, difference, difference_to_stored};
-pub use keys::{Contents, Key, KeyKind, TABLES, TableKeys};
-pub use moved::{Moved, moved};
-pub use policies::default_sampler;
+pub use json::{JsonSearch, Search};
+pub use relocation::{Moved, moved};
+pub use sampler_pruner::default_sampler;
 pub use schema::schema;
-pub(crate) use suggestion::{nearest, quoted};
+pub use tables::{Contents, TABLES, TableSchema};
 pub(crate) use trainer::{is_of_hub, of_hub};
 
-use crate::arguments::ARGUMENTS;
 use crate::arguments::data_file::is_delimited;
+use crate::arguments::default_of;
 use crate::study::spec::{Program, StepClock, StudySpec};
 
 /// The duration `text` means (`90m`, `2h30m`, `1d`), or what is wrong with it.
 pub fn duration(text: &str) -> Result<std::time::Duration, &'static str> {
-    duration::parse(text)
+    crate::study::duration::parse(text)
 }
 
 /// What a study's name is, for people who wrote another.
@@ -170,9 +170,9 @@ fn is_configuration(text: &str) -> bool {
         }
     }
     let Ok(table) = text.parse::<toml::Table>() else { return false };
-    let is_of_study_file = |key: &String| keys::find(key).is_some();
+    let is_of_study_file = |key: &String| tables::find(key).is_some();
     let is_printed = text.starts_with("# trial ");
-    let is_misplaced = |key: &String| !is_printed && keys::owners(key).next().is_some();
+    let is_misplaced = |key: &String| !is_printed && tables::owners(key).next().is_some();
     let has_scalar = table.values().any(|value| !value.is_table());
     (is_printed || has_scalar)
         && !table.is_empty()
@@ -339,14 +339,10 @@ pub fn full_trial(spec: &StudySpec) -> Option<u64> {
             if stops_early || searched("num_train_epochs") || searched("epochs") {
                 return None;
             }
-            let default = || {
-                ARGUMENTS
-                    .iter()
-                    .find(|argument| argument.name == "num_train_epochs")
-                    .map(|argument| argument.default.value())
+            let epochs = match arguments.get("num_train_epochs") {
+                Some(epochs) => epochs.as_f64()?.ceil(),
+                None => default_of::<f64>("num_train_epochs").ceil(),
             };
-            let epochs =
-                arguments.get("num_train_epochs").cloned().or_else(default)?.as_f64()?.ceil();
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,

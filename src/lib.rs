@@ -146,7 +146,7 @@
 //! A sampler or pruner: one file and one line of [`SAMPLERS`](samplers::SAMPLERS) or [`PRUNERS`](pruners::PRUNERS). A reporter:
 //! one file, one line of [`REPORTERS`](report::REPORTERS), and its flag in `cli`. A training argument: one line of
 //! [`ARGUMENTS`](arguments::ARGUMENTS) and its field. A key of the study file: one line of [`TABLES`](config::TABLES), and the
-//! place in `config` that reads it. A task: one file with its `Task` and `Model`, one line of the trainer's `TASKS`, and its words in
+//! place in `config` that reads it: all of them, options of samplers and pruners too, are [`Field`](study::field::Field)s. A task: one file with its `Task` and `Model`, one line of the trainer's `TASKS`, and its words in
 //! [`TRAINER_TASKS`](arguments::TRAINER_TASKS), which binaries that cannot train know too. An architecture of pretrained models: one entry of
 //! the trainer's `ENCODERS` or `DECODERS` (its keys of `config.json`, its names of tensors) and its word in
 //! [`ENCODER_TYPES`](arguments::ENCODER_TYPES) or [`DECODER_TYPES`](arguments::DECODER_TYPES). A verb: one file in

@@ -14,6 +14,8 @@ mod wilcoxon;
 
 use std::collections::BTreeMap;
 
+pub use asha::{BRACKETS, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
+
 use crate::study::decision::{Reason, Verdict};
 use crate::study::history::History;
 use crate::study::params::Params;

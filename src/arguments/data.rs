@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::argument::{Argument, ArgumentDefault, ArgumentKind};
 use super::problem::ArgumentProblem;
 use super::table::merge;
 use super::tasks::TaskKind;
+use crate::study::field::FieldDefault::{Absent, Derived, Flag, Int, Required, Text};
+use crate::study::field::{Field, FieldKind, NATURAL, field};
 
 /// Which rows a study trains, validates and tests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,90 +62,75 @@ pub struct Clean {
     pub normalize: bool,
 }
 
-const SPLIT: ArgumentKind = ArgumentKind::Float { low: Excluded(0.0), high: Excluded(1.0) };
-
-const fn line(
-    name: &'static str,
-    kind: ArgumentKind,
-    default: ArgumentDefault,
-    doc: &'static str,
-) -> Argument {
-    Argument { name, aliases: &[], kind, default, doc, only: None }
-}
-
-use ArgumentDefault::{Absent, Flag, Int, Required, Text};
+const SPLIT: FieldKind = FieldKind::Float { low: Excluded(0.0), high: Excluded(1.0) };
 
 /// Every key of `[data]`.
-pub static DATA_ARGUMENTS: &[Argument] = &[
-    line(
+pub static DATA_ARGUMENTS: &[Field] = &[
+    field(
         "train",
-        ArgumentKind::Text,
+        FieldKind::AnyText,
         Required,
         "file of training rows: .csv, .tsv or .jsonl; to model language also .txt",
     ),
-    line(
+    field(
         "validation",
-        ArgumentKind::Text,
+        FieldKind::AnyText,
         Absent,
         "file of validation rows; without it they are cut from train",
     ),
-    line("test", ArgumentKind::Text, Absent, "file of test rows"),
-    line("text", ArgumentKind::Text, Text("text"), "column of texts"),
-    line("label", ArgumentKind::Text, Text("label"), "column of labels"),
-    Argument {
-        aliases: &["sep", "delimiter"],
-        ..line(
-            "separator",
-            ArgumentKind::Text,
-            Absent,
-            "what separates the cells of a row in csv and tsv files (a comma, in tsv files a tab)",
-        )
-    },
-    Argument {
-        aliases: &["names"],
-        ..line(
-            "column_names",
-            ArgumentKind::Columns,
-            Absent,
-            "the columns of csv and tsv files without a header, in their order",
-        )
-    },
-    line(
+    field("test", FieldKind::AnyText, Absent, "file of test rows"),
+    field("text", FieldKind::AnyText, Text("text"), "column of texts"),
+    field("label", FieldKind::AnyText, Text("label"), "column of labels"),
+    field(
+        "separator",
+        FieldKind::AnyText,
+        Derived("a comma, in tsv files a tab"),
+        "what separates the cells of a row in csv and tsv files",
+    )
+    .or(&["sep", "delimiter"]),
+    field(
+        "column_names",
+        FieldKind::Columns,
+        Absent,
+        "the columns of csv and tsv files without a header, in their order",
+    )
+    .or(&["names"]),
+    field(
         "label_separator",
-        ArgumentKind::Text,
+        FieldKind::AnyText,
         Text(SEPARATOR),
         "what stands between the labels of a text that may have several",
     ),
-    line(
+    field(
         "validation_split",
         SPLIT,
-        Absent,
-        "share of train held out for validation (0.1 when there is no validation file)",
+        Derived("0.1 when there is no validation file"),
+        "share of train held out for validation",
     ),
-    line("test_split", SPLIT, Absent, "share of train held out for testing"),
-    line(
+    field("test_split", SPLIT, Absent, "share of train held out for testing"),
+    field(
         "stratify",
-        ArgumentKind::Flag,
+        FieldKind::Flag,
         Flag(true),
         "whether held-out rows keep the proportions of the labels",
     ),
-    line("seed", ArgumentKind::Int { low: 0, high: i64::MAX }, Int(0), "seed of the splits"),
-    line(
+    field("seed", NATURAL, Int(0), "seed of the splits"),
+    field(
         "max_length",
-        ArgumentKind::Int { low: 3, high: 8_192 },
+        FieldKind::Integer { min: 3, max: 8_192 },
         Int(128),
         "longest row in tokens, special tokens included; to model language the tokens of a window",
     ),
-    line("clean.drop_empty", ArgumentKind::Flag, Flag(true), "leave out rows with an empty text"),
-    line(
+    field("clean.drop_empty", FieldKind::Flag, Flag(true), "leave out rows with an empty text"),
+    field(
         "clean.deduplicate",
-        ArgumentKind::Flag,
+        FieldKind::Flag,
         Flag(false),
         "leave out rows that repeat an earlier one of the same file",
     ),
-    line(
+    field(
         "clean.normalize",
-        ArgumentKind::Flag,
+        FieldKind::Flag,
         Flag(false),
         "Unicode NFKC, and runs of white space as one space",
     ),

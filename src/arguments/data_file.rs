@@ -8,7 +8,8 @@ use serde_json::Value;
 
 pub use problem::{DataProblem, DataProblemBuilder};
 
-use crate::arguments::{DataArguments, nearest};
+use crate::arguments::DataArguments;
+use crate::study::suggestion::nearest;
 
 /// One row of a data file.
 #[derive(Debug, Clone, PartialEq, Eq)]

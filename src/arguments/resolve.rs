@@ -21,7 +21,7 @@ impl TrainerArguments {
         let (mut merged, mut problems) = merge(ARGUMENTS, values);
         let task = merged.get("task").map(TaskKind::named).unwrap_or_default();
         let given = given(ARGUMENTS, values);
-        problems.extend(of_other_tasks(ARGUMENTS, &given, task));
+        problems.extend(of_other_tasks(&given, task));
         if !merged["model"]["pretrained"].is_null() {
             problems.extend(start_from_pretrained(&mut merged, &given));
         }

@@ -2,19 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 
-use super::argument::{Argument, ArgumentDefault, ArgumentKind, nearest};
 use super::problem::ArgumentProblem;
 use super::tasks::TaskKind;
 use super::trainer_table::ARGUMENTS;
 use super::unsupported;
+use crate::study::field::{self, Field, FieldDefault, FieldKind};
+use crate::study::suggestion::nearest;
+
+/// Arguments of encoders' heads and losses.
+const OF_ENCODERS: [&str; 3] = ["class_weights", "model.classifier_dropout", "model.pooling"];
+/// Arguments of language models.
+const OF_DECODERS: [&str; 2] = ["model.num_kv_heads", "model.tie_word_embeddings"];
 
 /// The kind of the trainer argument `key` (an alias counts), for checking a search dimension before any value is drawn.
 ///
 /// # Errors
 /// An unknown key with a suggestion, or an argument of another library that is not taken here with the reason.
-pub fn check_key(key: &str) -> Result<ArgumentKind, ArgumentProblem> {
+pub fn check_key(key: &str) -> Result<FieldKind, ArgumentProblem> {
     find(ARGUMENTS, key).map(|argument| argument.kind)
 }
 
@@ -26,17 +33,20 @@ pub fn check_values(key: &str, values: &[Value]) -> Vec<ArgumentProblem> {
         Ok(argument) => values
             .iter()
             .filter_map(|value| {
-                Some(problem_of(argument, key, value, &argument.kind.check(value).err()?))
+                Some(problem_of(&argument, key, value, &argument.kind.check(value).err()?))
             })
             .collect(),
     }
 }
 
+/// The default of the trainer argument `name`.
+pub fn default_of<T: DeserializeOwned>(name: &str) -> T {
+    field::find(ARGUMENTS, name).expect("the name of an argument").default.read()
+}
+
 /// The argument of `table` called `key`, by its name or an alias.
-pub(super) fn find<'a>(table: &'a [Argument], key: &str) -> Result<&'a Argument, ArgumentProblem> {
-    let named =
-        table.iter().find(|argument| argument.name == key || argument.aliases.contains(&key));
-    if let Some(argument) = named {
+pub(super) fn find(table: &[Field], key: &str) -> Result<Field, ArgumentProblem> {
+    if let Some(argument) = field::find(table, key) {
         return Ok(argument);
     }
     if std::ptr::eq(table, ARGUMENTS)
@@ -45,27 +55,16 @@ pub(super) fn find<'a>(table: &'a [Argument], key: &str) -> Result<&'a Argument,
         return Err(problem);
     }
     let problem = ArgumentProblem::new(key, format!("unknown argument `{key}`"));
-    let names = table.iter().map(|argument| argument.name);
-    // `hidden_size` alone is most likely `model.hidden_size`, which edit distances over the whole name do not see.
-    let by_last =
-        names.clone().find(|name| name.rsplit_once('.').is_some_and(|(_, last)| last == key));
-    let aliases = table.iter().flat_map(|argument| argument.aliases.iter().copied());
-    let near = by_last.or_else(|| nearest(key, names.chain(aliases)));
-    let near = near.map(|near| {
-        table
-            .iter()
-            .find(|argument| argument.aliases.contains(&near))
-            .map_or(near, |argument| argument.name)
-    });
-    Err(match near {
-        Some(near) => problem.with_help(format!("did you mean `{near}`?")),
+    let near = nearest(key, table.iter().flat_map(Field::names));
+    Err(match near.and_then(|near| field::find(table, near)) {
+        Some(near) => problem.with_help(format!("did you mean `{}`?", near.name)),
         None => problem,
     })
 }
 
 /// Given values and defaults merged into one object shaped like the argument structs, with every problem there is.
 pub(super) fn merge(
-    table: &[Argument],
+    table: &[Field],
     values: &BTreeMap<String, Value>,
 ) -> (Map<String, Value>, Vec<ArgumentProblem>) {
     let mut problems = Vec::new();
@@ -79,7 +78,7 @@ pub(super) fn merge(
             }
         };
         match argument.kind.check(&value) {
-            Err(message) => problems.push(problem_of(argument, &key, &value, &message)),
+            Err(message) => problems.push(problem_of(&argument, &key, &value, &message)),
             Ok(value) => match given.get(argument.name) {
                 Some((other, _)) => problems.push(ArgumentProblem::new(
                     &key,
@@ -96,19 +95,14 @@ pub(super) fn merge(
         let value = match given.remove(argument.name) {
             Some((_, value)) => value,
             None => {
-                let rejected = problems.iter().any(|problem| {
-                    argument.name == problem.key || argument.aliases.contains(&&*problem.key)
-                });
-                if argument.default == ArgumentDefault::Required && !rejected {
-                    problems.push(
-                        ArgumentProblem::new(
-                            argument.name,
-                            format!("`{}` is missing", argument.name),
-                        )
-                        .with_help(argument.doc),
-                    );
+                let is_rejected =
+                    problems.iter().any(|problem| argument.names().any(|name| name == problem.key));
+                if matches!(argument.default, FieldDefault::Required) && !is_rejected {
+                    let message = format!("`{}` is missing", argument.name);
+                    problems
+                        .push(ArgumentProblem::new(argument.name, message).with_help(argument.doc));
                 }
-                argument.default.value()
+                argument.default.json()
             }
         };
         insert_dotted(&mut merged, argument.name, value);
@@ -119,7 +113,7 @@ pub(super) fn merge(
 
 /// The arguments that have a value: their names in the table, and the keys used for them.
 pub(super) fn given(
-    table: &'static [Argument],
+    table: &[Field],
     values: &BTreeMap<String, Value>,
 ) -> Vec<(&'static str, String)> {
     let named = |(key, value): (String, Value)| {
@@ -129,36 +123,27 @@ pub(super) fn given(
 }
 
 /// Given arguments of other tasks than `task`: rejected rather than ignored.
-pub(super) fn of_other_tasks(
-    table: &[Argument],
-    given: &[(&str, String)],
-    task: TaskKind,
-) -> Vec<ArgumentProblem> {
-    let fits = |only: TaskKind| only == task || only.is_of_encoders() && task.is_of_encoders();
-    let misplaced = |(name, key): &(&str, String)| {
-        let only = table
-            .iter()
-            .find(|argument| argument.name == *name)?
-            .only
-            .filter(|only| !fits(*only))?;
-        let message = format!(
-            "`{key}` belongs to the task `{}`, and this is `{}`",
-            only.line().name,
-            task.line().name
-        );
-        Some(ArgumentProblem::new(key, message).with_help("leave it out"))
+pub(super) fn of_other_tasks(given: &[(&str, String)], task: TaskKind) -> Vec<ArgumentProblem> {
+    let (others, owner) = match task {
+        TaskKind::LanguageModeling => (&OF_ENCODERS[..], TaskKind::TextClassification),
+        _ => (&OF_DECODERS[..], TaskKind::LanguageModeling),
     };
-    given.iter().filter_map(misplaced).collect()
+    let (owner, task) = (owner.line().name, task.line().name);
+    let misplaced = given.iter().filter(|(name, _)| others.contains(name)).map(|(_, key)| {
+        let message = format!("`{key}` belongs to the task `{owner}`, and this is `{task}`");
+        ArgumentProblem::new(key, message).with_help("leave it out")
+    });
+    misplaced.collect()
 }
 
-fn problem_of(argument: &Argument, key: &str, value: &Value, message: &str) -> ArgumentProblem {
+fn problem_of(argument: &Field, key: &str, value: &Value, message: &str) -> ArgumentProblem {
     if let Some(instead) =
         value.as_str().and_then(|text| unsupported::instead_of(argument.name, text))
     {
         return ArgumentProblem::new(key, format!("`{key}` = {value} is not supported"))
             .with_help(instead);
     }
-    ArgumentProblem::new(key, format!("`{key}` {message}")).with_help(argument.doc)
+    ArgumentProblem::new(key, format!("`{key}` {message}")).with_help(argument.remedy(value))
 }
 
 /// `{"model": {"hidden_size": 64}}` and `{"model.hidden_size": 64}` as one list of dotted keys.
@@ -189,4 +174,25 @@ fn insert_dotted(object: &mut Map<String, Value>, name: &str, value: Value) {
             }
         }
     }
+}
+
+/// A JSON Schema object of the whole `table`; dotted names become nested objects, beside which they may be written quoted.
+#[must_use]
+pub fn table_schema(table: &[Field]) -> Value {
+    let mut schema = field::object_schema(table);
+    for argument in table {
+        let own = argument.schema();
+        if let Some((group, name)) = argument.name.split_once('.') {
+            let nested = &mut schema["properties"][group];
+            if nested.is_null() {
+                *nested =
+                    json!({"type": "object", "properties": {}, "additionalProperties": false});
+            }
+            nested["properties"][name] = own.clone();
+        }
+        for alias in argument.aliases {
+            schema["properties"][alias] = own.clone();
+        }
+    }
+    schema
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::class_weights::ClassWeights;
 use super::model::{ModelArguments, TokenizerArguments, TokenizerSource};
 use super::scheduler::{SchedulerSettings, SchedulerType};
+use super::table::default_of;
 use super::tasks::TaskKind;
 
 /// The complete arguments of a training run, defaults filled in, so that they can be stored and compared.
@@ -103,7 +104,7 @@ pub struct TrainerArguments {
     #[serde(default = "yes")]
     pub cache_frozen_features: bool,
     /// Factor on the learning rate from each layer to the one below it.
-    #[serde(default = "one")]
+    #[serde(default = "layerwise_lr_decay")]
     pub layerwise_lr_decay: f64,
     /// Rank of LoRA adapters; 0: none.
     #[serde(default)]
@@ -137,13 +138,12 @@ fn yes() -> bool {
     true
 }
 
-fn one() -> f64 {
-    1.0
+fn layerwise_lr_decay() -> f64 {
+    default_of("layerwise_lr_decay")
 }
 
-/// peft's.
 fn lora_alpha() -> f64 {
-    8.0
+    default_of("lora_alpha")
 }
 
 /// An optimiser.
@@ -213,7 +213,7 @@ impl TrainerArguments {
             Some(directory) => TokenizerSource::Pretrained(directory.into()),
             None => TokenizerSource::Trained(TokenizerArguments {
                 kind: model.tokenizer.unwrap_or(task.tokenizers[0]),
-                vocab_size: model.vocab_size.unwrap_or(8_000),
+                vocab_size: model.vocab_size.unwrap_or_else(|| default_of("model.vocab_size")),
                 lowercase: model.lowercase.unwrap_or(task.lowercase),
             }),
         }

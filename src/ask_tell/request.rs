@@ -1,22 +1,61 @@
 //! A line as a request: which command it is, with the keys that command has and no others.
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use super::{METRIC, Refusal};
-use crate::config::{nearest, quoted};
 use crate::engine::Told;
 use crate::runner::protocol::quote_non_finite;
+use crate::study::field::FieldDefault::{Absent, Int, Required};
+use crate::study::field::{self, COUNT, Field, FieldKind, NATURAL, field, unknown_help};
 use crate::study::metric::{Metrics, Number};
+use crate::study::suggestion::{nearest, quoted};
 use crate::study::trial::TrialNumber;
 
-/// Every command, for "did you mean".
-const COMMANDS: [&str; 6] = ["init", "ask", "report", "tell", "best", "quit"];
+/// The keys of `init`.
+pub(super) const INIT: &[Field] = &[
+    field("space", FieldKind::List, Required, "a list of parameters"),
+    field("seed", NATURAL, Int(0), "root of all random streams"),
+    field("direction", FieldKind::Direction, Absent, "which way the value gets better"),
+    field("directions", FieldKind::List, Absent, "the same, as a list of one"),
+    field("n_trials", NATURAL, Absent, "the study ends after so many trials"),
+    // How many trials may be out at once is known from the asks; the number is checked and nothing else.
+    field("workers", COUNT, Absent, "how many trials may be out at once"),
+    field("sampler", FieldKind::Object, Absent, "`{\"type\":\"..\"}` with its options beside"),
+    field("pruner", FieldKind::Object, Absent, "`{\"type\":\"..\"}` with its options beside"),
+    field("constraints", FieldKind::List, Absent, "conditions, as of [[constraint]]"),
+    field("enqueue", FieldKind::List, Absent, "configurations to run first"),
+];
+const ID: Field = field("id", NATURAL, Required, "the trial's, as `ask` gave it");
+const REPORT: &[Field] = &[
+    ID,
+    field("step", NATURAL, Required, "how far the trial is, as an integer"),
+    field("value", FieldKind::AnyFloat, Required, "a number (NaN is one)"),
+];
+const TELL: &[Field] = &[
+    ID,
+    field("value", FieldKind::AnyFloat, Absent, "what is searched for"),
+    field("values", FieldKind::List, Absent, "the same, as a list of one"),
+    field("metrics", FieldKind::Object, Absent, "what else was measured, for limits"),
+    field("state", FieldKind::Choice(&["complete", "failed", "pruned"]), Absent, "how it ended"),
+    field("reason", FieldKind::AnyText, Absent, "why it failed"),
+];
+
+/// Every command with its keys besides `cmd`.
+const COMMANDS: [(&str, &[Field]); 6] = [
+    ("init", INIT),
+    ("ask", &[]),
+    ("report", REPORT),
+    ("tell", TELL),
+    ("best", &[]),
+    ("quit", &[]),
+];
 
 /// What a line asks for.
 #[derive(Debug)]
 pub(super) enum Request {
     /// What is searched, and how.
-    Init(Box<Fields>),
+    Init(Box<Checked>),
     /// A trial to run.
     Ask,
     /// A value of a running trial.
@@ -33,263 +72,160 @@ impl Request {
     /// Reads a line. Python's bare `NaN`, `Infinity` and `-Infinity` are numbers.
     pub fn read(line: &str) -> Result<Request, Refusal> {
         if line.trim().is_empty() {
-            return Err(Refusal(
-                "the line is empty: send one JSON object a line, such as {\"cmd\":\"ask\"}"
-                    .to_owned(),
-            ));
+            refuse!("the line is empty: send one JSON object a line, such as {{\"cmd\":\"ask\"}}");
         }
         let quoted_line = quote_non_finite(line);
-        let has_bare_words =
-            matches!(quoted_line, std::borrow::Cow::Owned(_)) && quoted_line != line;
+        let has_bare_words = quoted_line != line;
         let json: Json = serde_json::from_str(&quoted_line)
             .map_err(|error| Refusal(format!("the line is not JSON: {error}")))?;
-        let Json::Object(object) = json else {
-            return Err(Refusal(format!(
-                "the line is {}, not an object such as {{\"cmd\":\"ask\"}}",
-                kind(&json)
-            )));
+        let Json::Object(mut object) = json else {
+            refuse!("the line is {}, not an object such as {{\"cmd\":\"ask\"}}", shown(&json));
         };
-        let mut fields = Fields { command: "a request", object, has_bare_words };
-        let command = match fields.take("cmd") {
+        let names = || COMMANDS.iter().map(|(name, _)| *name);
+        let command = match object.remove("cmd").filter(|command| !command.is_null()) {
             Some(Json::String(command)) => command,
             Some(other) => {
-                return Err(Refusal(format!(
-                    "`cmd` is {}: it must be one of {}",
-                    kind(&other),
-                    quoted(COMMANDS)
-                )));
+                refuse!("`cmd` is {}: it must be one of {}", shown(&other), quoted(names()))
             }
-            None => {
-                return Err(Refusal(format!(
-                    "`cmd` is missing: it is one of {}",
-                    quoted(COMMANDS)
-                )));
-            }
+            None => refuse!("`cmd` is missing: it is one of {}", quoted(names())),
         };
-        let Some(known) = COMMANDS.into_iter().find(|known| *known == command) else {
-            let help = nearest(&command, COMMANDS).map_or_else(
-                || format!("there are {}", quoted(COMMANDS)),
+        let Some((name, fields)) = COMMANDS.iter().find(|(name, _)| *name == command) else {
+            let help = nearest(&command, names()).map_or_else(
+                || format!("there are {}", quoted(names())),
                 |near| format!("did you mean `{near}`?"),
             );
-            return Err(Refusal(format!("there is no command `{}`: {help}", short(&command))));
+            refuse!("there is no command `{}`: {help}", short(&command));
         };
-        fields.command = known;
-        match known {
-            "init" => Ok(Request::Init(Box::new(fields))),
-            "ask" => fields.end(&[]).map(|()| Request::Ask),
-            "best" => fields.end(&[]).map(|()| Request::Best),
-            "quit" => fields.end(&[]).map(|()| Request::Quit),
-            "report" => report(fields),
-            _ => tell(fields),
-        }
-    }
-}
-
-fn report(mut fields: Fields) -> Result<Request, Refusal> {
-    let trial = fields.id()?;
-    let step = fields.whole("step")?.ok_or_else(|| {
-        Refusal("`step` is missing: say how far the trial is, as a whole number".to_owned())
-    })?;
-    let value = fields
-        .value()?
-        .ok_or_else(|| Refusal("`value` is missing: say a number (NaN is one)".to_owned()))?;
-    fields.end(&["id", "step", "value"])?;
-    Ok(Request::Report { trial, step, value })
-}
-
-fn tell(mut fields: Fields) -> Result<Request, Refusal> {
-    let trial = fields.id()?;
-    let value = fields.value()?;
-    let values = fields.values()?;
-    let state = fields.take("state");
-    let reason = fields.text("reason")?;
-    let metrics = metrics(&mut fields)?;
-    fields.end(&["id", "value", "values", "metrics", "state", "reason"])?;
-    let value = match (value, values) {
-        (Some(_), Some(_)) => {
-            return Err(Refusal("`value` and `values` say the same: send one of them".to_owned()));
-        }
-        (value, values) => value.or(values),
-    };
-    let told = match (state.as_ref(), value) {
-        (None, Some(value)) => Told::Value(value),
-        (None, None) => {
-            return Err(Refusal(
-                "say how the trial ended: `value` is a number, or `state` is `failed` or `pruned`"
-                    .to_owned(),
-            ));
-        }
-        (Some(Json::String(state)), value) => match (state.as_str(), value) {
-            ("complete", Some(value)) => Told::Value(value),
-            ("complete", None) => return Err(Refusal("a complete trial has a `value`".to_owned())),
-            ("failed", None) => Told::Failed(reason.unwrap_or_else(|| "told as failed".to_owned())),
-            ("pruned", None) => Told::Pruned,
-            ("failed" | "pruned", Some(_)) => {
-                return Err(Refusal(format!(
-                    "a {state} trial has no `value`: `report` it with its step before, or leave it out"
-                )));
-            }
-            _ => {
-                return Err(Refusal(format!(
-                    "`state` is `{}`: it must be `complete`, `failed` or `pruned`",
-                    short(state)
-                )));
-            }
-        },
-        (Some(other), _) => {
-            return Err(Refusal(format!(
-                "`state` is {}: it must be `complete`, `failed` or `pruned`",
-                kind(other)
-            )));
-        }
-    };
-    Ok(Request::Tell { trial, told, metrics })
-}
-
-/// What else was measured, for limits.
-fn metrics(fields: &mut Fields) -> Result<Metrics, Refusal> {
-    match fields.take("metrics") {
-        None => Ok(Metrics::default()),
-        Some(Json::Object(object)) => {
-            if object.contains_key(METRIC) {
-                return Err(Refusal(format!("`metrics` holds `{METRIC}`: it stands beside them")));
-            }
-            object.iter().map(|(name, json)| Ok((name.clone(), number(name, json)?))).collect()
-        }
-        Some(other) => {
-            Err(Refusal(format!("`metrics` is {}: it must be an object of numbers", kind(&other))))
-        }
-    }
-}
-
-/// The keys of an object that were not looked at yet. A key whose value is null is as good as absent.
-#[derive(Debug)]
-pub(super) struct Fields {
-    command: &'static str,
-    object: Map<String, Json>,
-    has_bare_words: bool,
-}
-
-impl Fields {
-    /// The keys of an object inside this one, called `what` in messages.
-    pub fn inner(&self, what: &'static str, object: Map<String, Json>) -> Fields {
-        Fields { command: what, object, has_bare_words: self.has_bare_words }
-    }
-
-    /// Whether the line held a bare `NaN` or infinity, which are strings by now.
-    pub fn has_bare_words(&self) -> bool {
-        self.has_bare_words
-    }
-
-    /// The value of `key`, taken out; `None`: absent or null.
-    pub fn take(&mut self, key: &str) -> Option<Json> {
-        self.object.remove(key).filter(|value| !value.is_null())
-    }
-
-    /// The keys that are left, taken out.
-    pub fn rest(&mut self) -> Map<String, Json> {
-        std::mem::take(&mut self.object)
-    }
-
-    /// Nothing may be left. `known`: every key the object can have.
-    pub fn end(self, known: &[&str]) -> Result<(), Refusal> {
-        let Some(key) = self.object.keys().next() else { return Ok(()) };
-        let help = match nearest(key, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None if known.is_empty() => "it has none but `cmd`".to_owned(),
-            None => format!("its keys are {}", quoted(known.iter().copied())),
-        };
-        Err(Refusal(format!("{} has no key `{}`: {help}", self.command, short(key))))
-    }
-
-    /// A string.
-    pub fn text(&mut self, key: &str) -> Result<Option<String>, Refusal> {
-        match self.take(key) {
-            None => Ok(None),
-            Some(Json::String(text)) => Ok(Some(text)),
-            Some(other) => {
-                Err(Refusal(format!("`{key}` is {}: it must be a string", kind(&other))))
-            }
-        }
-    }
-
-    /// A whole number of at least 0, as an integer or as a float without a fraction.
-    pub fn whole(&mut self, key: &str) -> Result<Option<u64>, Refusal> {
-        let Some(json) = self.take(key) else { return Ok(None) };
-        match whole(&json) {
-            Some(whole) if whole >= 0 => Ok(Some(whole.unsigned_abs())),
-            _ => Err(Refusal(format!(
-                "`{key}` must be a whole number of at least 0, not {}",
-                shown(&json)
-            ))),
-        }
-    }
-
-    fn id(&mut self) -> Result<TrialNumber, Refusal> {
-        let id = self.whole("id")?.ok_or_else(|| {
-            Refusal("`id` is missing: it is the trial's, as `ask` gave it".to_owned())
-        })?;
-        Ok(TrialNumber(id))
-    }
-
-    fn value(&mut self) -> Result<Option<f64>, Refusal> {
-        self.take("value").map(|json| number("value", &json)).transpose()
-    }
-
-    /// `values` of the one objective that there is.
-    fn values(&mut self) -> Result<Option<f64>, Refusal> {
-        match self.take("values") {
-            None => Ok(None),
-            Some(Json::Array(values)) => match &values[..] {
-                [value] => number("values", value).map(Some),
-                _ => Err(Refusal(format!(
-                    "`values` has {} numbers, and the study one objective",
-                    values.len()
-                ))),
+        let mut own = Checked::read(name, object, fields, has_bare_words)?;
+        Ok(match *name {
+            "init" => Request::Init(Box::new(own)),
+            "ask" => Request::Ask,
+            "best" => Request::Best,
+            "quit" => Request::Quit,
+            "report" => Request::Report {
+                trial: own.take("id"),
+                step: own.take("step"),
+                value: own.take::<Number>("value").0,
             },
-            Some(other) => {
-                Err(Refusal(format!("`values` is {}: it must be a list of numbers", kind(&other))))
-            }
-        }
+            _ => tell(own)?,
+        })
     }
 }
 
-/// A number that may be NaN or infinite, bare or quoted.
-pub(super) fn number(key: &str, json: &Json) -> Result<f64, Refusal> {
-    let number = if json.is_null() { None } else { Number::from_json(json) };
-    number.map(|number| number.0).ok_or_else(|| {
-        Refusal(format!("`{key}` must be a number (NaN and Infinity are), not {}", shown(json)))
-    })
+fn tell(mut own: Checked) -> Result<Request, Refusal> {
+    let value: Option<Json> = own.take("value");
+    let value = match (value, own.take::<Option<Vec<Json>>>("values").as_deref()) {
+        (Some(_), Some(_)) => refuse!("`value` and `values` say the same: send one of them"),
+        (value, None) => value,
+        (None, Some([value])) => Some(own.check(TELL, "value", value)?),
+        (None, Some(values)) => {
+            refuse!("`values` has {} numbers, and the study one objective", values.len())
+        }
+    };
+    let value = value.as_ref().and_then(Number::from_json).map(|value| value.0);
+    let reason: Option<String> = own.take("reason");
+    let told = match (own.take::<Option<String>>("state").as_deref(), value) {
+        (None | Some("complete"), Some(value)) => Told::Value(value),
+        (None, None) => refuse!(
+            "say how the trial ended: `value` is a number, or `state` is `failed` or `pruned`"
+        ),
+        (Some("complete"), None) => refuse!("a complete trial has a `value`"),
+        (Some(state), Some(_)) => refuse!(
+            "a {state} trial has no `value`: `report` it with its step before, or leave it out"
+        ),
+        (Some("pruned"), None) => Told::Pruned,
+        (Some(_), None) => Told::Failed(reason.unwrap_or_else(|| "told as failed".to_owned())),
+    };
+    let mut metrics = Metrics::default();
+    for (name, json) in own.take::<Option<Map<String, Json>>>("metrics").unwrap_or_default() {
+        if name == METRIC {
+            refuse!("`metrics` holds `{METRIC}`: it stands beside them");
+        }
+        match Number::from_json(&json).filter(|_| !json.is_null()) {
+            Some(value) => drop(metrics.0.insert(name, value.0)),
+            None => {
+                refuse!("`{}` must be {}, not {}", short(&name), FieldKind::AnyFloat, shown(&json))
+            }
+        };
+    }
+    Ok(Request::Tell { trial: own.take("id"), told, metrics })
 }
 
-/// A whole number that `i64` holds; `16.0` is one.
-pub(super) fn whole(json: &Json) -> Option<i64> {
-    #[expect(clippy::cast_possible_truncation, reason = "whole, and exact below 2^53")]
-    json.as_i64().or_else(|| {
-        json.as_f64()
-            .filter(|float| float.fract() == 0.0 && float.abs() < 9e15)
-            .map(|float| float as i64)
-    })
+/// The values of an object whose keys were checked against its fields. A key whose value is null is as good as absent.
+#[derive(Debug)]
+pub(super) struct Checked {
+    values: Map<String, Json>,
+    /// Whether the line held a bare `NaN` or infinity, which are strings by now.
+    pub has_bare_words: bool,
 }
 
-/// What a JSON value is, for messages.
-pub(super) fn kind(json: &Json) -> &'static str {
-    match json {
-        Json::Null => "null",
-        Json::Bool(_) => "a truth value",
-        Json::Number(_) => "a number",
-        Json::String(_) => "a string",
-        Json::Array(_) => "a list",
-        Json::Object(_) => "an object",
+impl Checked {
+    /// The values of `object`, called `what` in messages, with the defaults of those that are absent.
+    fn read(
+        what: &str,
+        object: Map<String, Json>,
+        fields: &[Field],
+        has_bare_words: bool,
+    ) -> Result<Self, Refusal> {
+        let mut own = Checked { values: Map::new(), has_bare_words };
+        for (key, value) in object.into_iter().filter(|(_, value)| !value.is_null()) {
+            if field::find(fields, &key).is_none() {
+                let help = match fields {
+                    [] => "it has none but `cmd`".to_owned(),
+                    fields => unknown_help(&key, fields),
+                };
+                refuse!("{what} has no key `{}`: {help}", short(&key));
+            }
+            let value = own.check(fields, &key, &value)?;
+            own.values.insert(key, value);
+        }
+        for field in fields.iter().filter(|field| !own.values.contains_key(field.name)) {
+            if matches!(field.default, Required) {
+                refuse!("`{}` is missing: it is {}", field.name, field.doc);
+            }
+        }
+        for field in fields {
+            own.values.entry(field.name).or_insert_with(|| field.default.json());
+        }
+        Ok(own)
+    }
+
+    /// The values of an object inside this one.
+    pub fn inner(&self, what: &str, json: Json, fields: &[Field]) -> Result<Self, Refusal> {
+        match json {
+            Json::Object(object) => Checked::read(what, object, fields, self.has_bare_words),
+            other => refuse!("`{what}` is {}: it must be an object", shown(&other)),
+        }
+    }
+
+    /// One value as its field has it.
+    pub fn check(&self, fields: &[Field], key: &str, value: &Json) -> Result<Json, Refusal> {
+        let kind = field::find(fields, key).map(|field| field.kind).expect("a field of the table");
+        kind.check(value).map_err(|_| {
+            match value.as_str().and_then(|text| Some((text, kind.other_word(text)?))) {
+                Some((text, help)) => {
+                    Refusal(format!("`{key}` cannot be `{}`: {help}", short(text)))
+                }
+                None => Refusal(format!("`{key}` must be {kind}, not {}", shown(value))),
+            }
+        })
+    }
+
+    /// The value of a field, taken out.
+    pub fn take<T: DeserializeOwned>(&mut self, key: &str) -> T {
+        let value = self.values.remove(key).unwrap_or_default();
+        serde_json::from_value(value).expect("checked values are of their fields' types")
     }
 }
 
 /// A JSON value in a message: scalars as they are, the rest by their kind.
-pub(super) fn shown(json: &Json) -> String {
+fn shown(json: &Json) -> String {
     match json {
         Json::String(text) => format!("the string `{}`", short(text)),
         Json::Bool(_) | Json::Number(_) => format!("`{json}`"),
-        _ => kind(json).to_owned(),
+        Json::Null => "null".to_owned(),
+        Json::Array(_) => "a list".to_owned(),
+        Json::Object(_) => "an object".to_owned(),
     }
 }
 

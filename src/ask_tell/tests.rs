@@ -243,7 +243,7 @@ fn a_value_told_twice_and_an_id_that_was_never_given_are_refused_and_the_session
         refusal(&mut session, r#"{"cmd":"report","id":18446744073709551615,"step":1,"value":1}"#)
             .split(',')
             .next(),
-        Some("`id` must be a whole number of at least 0")
+        Some("`id` must be an integer of at least 0")
     );
     say(&mut session, r#"{"cmd":"tell","id":0,"value":1}"#);
     assert_eq!(
@@ -268,7 +268,7 @@ fn what_is_wrong_with_a_line_is_said_with_what_to_send_instead() {
         (r#"{"cmd":"reprot"}"#, "there is no command `reprot`: did you mean `report`?"),
         (
             r#"{"cmd":7}"#,
-            "`cmd` is a number: it must be one of `init`, `ask`, `report`, `tell`, `best`, `quit`",
+            "`cmd` is `7`: it must be one of `init`, `ask`, `report`, `tell`, `best`, `quit`",
         ),
         (r#"{"cmd":"ask"}"#, "there is no study yet: say {\"cmd\":\"init\",\"space\":[..]} first"),
         (r#"{"cmd":"ask","id":1}"#, "ask has no key `id`: it has none but `cmd`"),
@@ -291,11 +291,15 @@ fn what_is_wrong_with_a_line_is_said_with_what_to_send_instead() {
         ),
         (
             r#"{"cmd":"report","id":0,"step":1.5,"value":1}"#,
-            "`step` must be a whole number of at least 0, not `1.5`",
+            "`step` must be an integer of at least 0, not `1.5`",
         ),
         (
             r#"{"cmd":"report","id":0,"setp":1,"value":1}"#,
-            "`step` is missing: say how far the trial is, as a whole number",
+            "report has no key `setp`: did you mean `step`?",
+        ),
+        (
+            r#"{"cmd":"report","id":0,"value":1}"#,
+            "`step` is missing: it is how far the trial is, as an integer",
         ),
         (
             r#"{"cmd":"report","id":0,"step":1,"valeu":1,"value":1}"#,
@@ -311,28 +315,22 @@ fn what_is_wrong_with_a_study_is_said_as_for_a_study_file() {
     let mut session = Session::new();
     for (more, said) in [
         (r#","sampler":{"type":"randon"}"#, "there is no sampler `randon` (did you mean `random`?"),
-        (r#","sampler":{"type":"tpe","gama":0.2}"#, "has no option `gama` (did you mean `gamma`?)"),
+        (r#","sampler":{"type":"tpe","gama":0.2}"#, "has no key `gama` (did you mean `gamma`?)"),
         (
             r#","pruner":{"type":"asha","reduction_factor":1}"#,
-            "`reduction_factor`: `1` is not a whole number from 2 to 1000",
+            "`pruner.reduction_factor` must be an integer from 2 to 1000",
         ),
         (
             r#","pruner":{"type":"asha","min_resource":9,"max_resource":9}"#,
             "the first rung `9` is not below a full trial's `9`",
         ),
-        (
-            r#","pruner":"asha""#,
-            "`pruner` is a string: write {\"type\":\"..\"} with its options beside",
-        ),
+        (r#","pruner":"asha""#, "`pruner` must be an object, not the string `asha`"),
         (r#","directions":["minimize","maximize"]"#, "several objectives are not built yet"),
-        (r#","direction":"up""#, "`direction` is `up`: it must be `minimize` or `maximize`"),
-        (
-            r#","constraints":["x < 1"]"#,
-            "`constraints[0]`: it is a string: write {\"require\":\"..\"}",
-        ),
+        (r#","direction":"up""#, "`direction` cannot be `up`: write \"minimize\" or \"maximize\""),
+        (r#","constraints":["x < 1"]"#, "`constraints[0]`: `constraint` must be a list of tables"),
         (
             r#","constraints":[{"require":"y < 1"}]"#,
-            "`constraints[0]`: there is no parameter `y` at `y` (the parameters are `x`)",
+            "`constraints[0]`: there is no parameter `y` (the parameters are `x`)",
         ),
         (
             r#","constraints":[{"limit":"value < 1"}]"#,
@@ -344,60 +342,57 @@ fn what_is_wrong_with_a_study_is_said_as_for_a_study_file() {
         ),
         (
             r#","constraints":[{"require":"x < 1","limit":"y < 1"}]"#,
-            "`constraints[0]`: it has one of `require` and `limit`",
+            "`constraints[0]`: a constraint has `require` or `limit`, not both",
         ),
         (
             r#","constraints":[{"require":"x < 0"}],"enqueue":[{"x":1}]"#,
-            "`enqueue[0]` breaks the constraint `x < 0`",
+            "`enqueue[0]`: this configuration breaks the constraint `x < 0`",
         ),
-        (r#","enqueue":[{"y":1}]"#, "`enqueue[0]`: `y` is not a parameter of the space"),
+        (r#","enqueue":[{"y":1}]"#, "`enqueue[0]`: `y` is not a parameter of [space]"),
         (r#","enqueue":[{"x":9}]"#, "`enqueue[0]`: `9` is not a value of `x`"),
         (r#","n_trial":5"#, "init has no key `n_trial`: did you mean `n_trials`?"),
-        (r#","workers":0"#, "`workers` must be at least 1"),
-        (r#","seed":-1"#, "`seed` must be a whole number of at least 0, not `-1`"),
+        (r#","workers":0"#, "`workers` must be an integer of at least 1, not `0`"),
+        (r#","seed":-1"#, "`seed` must be an integer of at least 0, not `-1`"),
     ] {
         let line = format!("{LINE}{more}}}");
         let text = refusal(&mut session, &line);
         assert!(text.contains(said), "{line}: {text}");
     }
     for (parameter, said) in [
-        (r#"{"type":"float","low":0,"high":1}"#, "`space[0]` has no `name`"),
+        (r#"{"type":"float","low":0,"high":1}"#, "`name` is missing: it is a string"),
         (
             r#"{"name":"a","type":"flaot","low":0,"high":1}"#,
-            "parameter `a`: there is no type `flaot`: did you mean `float`?",
+            "`type` cannot be `flaot`: did you mean \"float\"?",
         ),
         (
             r#"{"name":"a","type":"float","low":1,"high":0}"#,
-            "parameter `a`: the lower bound `1` is above the upper bound `0`",
+            "`space.a`: the lower bound `1` is above the upper bound `0`",
         ),
         (
             r#"{"name":"a","type":"float","low":0,"high":Infinity}"#,
-            "parameter `a`: the bounds must be finite numbers",
+            "`space.a`: the bounds must be finite numbers",
         ),
         (
             r#"{"name":"a","type":"float","low":0,"high":1,"log":true}"#,
-            "parameter `a`: a logarithmic axis needs a lower bound above 0, not `0`",
+            "`space.a`: a logarithmic axis needs a lower bound above 0, not `0`",
         ),
         (
             r#"{"name":"a","type":"int","low":0.5,"high":1}"#,
-            "parameter `a`: `low` must be a whole number, not `0.5`",
+            "the lower bound of `space.a` must be an integer",
         ),
         (r#"{"name":"a","type":"int","low":0}"#, "parameter `a`: `low` and `high` are both needed"),
-        (
-            r#"{"name":"a","type":"cat","choices":[]}"#,
-            "parameter `a`: the list of choices is empty",
-        ),
+        (r#"{"name":"a","type":"cat","choices":[]}"#, "`space.a`: the list of choices is empty"),
         (
             r#"{"name":"a","type":"cat","choices":[1,1.0]}"#,
-            "parameter `a`: the choice `1` is there twice",
+            "the choice `1` of `space.a` is there twice",
         ),
         (
             r#"{"name":"a","type":"cat","choices":[1,NaN]}"#,
-            "parameter `a`: `choices` must hold strings, finite numbers, true or false",
+            "a choice of `space.a` must be a string, a finite number, true or false",
         ),
         (
             r#"{"name":"a","type":"cat","choices":[null]}"#,
-            "parameter `a`: `choices` must hold strings, finite numbers, true or false, not null",
+            "a choice of `space.a` must be a string, a finite number, true or false",
         ),
         (
             r#"{"name":"a","type":"int","low":0,"high":1,"when":{"param":"b","in":[1]}}"#,
@@ -409,7 +404,7 @@ fn what_is_wrong_with_a_study_is_said_as_for_a_study_file() {
         ),
         (
             r#"{"name":"a","type":"int","low":0,"high":1,"hihg":2}"#,
-            "parameter `a`: a parameter has no key `hihg`: did you mean `high`?",
+            "space[0] has no key `hihg`: did you mean `high`?",
         ),
     ] {
         let text = refusal(&mut session, &format!(r#"{{"cmd":"init","space":[{parameter}]}}"#));

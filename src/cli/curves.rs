@@ -19,6 +19,7 @@ use crate::report::wording::{number, one_line};
 use crate::storage::{Curve, StorageReader, StudySummary};
 use crate::study::metric::Number;
 use crate::study::query::{SortKey, TrialQuery};
+use crate::study::suggestion::nearest;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
 
@@ -160,7 +161,7 @@ fn unknown_metric(
         return Ok(None);
     }
     let names: Vec<String> = known.iter().map(|name| format!("`{}`", one_line(name))).collect();
-    let near = named_study::nearest(metric, known.iter().map(String::as_str))
+    let near = nearest(metric, known.iter().map(String::as_str))
         .map(|near| format!("did you mean `{near}`? "));
     let failure = Failure::usage(format!("these trials report no `{}`", one_line(metric)));
     Ok(Some(failure.help(format!("{}they report {}", near.unwrap_or_default(), names.join(", ")))))

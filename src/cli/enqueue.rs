@@ -7,7 +7,7 @@ use clap::Args;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::logs::unknown_trial;
-use super::named_study::{self, nearest};
+use super::named_study;
 use super::request::ask_all;
 use crate::config;
 use crate::report::wording::one_line;
@@ -16,6 +16,7 @@ use crate::study::constraint;
 use crate::study::event::Request;
 use crate::study::params::{Params, Value};
 use crate::study::space::{PointError, Space};
+use crate::study::suggestion::nearest;
 use crate::study::trial::TrialNumber;
 
 const EXAMPLES: &str = "\

@@ -20,6 +20,7 @@ use crate::report::wording::{attempt_end, count, duration, number, one_line, par
 use crate::samplers::{self, SAMPLERS, Situation};
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::event::Seq;
+use crate::study::field;
 use crate::study::metric::{Number, Score, median};
 use crate::study::spec::StudySpec;
 use crate::study::state::Counts;
@@ -432,14 +433,8 @@ fn chosen(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
 
 /// The study's `n_startup_trials`, for samplers that have the option.
 fn startup_trials(spec: &StudySpec) -> Option<u64> {
-    const OPTION: &str = "n_startup_trials";
     let entry = SAMPLERS.iter().find(|entry| entry.name == spec.sampler.name)?;
-    let option = entry.options.iter().find(|option| option.name == OPTION)?;
-    spec.sampler
-        .options
-        .get(OPTION)
-        .and_then(serde_json::Value::as_u64)
-        .or_else(|| option.default.parse().ok())
+    field::find(entry.options, "n_startup_trials")?.of(&spec.sampler)
 }
 
 fn known(spec: &StudySpec, trial: &Trial, proposal: &Proposal) -> Vec<(&'static str, String)> {

@@ -9,9 +9,11 @@ use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
-use crate::arguments::TRAINER_TASKS;
-use crate::study::registry::OptionSpec;
-use crate::{pruners, samplers};
+use crate::arguments::{TRAINER_TASKS, TrainerTask};
+use crate::pruners::{self, PRUNERS};
+use crate::samplers::{self, SAMPLERS};
+use crate::study::field::Field;
+use crate::study::registry::Entry;
 
 /// What `list` lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -55,28 +57,20 @@ struct Line {
 struct OptionLine {
     name: &'static str,
     values: String,
-    default: &'static str,
+    default: String,
     summary: &'static str,
 }
 
 /// Lists them.
 pub fn list(arguments: &ListArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let (entries, later) = match arguments.what {
-        Listed::Samplers => (
-            samplers::SAMPLERS
-                .iter()
-                .map(|entry| policy(entry.name, entry.aliases, entry.summary, entry.options))
-                .collect(),
-            samplers::NOT_YET,
-        ),
-        Listed::Pruners => (
-            pruners::PRUNERS
-                .iter()
-                .map(|entry| policy(entry.name, entry.aliases, entry.summary, entry.options))
-                .collect(),
-            pruners::NOT_YET,
-        ),
-        Listed::Tasks => (tasks(), &[][..]),
+    let (entries, later): (Vec<Line>, &[&str]) = match arguments.what {
+        Listed::Samplers => {
+            (SAMPLERS.iter().map(Entry::described).map(registered).collect(), samplers::NOT_YET)
+        }
+        Listed::Pruners => {
+            (PRUNERS.iter().map(Entry::described).map(registered).collect(), pruners::NOT_YET)
+        }
+        Listed::Tasks => (TRAINER_TASKS.iter().map(task).collect(), &[]),
     };
     match OutputForm::from(arguments.json) {
         OutputForm::Json => console.json(&Listing { version: VERSION, entries })?,
@@ -85,32 +79,19 @@ pub fn list(arguments: &ListArguments, console: &mut Console) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-fn policy(
-    name: &'static str,
-    aliases: &'static [&'static str],
-    summary: &'static str,
-    options: &'static [OptionSpec],
-) -> Line {
-    let option = |option: &OptionSpec| OptionLine {
+fn registered(Entry { name, aliases, summary, options, .. }: Entry<()>) -> Line {
+    let option = |option: &Field| OptionLine {
         name: option.name,
-        values: option.kind.describe(),
-        default: option.default,
-        summary: option.summary,
+        values: option.kind.to_string(),
+        default: option.default.to_string(),
+        summary: option.doc,
     };
     Line { name, aliases, summary, options: options.iter().map(option).collect(), metrics: &[] }
 }
 
-fn tasks() -> Vec<Line> {
-    TRAINER_TASKS
-        .iter()
-        .map(|task| Line {
-            name: task.name,
-            aliases: &[],
-            summary: task.doc,
-            options: Vec::new(),
-            metrics: task.metrics,
-        })
-        .collect()
+fn task(task: &TrainerTask) -> Line {
+    let TrainerTask { name, doc: summary, metrics, .. } = *task;
+    Line { name, aliases: &[], summary, options: Vec::new(), metrics }
 }
 
 fn print(entries: &[Line], later: &[&str], console: &mut Console) -> Result<(), Failure> {

@@ -8,6 +8,7 @@ use crate::report::wording::one_line;
 use crate::storage::sqlite;
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::spec::StudySpec;
+use crate::study::suggestion::nearest;
 
 /// The study that `named` means in the store behind `reader`.
 pub fn find(reader: &dyn StorageReader, named: Option<&str>) -> Result<StudySummary, Failure> {
@@ -80,15 +81,6 @@ fn unknown(reader: &dyn StorageReader, name: &str) -> Result<Failure, Failure> {
         )),
         None => failure.help(format!("there are {}", names(&studies))),
     })
-}
-
-/// The one of `names` that `name` most likely means, if any is near.
-pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    names
-        .map(|known| (strsim::jaro_winkler(name, known), known))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|(mine, _), (theirs, _)| mine.total_cmp(theirs))
-        .map(|(_, known)| known)
 }
 
 fn names(studies: &[StudySummary]) -> String {

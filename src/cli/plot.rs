@@ -18,6 +18,7 @@ use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::metric::Number;
 use crate::study::query::{SortKey, TrialQuery};
+use crate::study::suggestion::nearest;
 use crate::study::trial::TrialNumber;
 use crate::tui::chart::Chart;
 
@@ -207,8 +208,7 @@ fn charts(
 fn unknown_parameter(study: &StudySummary, name: &str) -> Failure {
     let known: Vec<&str> =
         study.spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
-    let near = named_study::nearest(name, known.iter().copied())
-        .map(|near| format!("did you mean `{near}`? "));
+    let near = nearest(name, known.iter().copied()).map(|near| format!("did you mean `{near}`? "));
     let names: Vec<String> = known.iter().map(|name| format!("`{}`", one_line(name))).collect();
     Failure::usage(format!(
         "`{}` searches no parameter `{}`",

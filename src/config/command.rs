@@ -6,14 +6,14 @@ use std::path::Path;
 use super::command_line;
 use super::command_metrics;
 use super::diagnostic::{Diagnostic, Place, Severity};
-use super::keys;
 use super::placeholder::{Piece, pieces};
 use super::section::{Section, nul};
 use super::space::Searched;
-use super::suggestion::{nearest, quoted};
 use super::syntax::{Node, Table};
+use super::tables::fields_of;
 use crate::study::params::variable;
-use crate::study::spec::{ArgsRules, ArgsStyle, EnvironmentValue, Inactive, Program};
+use crate::study::spec::{ArgsRules, EnvironmentValue, Inactive, Program};
+use crate::study::suggestion::{nearest, quoted};
 
 /// What a placeholder may have been meant for that is in the environment instead.
 const VARIABLES: &[(&str, &str)] = &[
@@ -37,8 +37,7 @@ pub(super) fn read(
     base: &Path,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Program> {
-    let keys = keys::find("command").map_or(&[][..], |table| table.keys);
-    let section = Section::read("command", place, table, keys, problems);
+    let section = Section::read("command", place, table, fields_of("command"), problems);
     if section.lacks("run") {
         problems.push(
             Diagnostic::error(place, "[command] has no `run`")
@@ -50,9 +49,9 @@ pub(super) fn read(
         None => base.to_owned(),
     };
     let env = environment(&section, problems);
-    let run = section.texts("run")?;
+    let run: Vec<String> = section.get::<Option<_>>("run")?;
     if run.is_empty() || run[0].trim().is_empty() {
-        let place = section.node("run").map(|node| node.place);
+        let place = section.place_of("run");
         problems.push(
             Diagnostic::error(place, "`command.run` names no program")
                 .help("write `run = [\"python3\", \"train.py\"]`"),
@@ -64,11 +63,11 @@ pub(super) fn read(
         words
             .iter()
             .filter(|word| word.text().is_some_and(|text| text.contains('\0')))
-            .map(|word| *nul("command.run", word)),
+            .map(|word| nul("command.run", word)),
     );
-    if let (Some(searched), Some(list)) = (searched, section.node("run").and_then(Node::list)) {
-        list.iter().for_each(|argument| check_placeholders(argument, searched, problems));
-        check_positional(&run, list, searched, problems);
+    if let Some(searched) = searched {
+        words.iter().for_each(|argument| check_placeholders(argument, searched, problems));
+        check_positional(&run, words, searched, problems);
         check_variables(searched, problems);
     }
     let is_inactive = |searched: &Searched| {
@@ -80,7 +79,7 @@ pub(super) fn read(
     };
     let inactive =
         if searched.is_some_and(is_inactive) { Inactive::Dropped } else { Inactive::Empty };
-    let args = ArgsRules { style: section.text("args_style").and_then(ArgsStyle::parse), inactive };
+    let args = ArgsRules { style: section.get("args_style"), inactive };
     let metrics = command_metrics::read(&section, problems);
     Some(Program::Command { run, cwd, env, args, metrics })
 }
@@ -151,7 +150,7 @@ fn environment(
             );
         }
         if entry.value.text().is_some_and(|value| value.contains('\0')) {
-            problems.push(*nul(&format!("command.env.{}", entry.key.escape_debug()), &entry.value));
+            problems.push(nul(&format!("command.env.{}", entry.key.escape_debug()), &entry.value));
         }
         env.insert(
             entry.key.clone(),

@@ -1,9 +1,9 @@
 //! `[command.metrics]`: where the metrics of a program are found that prints them in its own words.
 
 use super::diagnostic::Diagnostic;
-use super::keys;
 use super::section::Section;
 use super::syntax::{Node, Table};
+use crate::study::field::COMMAND_METRICS;
 use crate::study::printed_metrics::{PatternError, Patterns};
 use crate::study::spec::{MetricSources, Program, StudySpec};
 
@@ -17,14 +17,8 @@ pub(super) fn read(command: &Section<'_>, problems: &mut Vec<Diagnostic>) -> Met
     else {
         return MetricSources::default();
     };
-    let section = Section::read("command.metrics", place, table, keys::COMMAND_METRICS, problems);
-    let Some(node) = section.node("pattern") else { return MetricSources::default() };
-    let nodes = patterns(node);
-    for wrong in nodes.iter().filter(|node| node.text().is_none()) {
-        let message = "`command.metrics.pattern` must be a string or a list of strings";
-        let problem = Diagnostic::error(wrong.place, message);
-        problems.push(problem.label(format!("this is {}", wrong.describe())).help(EXAMPLE));
-    }
+    let section = Section::read("command.metrics", place, table, COMMAND_METRICS, problems);
+    let nodes = section.node("pattern").map(patterns).unwrap_or_default();
     let pattern = nodes.iter().filter_map(|node| node.text()).map(str::to_owned).collect();
     MetricSources { pattern }
 }

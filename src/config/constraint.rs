@@ -1,14 +1,14 @@
 //! `[[constraint]]`: conditions over parameters and metrics, whose errors point into their text.
 
 use super::diagnostic::{Diagnostic, Place};
-use super::keys;
 use super::section::Section;
 use super::space::Searched;
-use super::suggestion::nearest;
 use super::syntax::{Entry, Item, Node};
+use super::tables::fields_of;
 use crate::study::condition::{self, Expression, ExpressionError, Known};
 use crate::study::constraint::{self, Constraint};
 use crate::study::params::Params;
+use crate::study::suggestion::nearest;
 
 /// Reads all constraints; those that are wrong are left out.
 pub(super) fn read(
@@ -33,16 +33,12 @@ fn one(
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Constraint> {
     let Item::Table(table) = &node.item else {
-        let problem = Diagnostic::error(node.place, "`constraint` must be a list of tables");
-        problems.push(
-            problem
-                .label(format!("this is {}", node.describe()))
-                .help("write [[constraint]], and `require` or `limit` under it"),
-        );
+        let problem = node.wrong("`constraint` must be a list of tables");
+        problems.push(problem.help("write [[constraint]], and `require` or `limit` under it"));
         return None;
     };
-    let keys = keys::find("constraint").map_or(&[][..], |table| table.keys);
-    let section = Section::read("constraint", node.place, table, keys, problems);
+    let fields = fields_of("constraint");
+    let section = Section::read("constraint", node.place, table, fields, problems);
     match (section.node("require"), section.node("limit")) {
         (Some(require), None) => {
             let space = searched.and_then(|searched| searched.space.as_ref());

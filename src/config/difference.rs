@@ -6,11 +6,11 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::duration;
-use super::size;
 use super::space::describe;
+use super::tables::keep_word;
 use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::{EnvironmentValue, MetricSources, PolicySpec, Program, StudySpec};
+use crate::study::{duration, size};
 
 /// What a change asks for when a study is run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +22,8 @@ pub enum ChangeClass {
     /// Needs `--fork NAME`: trials so far answer another question.
     NeedsFork,
 }
+
+use ChangeClass::{Free, NeedsAccept, NeedsFork};
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +46,7 @@ impl Change {
             Some("one value".to_owned()),
             Some("another".to_owned()),
         );
-        Change { path, old, new, class: ChangeClass::Free }
+        Change { path, old, new, class: Free }
     }
 }
 
@@ -63,7 +65,7 @@ pub fn difference_to_stored(old: &StudySpec, new: &StudySpec, complete: u64) -> 
     for change in
         changes.iter_mut().filter(|change| complete == 0 && COMMAND.contains(&change.path.as_str()))
     {
-        change.class = ChangeClass::NeedsAccept;
+        change.class = NeedsAccept;
     }
     changes
 }
@@ -74,35 +76,50 @@ const COMMAND: [&str; 4] =
 
 /// All differences, in the order of the study file's tables. The study's name is no difference: it says which study is meant.
 pub fn difference(old: &StudySpec, new: &StudySpec) -> Vec<Change> {
-    let mut changes = Changes(Vec::new());
-    study(&mut changes, old, new);
-    budget(&mut changes, old, new);
-    space(&mut changes, old, new);
-    constraints(&mut changes, old, new);
-    enqueue(&mut changes, old, new);
-    policy(&mut changes, "sampler", &old.sampler, &new.sampler);
-    let names = |spec: &StudySpec| {
-        if spec.warm_start.is_empty() { None } else { Some(spec.warm_start.join(", ")) }
-    };
-    changes.compare("sampler.warm_start", ChangeClass::NeedsAccept, names(old), names(new));
-    policy(&mut changes, "pruner", &old.pruner, &new.pruner);
-    program(&mut changes, &old.program, &new.program);
-    operation(&mut changes, old, new);
-    changes.0
+    let mut changes = Changes { old, new, list: Vec::new() };
+    study(&mut changes);
+    space(&mut changes);
+    let constraints = old.constraints.len().max(new.constraints.len());
+    for index in 0..constraints {
+        changes.compare(&format!("constraint.{index}"), NeedsAccept, |spec| {
+            spec.constraints.get(index).map(ToString::to_string)
+        });
+    }
+    for index in 0..old.enqueue.len().max(new.enqueue.len()) {
+        changes.compare(&format!("enqueue.{index}"), NeedsAccept, |spec| {
+            spec.enqueue.get(index).map(|params| format!("{{{params}}}"))
+        });
+    }
+    registered(&mut changes, "sampler", |spec| &spec.sampler);
+    changes.compare("sampler.warm_start", NeedsAccept, |spec| {
+        (!spec.warm_start.is_empty()).then(|| spec.warm_start.join(", "))
+    });
+    registered(&mut changes, "pruner", |spec| &spec.pruner);
+    program(&mut changes);
+    operation(&mut changes);
+    changes.list
 }
 
-struct Changes(Vec<Change>);
+struct Changes<'a> {
+    old: &'a StudySpec,
+    new: &'a StudySpec,
+    list: Vec<Change>,
+}
 
-impl Changes {
+impl Changes<'_> {
+    /// Compares what `of` says of both.
     fn compare(
         &mut self,
         path: &str,
         class: ChangeClass,
-        old: Option<String>,
-        new: Option<String>,
+        of: impl Fn(&StudySpec) -> Option<String>,
     ) {
+        self.add(path, class, of(self.old), of(self.new));
+    }
+
+    fn add(&mut self, path: &str, class: ChangeClass, old: Option<String>, new: Option<String>) {
         if old != new {
-            self.0.push(Change { path: path.to_owned(), old, new, class });
+            self.list.push(Change { path: path.to_owned(), old, new, class });
         }
     }
 
@@ -114,149 +131,64 @@ impl Changes {
         old: &BTreeMap<String, Json>,
         new: &BTreeMap<String, Json>,
     ) {
-        let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-        for key in keys {
-            self.compare(
-                &format!("{path}.{key}"),
-                class,
-                old.get(key).and_then(written),
-                new.get(key).and_then(written),
-            );
+        for key in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {
+            let value = |table: &BTreeMap<String, Json>| table.get(key).and_then(text_of);
+            self.add(&format!("{path}.{key}"), class, value(old), value(new));
         }
     }
 }
 
-fn study(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
-    let text = |text: &Option<String>| text.as_ref().map(|text| format!("{text:?}"));
-    let tags = |tags: &[String]| if tags.is_empty() { None } else { written(&json(tags)) };
-    changes.compare(
-        "study.description",
-        ChangeClass::Free,
-        text(&old.description),
-        text(&new.description),
-    );
-    changes.compare("study.tags", ChangeClass::Free, tags(&old.tags), tags(&new.tags));
-    let objective = |spec: &StudySpec, index: usize| spec.objectives.get(index).cloned();
-    for index in 0..old.objectives.len().max(new.objectives.len()) {
-        let (before, after) = (objective(old, index), objective(new, index));
-        let path = |key: &str| {
-            if index == 0 {
-                format!("study.{key}")
-            } else {
-                format!("study.objective.{index}.{key}")
-            }
-        };
-        let metric = |objective: &Option<crate::study::spec::Objective>| {
-            objective.as_ref().map(|objective| objective.metric.clone())
-        };
-        let direction = |objective: &Option<crate::study::spec::Objective>| {
-            objective.as_ref().map(|objective| objective.direction.as_str().to_owned())
-        };
-        changes.compare(&path("metric"), ChangeClass::NeedsFork, metric(&before), metric(&after));
-        changes.compare(
-            &path("direction"),
-            ChangeClass::NeedsFork,
-            direction(&before),
-            direction(&after),
-        );
+fn study(changes: &mut Changes<'_>) {
+    changes.compare("study.description", Free, |spec| {
+        spec.description.as_ref().map(|text| format!("{text:?}"))
+    });
+    changes.compare("study.tags", Free, |spec| {
+        if spec.tags.is_empty() { None } else { written(&spec.tags) }
+    });
+    for index in 0..changes.old.objectives.len().max(changes.new.objectives.len()) {
+        let path = if index == 0 { "study".to_owned() } else { format!("study.objective.{index}") };
+        changes.compare(&format!("{path}.metric"), NeedsFork, |spec| {
+            spec.objectives.get(index).map(|objective| objective.metric.clone())
+        });
+        changes.compare(&format!("{path}.direction"), NeedsFork, |spec| {
+            spec.objectives.get(index).and_then(|objective| written(&objective.direction))
+        });
     }
-    changes.compare(
-        "study.value",
-        ChangeClass::NeedsFork,
-        written(&json(&old.value)),
-        written(&json(&new.value)),
-    );
-    changes.compare(
-        "study.step",
-        ChangeClass::NeedsFork,
-        written(&json(&old.step)),
-        written(&json(&new.step)),
-    );
-    changes.compare(
-        "study.seed",
-        ChangeClass::NeedsFork,
-        Some(old.seed.to_string()),
-        Some(new.seed.to_string()),
-    );
+    changes.compare("study.value", NeedsFork, |spec| written(&spec.value));
+    changes.compare("study.step", NeedsFork, |spec| written(&spec.step));
+    changes.compare("study.seed", NeedsFork, |spec| written(&spec.seed));
     // The contract does not name these; like the sampler they decide which points are proposed and run.
-    changes.compare(
-        "study.duplicates",
-        ChangeClass::NeedsAccept,
-        written(&json(&old.duplicates)),
-        written(&json(&new.duplicates)),
-    );
-    changes.compare(
-        "study.deterministic",
-        ChangeClass::NeedsAccept,
-        Some(old.deterministic.to_string()),
-        Some(new.deterministic.to_string()),
-    );
-    changes.compare(
-        "study.replicates",
-        ChangeClass::NeedsAccept,
-        Some(old.replicates.to_string()),
-        Some(new.replicates.to_string()),
-    );
-    changes.compare(
-        "study.race",
-        ChangeClass::Free,
-        Some(old.race.to_string()),
-        Some(new.race.to_string()),
-    );
+    changes.compare("study.duplicates", NeedsAccept, |spec| written(&spec.duplicates));
+    changes.compare("study.deterministic", NeedsAccept, |spec| written(&spec.deterministic));
+    changes.compare("study.replicates", NeedsAccept, |spec| written(&spec.replicates));
+    changes.compare("study.race", Free, |spec| written(&spec.race));
+    changes.compare("budget.trials", Free, |spec| written(&spec.budget.trials));
+    changes.compare("budget.count", Free, |spec| written(&spec.budget.count));
+    changes.compare("budget.time", Free, |spec| spec.budget.time.map(duration::format));
+    let number = |number: Option<f64>| number.map(|number| number.to_string());
+    changes.compare("budget.target", Free, |spec| number(spec.budget.target));
+    changes.compare("budget.failures", Free, |spec| written(&spec.budget.failures));
+    changes.compare("budget.trial_time", Free, |spec| spec.budget.trial_time.map(duration::format));
+    changes.compare("budget.stall_time", Free, |spec| spec.budget.stall_time.map(duration::format));
+    changes.compare("budget.patience", Free, |spec| written(&spec.budget.patience));
+    changes.compare("budget.device_hours", Free, |spec| number(spec.budget.device_hours));
+    changes.compare("budget.cost", Free, |spec| number(spec.budget.cost));
+    changes.compare("budget.price_per_hour", Free, |spec| number(spec.budget.price_per_hour));
 }
 
-fn budget(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
-    let (old, new) = (&old.budget, &new.budget);
-    let count = |count: Option<u64>| count.map(|count| count.to_string());
-    let mut compare = |key: &str, before, after| {
-        changes.compare(&format!("budget.{key}"), ChangeClass::Free, before, after)
-    };
-    compare("trials", count(old.trials), count(new.trials));
-    compare("count", written(&json(&old.count)), written(&json(&new.count)));
-    compare("time", old.time.map(duration::format), new.time.map(duration::format));
-    compare(
-        "target",
-        old.target.map(|target| target.to_string()),
-        new.target.map(|target| target.to_string()),
-    );
-    compare("failures", count(old.failures), count(new.failures));
-    compare(
-        "trial_time",
-        old.trial_time.map(duration::format),
-        new.trial_time.map(duration::format),
-    );
-    compare(
-        "stall_time",
-        old.stall_time.map(duration::format),
-        new.stall_time.map(duration::format),
-    );
-    compare("patience", count(old.patience), count(new.patience));
-    let amount = |amount: Option<f64>| amount.map(|amount| amount.to_string());
-    compare("device_hours", amount(old.device_hours), amount(new.device_hours));
-    compare("cost", amount(old.cost), amount(new.cost));
-    compare("price_per_hour", amount(old.price_per_hour), amount(new.price_per_hour));
-}
-
-fn space(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
+fn space(changes: &mut Changes<'_>) {
     let names = |spec: &StudySpec| {
         spec.space.dimensions().iter().map(|dimension| dimension.name.clone()).collect::<Vec<_>>()
     };
-    let (before, after) = (names(old), names(new));
+    let (before, after) = (names(changes.old), names(changes.new));
     for name in before.iter().chain(after.iter().filter(|name| !before.contains(name))) {
-        let text = |spec: &StudySpec| spec.space.dimension(name).map(dimension);
-        changes.compare(&format!("space.{name}"), ChangeClass::NeedsAccept, text(old), text(new));
+        changes.compare(&format!("space.{name}"), NeedsAccept, |spec| {
+            spec.space.dimension(name).map(dimension)
+        });
     }
     // The order of parameters decides the order of draws, and so the points that a seed gives.
-    let (mut old_sorted, mut new_sorted) = (before.clone(), after.clone());
-    old_sorted.sort();
-    new_sorted.sort();
-    if old_sorted == new_sorted {
-        changes.compare(
-            "space (order)",
-            ChangeClass::NeedsAccept,
-            Some(before.join(", ")),
-            Some(after.join(", ")),
-        );
+    if before.iter().collect::<BTreeSet<_>>() == after.iter().collect::<BTreeSet<_>>() {
+        changes.compare("space (order)", NeedsAccept, |spec| Some(names(spec).join(", ")));
     }
 }
 
@@ -284,72 +216,31 @@ fn dimension(dimension: &Dimension) -> String {
     text
 }
 
-fn constraints(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
-    for index in 0..old.constraints.len().max(new.constraints.len()) {
-        let text = |spec: &StudySpec| spec.constraints.get(index).map(ToString::to_string);
-        changes.compare(
-            &format!("constraint.{index}"),
-            ChangeClass::NeedsAccept,
-            text(old),
-            text(new),
-        );
-    }
-}
-
-fn enqueue(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
-    for index in 0..old.enqueue.len().max(new.enqueue.len()) {
-        let text = |spec: &StudySpec| spec.enqueue.get(index).map(|params| format!("{{{params}}}"));
-        changes.compare(
-            &format!("enqueue.{index}"),
-            ChangeClass::NeedsAccept,
-            text(old),
-            text(new),
-        );
-    }
-}
-
-fn policy(changes: &mut Changes, path: &str, old: &PolicySpec, new: &PolicySpec) {
-    changes.compare(
-        &format!("{path}.type"),
-        ChangeClass::NeedsAccept,
-        Some(old.name.clone()),
-        Some(new.name.clone()),
-    );
+fn registered(changes: &mut Changes<'_>, path: &str, of: fn(&StudySpec) -> &PolicySpec) {
+    let (old, new) = (of(changes.old), of(changes.new));
+    changes.compare(&format!("{path}.type"), NeedsAccept, |spec| Some(of(spec).name.clone()));
     if old.name == new.name {
         // The same words with another version of hpsearch: its rules changed.
-        let version = |spec: &PolicySpec| Some(format!("rules {}", spec.version));
-        changes.compare(
-            &format!("{path} ({})", new.name),
-            ChangeClass::NeedsAccept,
-            version(old),
-            version(new),
-        );
+        changes.compare(&format!("{path} ({})", new.name), NeedsAccept, |spec| {
+            Some(format!("rules {}", of(spec).version))
+        });
     }
-    changes.tables(path, ChangeClass::NeedsAccept, &old.options, &new.options);
+    changes.tables(path, NeedsAccept, &old.options, &new.options);
 }
 
-fn program(changes: &mut Changes, old: &Program, new: &Program) {
+fn program(changes: &mut Changes<'_>) {
     let kind = |program: &Program| match program {
         Program::Trainer { .. } => "[trainer]",
         Program::Command { .. } => "[command]",
         Program::Inline => "a closure",
     };
-    if kind(old) != kind(new) {
-        changes.compare(
-            "program",
-            ChangeClass::NeedsFork,
-            Some(kind(old).to_owned()),
-            Some(kind(new).to_owned()),
-        );
-        return;
-    }
-    match (old, new) {
+    match (&changes.old.program, &changes.new.program) {
         (
             Program::Trainer { arguments, data },
             Program::Trainer { arguments: new_arguments, data: new_data },
         ) => {
-            changes.tables("trainer", ChangeClass::NeedsFork, arguments, new_arguments);
-            changes.tables("data", ChangeClass::NeedsFork, data, new_data);
+            changes.tables("trainer", NeedsFork, arguments, new_arguments);
+            changes.tables("data", NeedsFork, data, new_data);
         }
         (
             Program::Command { run, cwd, env, args, metrics },
@@ -362,91 +253,62 @@ fn program(changes: &mut Changes, old: &Program, new: &Program) {
             },
         ) => {
             let [of_run, of_cwd, of_style, of_metrics] = COMMAND;
-            changes.compare(
-                of_run,
-                ChangeClass::NeedsFork,
-                written(&json(run)),
-                written(&json(new_run)),
-            );
-            changes.compare(
-                of_cwd,
-                ChangeClass::NeedsFork,
-                Some(cwd.display().to_string()),
-                Some(new_cwd.display().to_string()),
-            );
-            changes.compare(
-                of_style,
-                ChangeClass::NeedsFork,
-                written(&json(&args.style)),
-                written(&json(&new_args.style)),
-            );
-            changes.compare(
-                of_metrics,
-                ChangeClass::NeedsFork,
-                patterns(metrics),
-                patterns(new_metrics),
-            );
+            changes.add(of_run, NeedsFork, written(run), written(new_run));
+            changes.add(of_cwd, NeedsFork, written(cwd), written(new_cwd));
+            changes.add(of_style, NeedsFork, written(&args.style), written(&new_args.style));
+            changes.add(of_metrics, NeedsFork, patterns(metrics), patterns(new_metrics));
             // Their values are not stored; a changed one is taken.
             for name in env.keys().chain(new_env.keys()).collect::<BTreeSet<_>>() {
                 let is_set = |env: &BTreeMap<String, EnvironmentValue>| {
                     env.contains_key(name).then(|| "set".to_owned())
                 };
-                let path = format!("command.env.{name}");
-                changes.compare(&path, ChangeClass::Free, is_set(env), is_set(new_env));
+                changes.add(&format!("command.env.{name}"), Free, is_set(env), is_set(new_env));
                 let value = |env: &BTreeMap<String, EnvironmentValue>| {
                     env.get(name).and_then(EnvironmentValue::get).map(str::to_owned)
                 };
                 if let (Some(old), Some(new)) = (value(env), value(new_env))
                     && old != new
                 {
-                    changes.0.push(Change::of_value(name));
+                    changes.list.push(Change::of_value(name));
                 }
             }
         }
-        _ => {}
+        _ => changes.compare("program", NeedsFork, |spec| Some(kind(&spec.program).to_owned())),
     }
 }
 
 /// What may change at any time: where and how trials run, and what is kept of them.
-fn operation(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
-    let mut compare = |path: &str, of: &dyn Fn(&StudySpec) -> Option<String>| {
-        changes.compare(path, ChangeClass::Free, of(old), of(new))
-    };
-    compare("devices.use", &|spec| Some(spec.devices.select.join(", ")));
-    compare("devices.trials_per_device", &|spec| {
+fn operation(changes: &mut Changes<'_>) {
+    changes.compare("devices.use", Free, |spec| Some(spec.devices.select.join(", ")));
+    changes.compare("devices.trials_per_device", Free, |spec| {
         let unsaid = if spec.devices.packed { "auto" } else { "default" };
         Some(spec.devices.trials_per_device.map_or(unsaid.to_owned(), |count| count.to_string()))
     });
-    compare("devices.memory", &|spec| spec.devices.memory.map(size::format));
-    compare("devices.cpu_threads", &|spec| Some(spec.devices.cpu_threads.to_string()));
-    compare("retry.max", &|spec| Some(spec.retry.max.to_string()));
-    compare("retry.on", &|spec| written(&json(&spec.retry.on)));
-    compare("checkpoints.keep", &|spec| {
-        Some(match spec.checkpoints.keep_best {
-            None => "all".to_owned(),
-            Some(0) => "none".to_owned(),
-            Some(count) => format!("best-{count}"),
-        })
-    });
-    compare("checkpoints.dir", &|spec| {
-        spec.checkpoints.dir.as_ref().map(|dir| dir.display().to_string())
-    });
-    compare("checkpoints.max_disk", &|spec| spec.checkpoints.max_disk.map(size::format));
-    compare("export.dir", &|spec| spec.export.dir.as_ref().map(|dir| dir.display().to_string()));
-    compare("export.on_finish", &|spec| Some(spec.export.on_finish.to_string()));
-    compare("export.quantize", &|spec| spec.export.quantize.map(|format| format.word().to_owned()));
+    changes.compare("devices.memory", Free, |spec| spec.devices.memory.map(size::format));
+    changes.compare("devices.cpu_threads", Free, |spec| written(&spec.devices.cpu_threads));
+    changes.compare("retry.max", Free, |spec| written(&spec.retry.max));
+    changes.compare("retry.on", Free, |spec| written(&spec.retry.on));
+    changes.compare("checkpoints.keep", Free, |spec| Some(keep_word(spec.checkpoints.keep_best)));
+    changes.compare("checkpoints.dir", Free, |spec| written(&spec.checkpoints.dir));
+    changes
+        .compare("checkpoints.max_disk", Free, |spec| spec.checkpoints.max_disk.map(size::format));
+    changes.compare("export.dir", Free, |spec| written(&spec.export.dir));
+    changes.compare("export.on_finish", Free, |spec| written(&spec.export.on_finish));
+    changes.compare("export.quantize", Free, |spec| written(&spec.export.quantize));
 }
 
-fn json<T: Serialize + ?Sized>(value: &T) -> Json {
-    serde_json::to_value(value).expect("specifications are plain data with string keys")
+/// A value of a specification as it stands in messages.
+fn written<T: Serialize + ?Sized>(value: &T) -> Option<String> {
+    let json = serde_json::to_value(value);
+    text_of(&json.expect("specifications are plain data with string keys"))
 }
 
-/// As it stands in messages: words without quotes, null as not set.
 fn patterns(metrics: &MetricSources) -> Option<String> {
-    (!metrics.pattern.is_empty()).then(|| json(&metrics.pattern).to_string())
+    (!metrics.pattern.is_empty()).then(|| written(&metrics.pattern))?
 }
 
-fn written(value: &Json) -> Option<String> {
+/// Words without quotes, null as not set.
+fn text_of(value: &Json) -> Option<String> {
     match value {
         Json::Null => None,
         Json::String(text) => Some(text.clone()),

@@ -2,10 +2,10 @@
 
 use super::diagnostic::Diagnostic;
 use super::space::{Searched, describe, scalar};
-use super::suggestion::{nearest, quoted};
 use super::syntax::{Entry, Leaf, Table};
 use crate::study::params::Params;
 use crate::study::space::Dimension;
+use crate::study::suggestion::{nearest, quoted};
 
 /// Reads all configurations; values take their parameter's kind (`1` becomes `1.0` in a float range).
 pub(super) fn read(
@@ -32,12 +32,8 @@ pub(super) fn read(
             }
             Some(table) => configurations.push(configuration(table, searched, problems)),
             None => {
-                let problem = Diagnostic::error(node.place, "`enqueue` must be a list of tables");
-                problems.push(
-                    problem
-                        .label(format!("this is {}", node.describe()))
-                        .help("write [[enqueue]], and the parameters under it"),
-                );
+                let problem = node.wrong("`enqueue` must be a list of tables");
+                problems.push(problem.help("write [[enqueue]], and the parameters under it"));
             }
         }
     }

@@ -1,12 +1,12 @@
 //! `--set table.key=value`: values of the command line put over those of the file.
 
 use super::diagnostic::{Diagnostic, Place, Source};
-use super::keys::{self, TABLES};
-use super::policies::{DEFAULT_PRUNER, DEFAULT_SAMPLER};
+use super::sampler_pruner::{default_type, options_of};
 use super::space::KINDS;
-use super::suggestion::nearest;
 use super::syntax::{self, Entry, Form, Item, Node, Table, dotted};
-use crate::{pruners, samplers};
+use super::tables::{self, Contents, TABLES};
+use crate::study::field;
+use crate::study::suggestion::nearest;
 
 /// Puts one override, which becomes source number `source`, over `tree`.
 pub(super) fn apply(
@@ -65,13 +65,13 @@ fn read(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> (String, O
 
 /// An override that names no table.
 fn misplaced(entry: &Entry) -> Option<Diagnostic> {
-    if keys::find(&entry.key).is_some() {
+    if tables::find(&entry.key).is_some() {
         return None;
     }
     let problem =
         Diagnostic::error(entry.place, format!("the study file has no table `{}`", entry.key))
             .label("an override begins with a table");
-    if let Some(owner) = keys::owners(&entry.key).next() {
+    if let Some(owner) = tables::owners(&entry.key).next() {
         return Some(
             problem.help(format!("did you mean `--set {}.{}=...`?", owner.name, entry.key)),
         );
@@ -84,20 +84,14 @@ fn misplaced(entry: &Entry) -> Option<Diagnostic> {
 
 /// An override of a table by something that is none.
 fn whole_table(entry: &Entry) -> Option<Diagnostic> {
-    let table = keys::find(&entry.key)?;
-    if matches!(entry.value.item, Item::Table(_))
-        || table.contents == keys::Contents::Configurations
-    {
+    let table = tables::find(&entry.key)?;
+    if matches!(entry.value.item, Item::Table(_)) || table.contents == Contents::Configurations {
         return None;
     }
     let problem = Diagnostic::error(entry.place, format!("`{}` is a table", table.name))
         .label("which of its keys?");
-    let key = table
-        .keys
-        .iter()
-        .find(|key| key.name == "type")
-        .or(table.keys.first())
-        .map_or("key", |key| key.name);
+    let first = field::find(table.fields, "type").or(table.fields.first().copied());
+    let key = first.map_or("key", |field| field.name);
     Some(problem.help(format!("write for example `--set {}.{key}=...`", table.name)))
 }
 
@@ -119,16 +113,14 @@ fn drop_what_it_replaces(tree: &mut Table, entry: &Entry) {
             let chosen = |table: &Table| {
                 table.get("type").and_then(|own| own.value.text()).map(str::to_owned)
             };
-            let Some(after) = chosen(overlay).and_then(|name| options(&entry.key, &name)) else {
-                return;
-            };
-            let default = if entry.key == "sampler" { DEFAULT_SAMPLER } else { DEFAULT_PRUNER };
-            let before = options(&entry.key, chosen(table).as_deref().unwrap_or(default))
-                .unwrap_or_default();
+            let after = chosen(overlay).map(|name| options_of(&entry.key, &name));
+            let Some(Ok(after)) = after else { return };
+            let name = chosen(table).unwrap_or_else(|| default_type(&entry.key).to_owned());
+            let before = options_of(&entry.key, &name).unwrap_or_default();
             table.entries.retain(|own| {
                 !is_of_file(own)
-                    || !before.contains(&own.key.as_str())
-                    || after.contains(&own.key.as_str())
+                    || field::find(before, &own.key).is_none()
+                    || field::find(after, &own.key).is_some()
             });
         }
         "space" => {
@@ -152,16 +144,6 @@ fn drop_what_it_replaces(tree: &mut Table, entry: &Entry) {
             .retain(|own| !is_of_file(own) || !["metric", "direction"].contains(&own.key.as_str())),
         _ => {}
     }
-}
-
-/// The names of a sampler's or pruner's options.
-fn options(table: &str, name: &str) -> Option<Vec<&'static str>> {
-    let options = if table == "sampler" {
-        samplers::find(name).ok()?.options
-    } else {
-        pruners::find(name).ok()?.options
-    };
-    Some(options.iter().map(|option| option.name).collect())
 }
 
 /// The path of the one value of an override that is written with dots: all but its last key, and that.

@@ -5,25 +5,24 @@ use std::path::Path;
 use super::command;
 use super::command_metrics;
 use super::constraint;
+use super::devices;
 use super::diagnostic::{Diagnostic, Place};
 use super::enqueue;
 use super::file;
-use super::honest;
-use super::keys::{self, Contents, Key, TABLES};
-use super::policies::{self, Chosen, Kind};
-use super::section::{Section, not_yet};
+use super::objective;
+use super::reproducibility;
+use super::sampler_pruner::{self, Chosen};
+use super::section::Section;
 use super::space::{self, Searched};
-use super::suggestion::{nearest, quoted};
 use super::syntax::{Entry, Item, Node, Table};
+use super::tables::{self, Contents, TABLES, fields_of};
 use super::trainer::{self, Arguments};
 use super::{STUDY_NAME_RULE, is_study_name};
 use crate::arguments::TaskKind;
-use crate::study::metric::Direction;
+use crate::study::field::{self, keep_best};
 use crate::study::params::Params;
-use crate::study::spec::{
-    Budget, CheckpointsSpec, Count, DevicesSpec, Duplicates, ExportSpec, FailureCause, Objective,
-    Program, Quantize, RetrySpec, StepClock, StudySpec, ValueRule,
-};
+use crate::study::spec::{CheckpointsSpec, ExportSpec, Program, RetrySpec, StepClock, StudySpec};
+use crate::study::suggestion::{nearest, quoted};
 use crate::{pruners, samplers};
 
 /// The study of `tree`. `stem`: its name if it has none; `base`: the absolute directory that paths are relative to.
@@ -39,15 +38,15 @@ pub(super) fn resolve(
     let study = file.section("study", problems);
     let name = name(&study, stem, problems);
     let objective = if study.place.is_some() || file.lacks("study") {
-        objective(&study, problems)
+        objective::read(&study, problems)
     } else {
         None
     };
     let budget = file.section("budget", problems);
     check_cost(&budget, problems);
     let searched = file.space(problems);
-    let sampler = policies::read(Kind::Sampler, file.table("sampler"), problems);
-    let pruner = policies::read(Kind::Pruner, file.table("pruner"), problems);
+    let sampler = sampler_pruner::read("sampler", file.table("sampler"), problems);
+    let pruner = sampler_pruner::read("pruner", file.table("pruner"), problems);
     let (program, arguments) = file.program(searched.as_ref(), problems);
     let enqueue = match (file.tree.get("enqueue"), &searched) {
         (Some(entry), Some(searched)) => enqueue::read(entry, searched, problems),
@@ -60,12 +59,19 @@ pub(super) fn resolve(
         .unwrap_or_default();
     constraint::check_enqueued(&constraints, &enqueue, file.tree.get("enqueue"), problems);
     let devices_table = file.section("devices", problems);
-    let devices = devices(&devices_table, problems);
-    let retry = retry(&file.section("retry", problems));
+    let devices = devices::read(&devices_table, problems);
+    let mut retry: RetrySpec = file.section("retry", problems).read_as();
+    retry.on.sort_unstable();
+    retry.on.dedup();
     let checkpoints = checkpoints(&file.section("checkpoints", problems), base, problems);
     let export = export(&file.section("export", problems), base, problems);
     if let Some(arguments) = &arguments {
-        check_metric(&study, objective.as_ref(), TaskKind::of(&arguments.values), problems);
+        objective::check_metric(
+            &study,
+            objective.as_ref(),
+            TaskKind::of(&arguments.values),
+            problems,
+        );
     }
 
     let searched = searched?;
@@ -79,27 +85,19 @@ pub(super) fn resolve(
         trainer::check_together(arguments, &space, &constraints, &searched, problems);
     }
     let spec = StudySpec {
-        description: study.text("description").map(str::to_owned),
-        tags: study.texts("tags").unwrap_or_default(),
-        value: if study.text("value") == Some("last") { ValueRule::Last } else { ValueRule::Best },
-        step: match study.text("step") {
-            Some("step") => StepClock::Step,
-            Some("samples") => StepClock::Samples,
-            _ => StepClock::Epoch,
-        },
-        seed: study.whole("seed").unwrap_or(0),
-        duplicates: match study.text("duplicates") {
-            Some("allow") => Duplicates::Allow,
-            Some("replicate") => Duplicates::Replicate,
-            _ => Duplicates::Skip,
-        },
-        deterministic: study.is_set("deterministic"),
-        replicates: study.whole("replicates").unwrap_or(1),
-        race: study.whole("race").unwrap_or(0),
-        budget: read_budget(&budget),
+        description: study.get("description"),
+        tags: study.get("tags"),
+        value: study.get("value"),
+        step: study.get("step"),
+        seed: study.get("seed"),
+        duplicates: study.get("duplicates"),
+        deterministic: study.get("deterministic"),
+        replicates: study.get("replicates"),
+        race: study.get("race"),
+        budget: budget.read_as(),
         enqueue,
         constraints,
-        warm_start: sampler.warm_start.clone(),
+        warm_start: sampler.section.get("warm_start"),
         sampler: sampler.spec.clone(),
         pruner: pruner.spec.clone(),
         devices,
@@ -119,7 +117,7 @@ pub(super) fn resolve(
         problems,
     );
     command_metrics::check(&spec, file.tree, problems);
-    honest::check(&spec, &budget, &devices_table, problems);
+    reproducibility::check(&spec, &budget, &devices_table, problems);
     Some(spec)
 }
 
@@ -130,7 +128,7 @@ fn has_errors(problems: &[Diagnostic]) -> bool {
 /// Tables that are unknown, promised, or no tables.
 fn check_tables(tree: &Table, problems: &mut Vec<Diagnostic>) {
     for entry in &tree.entries {
-        let Some(table) = keys::find(&entry.key) else {
+        let Some(table) = tables::find(&entry.key) else {
             problems.push(unknown_table(entry));
             continue;
         };
@@ -147,8 +145,7 @@ fn check_tables(tree: &Table, problems: &mut Vec<Diagnostic>) {
                 let problem =
                     Diagnostic::error(entry.place, format!("`{}` is a table", table.name));
                 let problem = problem.label(format!("this is {}", entry.value.describe()));
-                let first =
-                    if table.keys.iter().any(|key| key.name == "type") { "type" } else { "..." };
+                let first = field::find(table.fields, "type").map_or("...", |field| field.name);
                 problems.push(problem.help(format!(
                     "write [{}] on a line of its own, and `{first} = {}` under it",
                     table.name,
@@ -162,7 +159,7 @@ fn check_tables(tree: &Table, problems: &mut Vec<Diagnostic>) {
 fn unknown_table(entry: &Entry) -> Diagnostic {
     let names = TABLES.iter().map(|table| table.name);
     if matches!(entry.value.item, Item::Table(_) | Item::List(_))
-        || keys::owners(&entry.key).next().is_none()
+        || tables::owners(&entry.key).next().is_none()
     {
         let problem =
             Diagnostic::error(entry.place, format!("a study file has no table `{}`", entry.key))
@@ -172,7 +169,7 @@ fn unknown_table(entry: &Entry) -> Diagnostic {
             None => problem.help(format!("its tables are {}", quoted(names))),
         };
     }
-    let owner = keys::owners(&entry.key).next().map_or("study", |table| table.name);
+    let owner = tables::owners(&entry.key).next().map_or("study", |table| table.name);
     Diagnostic::error(entry.place, format!("`{}` is in no table", entry.key))
         .help(format!("write it under [{owner}]"))
 }
@@ -187,10 +184,10 @@ struct StudyFile<'a> {
 /// What unknown tables were probably meant to be: those are not missing as well.
 fn meant(tree: &Table) -> Vec<&'static str> {
     let names = TABLES.iter().map(|table| table.name);
-    let unknown = tree.entries.iter().filter(|entry| keys::find(&entry.key).is_none());
+    let unknown = tree.entries.iter().filter(|entry| tables::find(&entry.key).is_none());
     unknown
         .filter_map(|entry| nearest(&entry.key, names.clone()))
-        .filter_map(keys::find)
+        .filter_map(tables::find)
         .map(|table| table.name)
         .collect()
 }
@@ -209,16 +206,15 @@ impl<'a> StudyFile<'a> {
 
     /// A table of fixed keys.
     fn section(&self, name: &str, problems: &mut Vec<Diagnostic>) -> Section<'a> {
-        let keys: &'static [Key] = keys::find(name).map_or(&[], |table| table.keys);
         match self.table(name) {
-            Some((table, place)) => Section::read(name, place, table, keys, problems),
-            None => Section::default(),
+            Some((table, place)) => Section::read(name, place, table, fields_of(name), problems),
+            None => Section::absent(fields_of(name)),
         }
     }
 
     fn space(&self, problems: &mut Vec<Diagnostic>) -> Option<Searched> {
         match self.table("space") {
-            Some((table, place)) => Some(space::read(table, place, problems)),
+            Some((table, place)) => Some(space::read(table, place, space::Names::Plain, problems)),
             None => {
                 if self.lacks("space") {
                     let problem =
@@ -353,145 +349,6 @@ fn name(study: &Section<'_>, stem: &str, problems: &mut Vec<Diagnostic>) -> Stri
     }
 }
 
-const METRIC_HELP: &str = "write `metric = \"eval_loss\"`, the name your reports give it,";
-const DIRECTION_HELP: &str = "write `direction = \"minimize\"` or `direction = \"maximize\"`";
-
-fn objective(study: &Section<'_>, problems: &mut Vec<Diagnostic>) -> Option<Objective> {
-    if let Some(entry) = study.entry("objective") {
-        return listed_objective(study, entry, problems);
-    }
-    read_objective(study, "the study", "[study]", problems)
-}
-
-fn read_objective(
-    section: &Section<'_>,
-    owner: &str,
-    table: &str,
-    problems: &mut Vec<Diagnostic>,
-) -> Option<Objective> {
-    for (key, help) in [("metric", METRIC_HELP), ("direction", DIRECTION_HELP)] {
-        if section.lacks(key) {
-            problems.push(
-                Diagnostic::error(section.place, format!("{owner} has no `{key}`"))
-                    .help(format!("{help} under {table}")),
-            );
-        }
-    }
-    let node = section.node("direction");
-    let direction = match node.and_then(Node::text) {
-        Some("minimize" | "min") => Direction::Minimize,
-        Some("maximize" | "max") => Direction::Maximize,
-        _ => return None,
-    };
-    if let Some(node) = node.filter(|node| node.text() != Some(direction.as_str())) {
-        let message =
-            format!("`{}` is taken as `{}`", node.text().unwrap_or_default(), direction.as_str());
-        problems.push(
-            Diagnostic::warning(node.place, message)
-                .help(format!("write direction = \"{}\"", direction.as_str())),
-        );
-    }
-    Some(Objective { metric: section.text("metric")?.to_owned(), direction })
-}
-
-/// `[[study.objective]]`: one is the same as `metric` and `direction`; several are promised.
-fn listed_objective(
-    study: &Section<'_>,
-    entry: &Entry,
-    problems: &mut Vec<Diagnostic>,
-) -> Option<Objective> {
-    for other in ["metric", "direction"].into_iter().filter_map(|key| study.entry(key)) {
-        let problem = Diagnostic::error(
-            other.place,
-            format!("`{}` is given here and in [[study.objective]]", other.key),
-        );
-        problems.push(problem.related(entry.place, "objectives").help("keep one of the two"));
-    }
-    let tables: Option<Vec<(&Table, Place)>> = entry.value.list().and_then(|list| {
-        list.iter().map(|node| node.table().map(|table| (table, node.place))).collect()
-    });
-    match tables.as_deref() {
-        Some([(table, place)]) => {
-            let section =
-                Section::read("study.objective", *place, table, keys::OBJECTIVE, problems);
-            read_objective(&section, "the objective", "[[study.objective]]", problems)
-        }
-        Some([_, (_, second), ..]) => {
-            problems.push(not_yet(
-                *second,
-                "searching several objectives",
-                "keep the most important one; other metrics are recorded all the same",
-            ));
-            None
-        }
-        _ => {
-            let problem =
-                Diagnostic::error(entry.place, "`study.objective` must be a list of tables");
-            problems.push(
-                problem.help("leave it out and write `metric` and `direction` under [study]"),
-            );
-            None
-        }
-    }
-}
-
-/// The built-in trainer's metrics are known: a slip would let every trial fail.
-fn check_metric(
-    study: &Section<'_>,
-    objective: Option<&Objective>,
-    task: TaskKind,
-    problems: &mut Vec<Diagnostic>,
-) {
-    let Some(objective) = objective else { return };
-    let known: Vec<&str> = task.line().metrics.iter().copied().chain(["train_loss"]).collect();
-    let metric = objective.metric.as_str();
-    if !known.contains(&metric) {
-        let problem = Diagnostic::error(
-            study.node("metric").map(|node| node.place),
-            format!("the trainer reports no metric `{metric}`"),
-        );
-        let suffix = known
-            .iter()
-            .copied()
-            .find(|name| name.strip_prefix("eval_").is_some_and(|rest| rest == metric));
-        problems.push(match suffix.or_else(|| nearest(metric, known.iter().copied())) {
-            Some(near) => problem.help(format!("did you mean `{near}`?")),
-            None => problem.help(format!("it reports {}", quoted(known))),
-        });
-        return;
-    }
-    let smaller = ["loss", "perplexity", "bits_per_byte"].iter().any(|end| metric.ends_with(end));
-    let better = if smaller { Direction::Minimize } else { Direction::Maximize };
-    if objective.direction != better {
-        let message = format!(
-            "`{metric}` is searched for its worst value: `direction = \"{}\"`",
-            objective.direction.as_str()
-        );
-        let problem = Diagnostic::warning(study.node("direction").map(|node| node.place), message);
-        problems.push(problem.help(format!("did you mean \"{}\"?", better.as_str())));
-    }
-}
-
-fn read_budget(budget: &Section<'_>) -> Budget {
-    Budget {
-        trials: budget.whole("trials"),
-        count: match budget.text("count") {
-            Some("completed") => Count::Completed,
-            Some("all") => Count::All,
-            _ => Count::Finished,
-        },
-        time: budget.duration("time"),
-        target: budget.number("target"),
-        failures: budget.whole("failures"),
-        trial_time: budget.duration("trial_time"),
-        stall_time: budget.duration("stall_time"),
-        patience: budget.whole("patience"),
-        device_hours: budget.number("device_hours"),
-        cost: budget.number("cost"),
-        price_per_hour: budget.number("price_per_hour"),
-    }
-}
-
 /// What is spent is not known without a price.
 fn check_cost(budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
     if let Some(cost) = budget.entry("cost").filter(|_| budget.lacks("price_per_hour")) {
@@ -561,194 +418,36 @@ fn check_pruner(
     }
 }
 
-fn devices(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> DevicesSpec {
-    let default = DevicesSpec::default();
-    let select = match section.node("use") {
-        Some(node) => selected_devices(node, problems),
-        None => default.select,
-    };
-    let packed = section.node("trials_per_device").and_then(Node::text) == Some("auto");
-    if let Some(node) = section.node("memory").filter(|_| !packed) {
-        let problem = Diagnostic::error(
-            node.place,
-            "`devices.memory` is kept where devices share themselves out, and nowhere else",
-        );
-        problems
-            .push(problem.help("write trials_per_device = \"auto\" beside it, or leave it out"));
-    }
-    DevicesSpec {
-        select,
-        trials_per_device: section.whole("trials_per_device"),
-        packed,
-        memory: section.size("memory"),
-        cpu_threads: section.whole("cpu_threads").unwrap_or(default.cpu_threads),
-    }
-}
-
-fn selected_devices(node: &Node, problems: &mut Vec<Diagnostic>) -> Vec<String> {
-    const HELP: &str = "write \"auto\", or a list such as [\"cpu\"], [\"cuda:0\", \"cuda:1\"], [\"cuda:*\"] or [\"wgpu:0\"]";
-    if node.text() == Some("auto") {
-        return vec!["auto".to_owned()];
-    }
-    let nodes: &[Node] = node.list().unwrap_or(std::slice::from_ref(node));
-    if nodes.is_empty() {
-        problems.push(
-            Diagnostic::error(node.place, "`devices.use` is empty: no trial could run").help(HELP),
-        );
-    }
-    let mut selected: Vec<String> = Vec::new();
-    for element in nodes {
-        match element.text() {
-            Some(name) if selected.iter().any(|earlier| earlier == name) => {
-                let problem =
-                    Diagnostic::error(element.place, format!("the device `{name}` is there twice"));
-                problems.push(
-                    problem.help("for several trials on one device write `trials_per_device = 2`"),
-                );
-            }
-            Some(name) if is_device(name) => selected.push(name.to_owned()),
-            Some("auto") => problems.push(
-                Diagnostic::error(element.place, "`auto` stands alone")
-                    .help("write use = \"auto\""),
-            ),
-            Some(name) => {
-                let problem = Diagnostic::error(element.place, format!("`{name}` is not a device"))
-                    .label("expected cpu, cuda:N, cuda:*, wgpu:N or ndarray");
-                let gpu = ["gpu", "cuda", "nvidia"]
-                    .iter()
-                    .any(|word| name.to_lowercase().starts_with(word));
-                let other = ["wgpu", "vulkan", "metal", "mps", "amd", "rocm", "intel"]
-                    .iter()
-                    .any(|word| name.to_lowercase().starts_with(word));
-                let first = "write \"wgpu:0\" for the first GPU with a driver for Vulkan or Metal";
-                problems.push(problem.help(if other {
-                    first
-                } else if gpu {
-                    "write \"cuda:0\" for the first GPU, \"cuda:*\" for all"
-                } else {
-                    HELP
-                }));
-            }
-            None => {
-                let problem = Diagnostic::error(
-                    element.place,
-                    "`devices.use` must be a list of device names",
-                );
-                problems.push(problem.label(format!("this is {}", element.describe())).help(HELP));
-            }
-        }
-    }
-    selected
-}
-
-/// `cpu`, `ndarray`, `cuda:1`, `cuda:*`, `wgpu:1`, `sim:1`, `sim:0..3` (pretended devices, for tests).
-fn is_device(name: &str) -> bool {
-    let range = |text: &str| {
-        text.split_once("..")
-            .and_then(|(from, to)| Some((from.parse::<u32>().ok()?, to.parse::<u32>().ok()?)))
-    };
-    match name.split_once(':') {
-        None => matches!(name, "cpu" | "ndarray"),
-        Some(("cuda", "*")) => true,
-        Some(("sim", indices))
-            if range(indices).is_some_and(|(from, to)| from <= to && to <= 1_023) =>
-        {
-            true
-        }
-        Some(("cuda" | "wgpu" | "sim", index)) => {
-            index.parse::<u32>().is_ok() && index.bytes().all(|byte| byte.is_ascii_digit())
-        }
-        Some(_) => false,
-    }
-}
-
-fn retry(section: &Section<'_>) -> RetrySpec {
-    let default = RetrySpec::default();
-    let causes = section.texts("on").map(|words| {
-        let mut causes: Vec<FailureCause> = words.iter().filter_map(|word| cause(word)).collect();
-        causes.sort_unstable();
-        causes.dedup();
-        causes
-    });
-    RetrySpec { max: section.whole("max").unwrap_or(default.max), on: causes.unwrap_or(default.on) }
-}
-
-fn cause(word: &str) -> Option<FailureCause> {
-    match word {
-        "oom" => Some(FailureCause::Oom),
-        "device_lost" => Some(FailureCause::DeviceLost),
-        "worker_lost" => Some(FailureCause::WorkerLost),
-        "timeout" => Some(FailureCause::Timeout),
-        _ => None,
-    }
-}
-
 fn checkpoints(
     section: &Section<'_>,
     base: &Path,
     problems: &mut Vec<Diagnostic>,
 ) -> CheckpointsSpec {
-    let default = CheckpointsSpec::default();
-    let keep_best = match section.node("keep") {
-        Some(node) => match node.text().map(kept) {
-            Some(Some(keep)) => keep,
-            _ => {
-                let problem = Diagnostic::error(
-                    node.place,
-                    "`checkpoints.keep` must be \"best-3\" (any number), \"all\" or \"none\"",
-                );
-                let problem = problem.label(format!("this is {}", node.describe()));
-                problems.push(match node.whole().filter(|count| *count > 0) {
-                    Some(count) => problem.help(format!("write keep = \"best-{count}\"")),
-                    None => problem.help("write keep = \"best-3\""),
-                });
-                default.keep_best
-            }
-        },
-        None => default.keep_best,
-    };
-    if let Some(node) = section.node("dir") {
-        let dir = super::absolute(base, node.text().unwrap_or_default());
-        if let Some(file) = file::in_the_way(&dir) {
-            let what = if file == dir {
-                "this is a file, not a directory"
-            } else {
-                "this lies below a file"
-            };
-            let problem =
-                Diagnostic::error(node.place, format!("`checkpoints.dir`: {what}")).label(what);
-            problems
-                .push(problem.help(format!("`{}` is no directory: name another", file.display())));
-        }
+    let dir = section.text("dir").map(|dir| super::absolute(base, dir));
+    if let Some(file) = dir.as_deref().and_then(file::in_the_way) {
+        let what = if Some(file) == dir.as_deref() {
+            "this is a file, not a directory"
+        } else {
+            "this lies below a file"
+        };
+        let place = section.place_of("dir");
+        problems.push(
+            Diagnostic::error(place, format!("`checkpoints.dir`: {what}"))
+                .label(what)
+                .help(format!("`{}` is no directory: name another", file.display())),
+        );
     }
-    CheckpointsSpec {
-        keep_best,
-        dir: section.text("dir").map(|dir| super::absolute(base, dir)),
-        max_disk: section.size("max_disk"),
-    }
-}
-
-/// How many of the best are kept; `Some(None)`: all.
-fn kept(word: &str) -> Option<Option<u32>> {
-    match word {
-        "all" => Some(None),
-        "none" => Some(Some(0)),
-        _ => word.strip_prefix("best-")?.parse().ok().filter(|count| *count > 0).map(Some),
-    }
+    let keep_best = keep_best(&section.get::<String>("keep")).unwrap_or_default();
+    CheckpointsSpec { keep_best, dir, max_disk: section.get("max_disk") }
 }
 
 fn export(section: &Section<'_>, base: &Path, problems: &mut Vec<Diagnostic>) -> ExportSpec {
-    if section.is_set("on_finish") && section.lacks("dir") {
-        let problem = Diagnostic::error(
-            section.node("on_finish").map(|node| node.place),
-            "`export.on_finish` needs `dir`",
-        );
+    let export: ExportSpec = section.read_as();
+    if export.on_finish && section.lacks("dir") {
+        let place = section.place_of("on_finish");
+        let problem = Diagnostic::error(place, "`export.on_finish` needs `dir`");
         problems.push(problem.help("write `dir = \"exported\"` under [export]"));
     }
-    let quantize = section.text("quantize").and_then(Quantize::parse);
-    ExportSpec {
-        dir: section.text("dir").map(|dir| super::absolute(base, dir)),
-        on_finish: section.is_set("on_finish"),
-        quantize,
-    }
+    let dir = section.text("dir").map(|dir| super::absolute(base, dir));
+    ExportSpec { dir, ..export }
 }

@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::keys::{self, COMMAND_METRICS, Contents, Key, KeyKind, OBJECTIVE, TABLES, TableKeys};
+use super::tables::{Contents, TABLES, TableSchema};
 use crate::arguments::{ARGUMENTS, DATA_ARGUMENTS, table_schema};
 use crate::pruners::PRUNERS;
 use crate::samplers::SAMPLERS;
-use crate::study::registry::{OptionKind, OptionSpec};
+use crate::study::field::{Field, object_schema};
+use crate::study::registry::Entry;
 
 /// The schema. Keys and tables that are not supported yet are left out, so that an editor marks them.
 pub fn schema() -> Json {
@@ -24,101 +25,27 @@ pub fn schema() -> Json {
     })
 }
 
-fn table_of(table: &TableKeys) -> Json {
+fn table_of(table: &TableSchema) -> Json {
     let mut schema = match table.contents {
-        Contents::Keys | Contents::NotYet => object(keys_of(table.keys)),
+        Contents::Keys | Contents::NotYet => object_schema(table.fields),
         Contents::Space => space(),
         Contents::Constraints => {
-            let mut one = object(keys_of(table.keys));
-            one["oneOf"] = table.keys.iter().map(|key| json!({ "required": [key.name] })).collect();
+            let mut one = object_schema(table.fields);
+            one["oneOf"] =
+                table.fields.iter().map(|field| json!({ "required": [field.name] })).collect();
             json!({ "type": "array", "items": one })
         }
         Contents::Configurations => json!({ "type": "array", "items": { "type": "object" } }),
-        Contents::Sampler => policy(
-            table.keys,
-            SAMPLERS
-                .iter()
-                .map(|entry| (names(entry.name, entry.aliases), entry.summary, entry.options))
-                .collect(),
-        ),
-        Contents::Pruner => policy(
-            table.keys,
-            PRUNERS
-                .iter()
-                .map(|entry| (names(entry.name, entry.aliases), entry.summary, entry.options))
-                .collect(),
-        ),
-        Contents::Trainer => arguments(ARGUMENTS),
-        Contents::Data => arguments(DATA_ARGUMENTS),
+        Contents::Sampler => registered(table.fields, SAMPLERS.iter().map(Entry::described)),
+        Contents::Pruner => registered(table.fields, PRUNERS.iter().map(Entry::described)),
+        Contents::Trainer => table_schema(ARGUMENTS),
+        Contents::Data => table_schema(DATA_ARGUMENTS),
     };
     if table.name == "command" {
         schema["required"] = json!(["run"]);
     }
-    schema["description"] = table.summary.into();
+    schema["description"] = table.doc.into();
     schema
-}
-
-fn object(properties: Map<String, Json>) -> Json {
-    json!({ "type": "object", "properties": properties, "additionalProperties": false })
-}
-
-fn keys_of(keys: &[Key]) -> Map<String, Json> {
-    keys.iter().map(|key| (key.name.to_owned(), key_of(key))).collect()
-}
-
-fn key_of(key: &Key) -> Json {
-    let default = serde_json::from_str::<Json>(key.default).ok();
-    let mut schema = kind(key.kind);
-    schema["description"] = key.summary.into();
-    if let Some(default) = default {
-        schema["default"] = default;
-    }
-    schema
-}
-
-fn kind(kind: KeyKind) -> Json {
-    let whole = |min: i64, max: i64| {
-        if max == i64::MAX {
-            json!({ "type": "integer", "minimum": min })
-        } else {
-            json!({ "type": "integer", "minimum": min, "maximum": max })
-        }
-    };
-    match kind {
-        KeyKind::Text | KeyKind::Path => json!({ "type": "string", "minLength": 1 }),
-        KeyKind::Word { accepted, .. } => json!({ "enum": accepted }),
-        KeyKind::Direction => json!({ "enum": keys::DIRECTIONS }),
-        KeyKind::Whole { min, max } => whole(min, max),
-        KeyKind::WholeOrAuto { min, max } => {
-            json!({ "anyOf": [whole(min, max), { "const": "auto" }] })
-        }
-        KeyKind::Number => json!({ "type": "number" }),
-        KeyKind::Amount => json!({ "type": "number", "exclusiveMinimum": 0 }),
-        KeyKind::Flag => json!({ "type": "boolean" }),
-        KeyKind::Duration => {
-            json!({ "type": "string", "pattern": r"^\s*([0-9.]+d)?\s*([0-9.]+h)?\s*([0-9.]+m)?\s*([0-9.]+s)?\s*$", "examples": ["90m", "2h30m", "1d"] })
-        }
-        KeyKind::Size => {
-            json!({ "type": "string", "pattern": r"^\s*[0-9.]+\s*([KMGT]i|[kMGT])?B\s*$", "examples": ["50GiB", "800MiB"] })
-        }
-        KeyKind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
-        KeyKind::Words(words) => json!({ "type": "array", "items": { "enum": words } }),
-        KeyKind::Devices => {
-            let device = json!({ "type": "string", "pattern": r"^(cpu|ndarray|cuda:(\*|\d+)|wgpu:\d+|sim:\d+(\.\.\d+)?)$" });
-            json!({ "anyOf": [{ "const": "auto" }, device, { "type": "array", "items": device, "minItems": 1, "uniqueItems": true }] })
-        }
-        KeyKind::Keep => json!({ "type": "string", "pattern": "^(best-[1-9][0-9]*|all|none)$" }),
-        KeyKind::Environment => {
-            json!({ "type": "object", "additionalProperties": { "type": "string" } })
-        }
-        KeyKind::CommandMetrics => object(keys_of(COMMAND_METRICS)),
-        KeyKind::TextOrTexts => json!({
-            "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }]
-        }),
-        KeyKind::Objectives => {
-            json!({ "type": "array", "items": object(keys_of(OBJECTIVE)), "minItems": 1, "maxItems": 1 })
-        }
-    }
 }
 
 /// Parameters by their names, nested as deep as dotted names go.
@@ -137,7 +64,8 @@ fn space() -> Json {
             properties.insert("step".to_owned(), step);
             properties.insert("log".to_owned(), axis.clone());
         }
-        let mut schema = object(properties);
+        let mut schema =
+            json!({ "type": "object", "properties": properties, "additionalProperties": false });
         schema["required"] = json!([kind]);
         schema
     };
@@ -153,55 +81,16 @@ fn space() -> Json {
     json!({ "type": "object", "additionalProperties": parameter, "minProperties": 1 })
 }
 
-/// One alternative for each policy, with its own options; the first also serves a table without `type`.
-fn policy(keys: &[Key], entries: Vec<(Vec<&str>, &str, &[OptionSpec])>) -> Json {
-    let fixed = keys_of(keys);
-    let alternatives: Vec<Json> = entries
-        .into_iter()
-        .map(|(names, summary, options)| {
-            let mut properties = fixed.clone();
-            properties.insert("type".to_owned(), json!({ "enum": names, "description": summary }));
-            properties
-                .extend(options.iter().map(|option| (option.name.to_owned(), option_of(option))));
-            object(properties)
-        })
-        .collect();
-    json!({ "type": "object", "anyOf": alternatives })
-}
-
-fn names<'a>(name: &'a str, aliases: &[&'a str]) -> Vec<&'a str> {
-    std::iter::once(name).chain(aliases.iter().copied()).collect()
-}
-
-fn option_of(option: &OptionSpec) -> Json {
-    let mut schema = match option.kind {
-        OptionKind::Int { min, max: i64::MAX } => json!({ "type": "integer", "minimum": min }),
-        OptionKind::Int { min, max } => {
-            json!({ "type": "integer", "minimum": min, "maximum": max })
-        }
-        OptionKind::Float { min, max } => {
-            json!({ "type": "number", "minimum": min, "maximum": max })
-        }
-        OptionKind::Bool => json!({ "type": "boolean" }),
-        OptionKind::Word(words) => json!({ "enum": words }),
+/// One alternative for each sampler or pruner, with its own options; the first also serves a table without `type`.
+fn registered(fields: &[Field], entries: impl Iterator<Item = Entry<()>>) -> Json {
+    let alternative = |entry: Entry<()>| {
+        let mut schema = object_schema(fields.iter().chain(entry.options));
+        let names: Vec<&str> =
+            std::iter::once(entry.name).chain(entry.aliases.iter().copied()).collect();
+        schema["properties"]["type"] = json!({ "enum": names, "description": entry.summary });
+        schema
     };
-    schema["description"] = format!("{} (default: {})", option.summary, option.default).into();
-    schema
-}
-
-/// Arguments nested, and quoted dotted names and aliases beside them.
-fn arguments(table: &[crate::arguments::Argument]) -> Json {
-    let mut schema = table_schema(table);
-    for argument in table {
-        let mut own = argument.kind.schema();
-        own["description"] = argument.doc.into();
-        for name in
-            argument.aliases.iter().chain(argument.name.contains('.').then_some(&argument.name))
-        {
-            schema["properties"][*name] = own.clone();
-        }
-    }
-    schema
+    json!({ "type": "object", "anyOf": entries.map(alternative).collect::<Json>() })
 }
 
 #[cfg(test)]
@@ -214,12 +103,12 @@ mod tests {
         for table in TABLES {
             let properties = &schema["properties"][table.name];
             assert_eq!(properties.is_null(), table.contents == Contents::NotYet, "{}", table.name);
-            for key in table.keys.iter().filter(|_| table.contents == Contents::Keys) {
+            for field in table.fields.iter().filter(|_| table.contents == Contents::Keys) {
                 assert!(
-                    !properties["properties"][key.name].is_null(),
+                    !properties["properties"][field.name].is_null(),
                     "{}.{}",
                     table.name,
-                    key.name
+                    field.name
                 );
             }
         }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use super::diagnostic::{Diagnostic, Place};
 use super::section::{not_yet, nul};
-use super::suggestion::{nearest, quoted};
 use super::syntax::{Entry, Form, Item, Node, Table, dotted};
+use crate::study::field::FieldKind;
 use crate::study::params::Value;
 use crate::study::space::{
     Condition, Dimension, Distribution, DistributionError, Scale, Space, SpaceError,
 };
+use crate::study::suggestion::{nearest, quoted};
 
 /// The three kinds of ranges.
 pub(super) const KINDS: [&str; 3] = ["float", "int", "choice"];
@@ -68,8 +69,22 @@ impl Searched {
     }
 }
 
+/// How parameters may be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Names {
+    /// As a command or the environment can name them.
+    Plain,
+    /// In any way.
+    Any,
+}
+
 /// Reads `[space]`.
-pub(super) fn read(table: &Table, place: Place, problems: &mut Vec<Diagnostic>) -> Searched {
+pub(super) fn read(
+    table: &Table,
+    place: Place,
+    names: Names,
+    problems: &mut Vec<Diagnostic>,
+) -> Searched {
     let before = problems.len();
     let mut searched = Searched::default();
     let mut written: BTreeMap<String, Place> = BTreeMap::new();
@@ -82,7 +97,7 @@ pub(super) fn read(table: &Table, place: Place, problems: &mut Vec<Diagnostic>) 
             continue;
         }
         written.insert(name.clone(), entry.place);
-        match parameter(&name, entry, problems) {
+        match parameter(&name, entry, names, problems) {
             Some(parameter) => searched.parameters.push(parameter),
             None => searched.refused.push(name),
         }
@@ -136,8 +151,14 @@ fn is_group(table: &Table) -> bool {
         && if table.form == Form::Inline { all_tables } else { all_ranges }
 }
 
-fn parameter(name: &str, entry: &Entry, problems: &mut Vec<Diagnostic>) -> Option<Parameter> {
-    if !name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c)) || name.is_empty() {
+fn parameter(
+    name: &str,
+    entry: &Entry,
+    names: Names,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Parameter> {
+    let is_plain = name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
+    if names == Names::Plain && !is_plain || name.is_empty() {
         let problem = Diagnostic::error(
             entry.place,
             format!("`{}` cannot be the name of a parameter", name.escape_debug()),
@@ -163,13 +184,11 @@ fn parameter(name: &str, entry: &Entry, problems: &mut Vec<Diagnostic>) -> Optio
         }
         Item::Table(table) => defined(&mut parameter, table, entry.place, problems)?,
         _ => {
-            let problem = Diagnostic::error(
-                entry.value.place,
-                format!("`space.{name}` must be a range or a list of choices"),
-            );
-            let problem = problem.label(format!("this is {}", entry.value.describe()));
+            let what = format!("`space.{name}` must be a range or a list of choices");
             problems.push(
-                problem
+                entry
+                    .value
+                    .wrong(what)
                     .help(EXAMPLE)
                     .help("a fixed value belongs in [trainer], or into the command itself"),
             );
@@ -253,15 +272,8 @@ fn distribution(
             );
         }
         let Some(list) = kind.value.list() else {
-            let problem = Diagnostic::error(
-                kind.value.place,
-                format!("`space.{name}.choice` must be a list"),
-            );
-            problems.push(
-                problem
-                    .label(format!("this is {}", kind.value.describe()))
-                    .help("write `choice = [\"adamw\", \"sgd\"]`"),
-            );
+            let problem = kind.value.wrong(format!("`space.{name}.choice` must be a list"));
+            problems.push(problem.help("write `choice = [\"adamw\", \"sgd\"]`"));
             return None;
         };
         return choices(name, kind.value.place, list, problems);
@@ -270,15 +282,8 @@ fn distribution(
         None | Some((Item::Flag(false), _)) => Scale::Linear,
         Some((Item::Flag(true), _)) => Scale::Log,
         Some((_, entry)) => {
-            let problem = Diagnostic::error(
-                entry.value.place,
-                format!("`space.{name}.log` must be true or false"),
-            );
-            problems.push(
-                problem
-                    .label(format!("this is {}", entry.value.describe()))
-                    .help("write `log = true`, without quotes, or leave it out"),
-            );
+            let problem = entry.value.wrong(format!("`space.{name}.log` must be true or false"));
+            problems.push(problem.help("write `log = true`, without quotes, or leave it out"));
             return None;
         }
     };
@@ -296,9 +301,42 @@ fn distribution(
         return None;
     };
     let made = if kind.key == "int" {
-        int(name, low, high, scale, step, problems)?
+        let mut bound = |node: &Node, what: &str| {
+            let help = match node.number() {
+                Some(_) => "for real numbers write `float = [..]`",
+                None => "write an integer without quotes, such as 8",
+            };
+            let problem = || node.wrong(format!("{what} of `space.{name}` must be an integer"));
+            node.whole().or_else(|| {
+                problems.push(problem().help(help));
+                None
+            })
+        };
+        let (low, high) = (bound(low, "the lower bound"), bound(high, "the upper bound"));
+        let (low, high) = (low?, high?);
+        match step.map(|entry| bound(&entry.value, "the step")) {
+            Some(None) => return None,
+            Some(Some(_)) if scale == Scale::Log => Err(DistributionError::LogAndStep),
+            step => Distribution::int(low, high, scale, step.flatten().unwrap_or(1)),
+        }
     } else {
-        float(name, low, high, scale, step, problems)?
+        let mut bound = |node: &Node, what: &str| {
+            let problem = || node.wrong(format!("{what} of `space.{name}` must be a number"));
+            match node.item {
+                Item::Number(number) => Some(number),
+                _ => node.number().or_else(|| {
+                    let help = "write a number without quotes, such as 0.1 or 1e-5";
+                    problems.push(problem().help(help));
+                    None
+                }),
+            }
+        };
+        let (low, high) = (bound(low, "the lower bound"), bound(high, "the upper bound"));
+        let step = step.map(|entry| bound(&entry.value, "the step"));
+        if step == Some(None) {
+            return None;
+        }
+        Distribution::float(low?, high?, scale, step.flatten())
     };
     match made {
         Ok(distribution) => Some(distribution),
@@ -307,71 +345,6 @@ fn distribution(
             None
         }
     }
-}
-
-type Made = Option<Result<Distribution, DistributionError>>;
-
-fn float(
-    name: &str,
-    low: &Node,
-    high: &Node,
-    scale: Scale,
-    step: Option<&Entry>,
-    problems: &mut Vec<Diagnostic>,
-) -> Made {
-    let mut number = |node: &Node, what: &str| match node.item {
-        Item::Number(number) => Some(number),
-        _ => node.number().or_else(|| {
-            let problem =
-                Diagnostic::error(node.place, format!("{what} of `space.{name}` must be a number"));
-            problems.push(
-                problem
-                    .label(format!("this is {}", node.describe()))
-                    .help("write a number without quotes, such as 0.1 or 1e-5"),
-            );
-            None
-        }),
-    };
-    let (low, high) = (number(low, "the lower bound"), number(high, "the upper bound"));
-    let step = match step {
-        Some(entry) => Some(number(&entry.value, "the step")?),
-        None => None,
-    };
-    Some(Distribution::float(low?, high?, scale, step))
-}
-
-fn int(
-    name: &str,
-    low: &Node,
-    high: &Node,
-    scale: Scale,
-    step: Option<&Entry>,
-    problems: &mut Vec<Diagnostic>,
-) -> Made {
-    let mut whole = |node: &Node, what: &str| {
-        let int = node.whole();
-        if int.is_none() {
-            let problem = Diagnostic::error(
-                node.place,
-                format!("{what} of `space.{name}` must be a whole number"),
-            );
-            let problem = problem.label(format!("this is {}", node.describe()));
-            let help = if node.number().is_some() {
-                "for real numbers write `float = [..]`"
-            } else {
-                "write a whole number without quotes, such as 8"
-            };
-            problems.push(problem.help(help));
-        }
-        int
-    };
-    let (low, high) = (whole(low, "the lower bound"), whole(high, "the upper bound"));
-    let Some(entry) = step else { return Some(Distribution::int(low?, high?, scale, 1)) };
-    let step = whole(&entry.value, "the step")?;
-    if scale == Scale::Log {
-        return Some(Err(DistributionError::LogAndStep));
-    }
-    Some(Distribution::int(low?, high?, scale, step))
 }
 
 /// Where exactly a range is wrong, and what to do.
@@ -442,31 +415,24 @@ fn choices(
     if problems.len() != before {
         return None;
     }
-    for (index, value) in values.iter().enumerate() {
-        if let Some(first) = values[..index].iter().position(|earlier| earlier.same(value)) {
-            let problem = Diagnostic::error(
-                list[index].place,
-                format!("the choice `{value}` of `space.{name}` is there twice"),
-            );
+    match Distribution::choice(values.clone()) {
+        Ok(distribution) => return Some(distribution),
+        Err(DistributionError::Twice { choice }) => {
+            let mut places = list.iter().zip(&values).filter(|(_, value)| value.same(&choice));
+            let (first, second) = (places.next(), places.next());
+            let message = format!("the choice `{choice}` of `space.{name}` is there twice");
             problems.push(
-                problem
+                Diagnostic::error(second.map(|(node, _)| node.place), message)
                     .label("second time")
-                    .related(list[first].place, "first time")
+                    .related(first.map(|(node, _)| node.place), "first time")
                     .help("keep one of them"),
             );
         }
+        Err(error) => problems.push(
+            Diagnostic::error(place, format!("`space.{name}`: {error}")).help("give at least one"),
+        ),
     }
-    match Distribution::choice(values) {
-        Ok(distribution) if problems.len() == before => Some(distribution),
-        Ok(_) | Err(DistributionError::Twice { .. }) => None,
-        Err(error) => {
-            problems.push(
-                Diagnostic::error(place, format!("`space.{name}`: {error}"))
-                    .help("give at least one"),
-            );
-            None
-        }
-    }
+    None
 }
 
 /// A value of a parameter: a string, a finite number or a truth value.
@@ -479,15 +445,12 @@ pub(super) fn scalar(node: &Node, what: &str, problems: &mut Vec<Diagnostic>) ->
         _ => None,
     };
     if matches!(&value, Some(Value::Text(text)) if text.contains('\0')) {
-        problems.push(*nul(what.trim_matches('`'), node));
+        problems.push(nul(what.trim_matches('`'), node));
         return None;
     }
     if value.is_none() {
         let subject = if what.contains('`') { what.to_owned() } else { format!("`{what}`") };
-        let problem = Diagnostic::error(
-            node.place,
-            format!("{subject} must be a string, a finite number, true or false"),
-        );
+        let problem = node.wrong(format!("{subject} must be {}", FieldKind::Scalar));
         let help = match &node.item {
             Item::Date(date) => format!("write it in quotes: \"{date}\""),
             _ if what.starts_with("enqueue.") => {
@@ -498,7 +461,7 @@ pub(super) fn scalar(node: &Node, what: &str, problems: &mut Vec<Diagnostic>) ->
             }
             _ => "write for example 0.1, \"adamw\" or true".to_owned(),
         };
-        problems.push(problem.label(format!("this is {}", node.describe())).help(help));
+        problems.push(problem.help(help));
     }
     value
 }
@@ -511,8 +474,7 @@ fn condition(
 ) -> (Condition, Vec<(Place, Vec<Place>)>) {
     let what = format!("space.{name}.when");
     let Some(table) = node.table() else {
-        let problem = Diagnostic::error(node.place, format!("`{what}` must be a table"))
-            .label(format!("this is {}", node.describe()));
+        let problem = node.wrong(format!("`{what}` must be a table"));
         problems.push(problem.help("write `when = { optimizer = \"sgd\" }` or `when = { optimizer = [\"sgd\", \"adam\"] }`"));
         return Default::default();
     };
@@ -638,10 +600,10 @@ pub(super) fn describe(distribution: &Distribution) -> String {
             )
         }
         Distribution::Int { low, high, step: 1, .. } => {
-            format!("a whole number from {low} to {high}")
+            format!("an integer from {low} to {high}")
         }
         Distribution::Int { low, high, step, .. } => {
-            format!("a whole number from {low} to {high} in steps of {step}")
+            format!("an integer from {low} to {high} in steps of {step}")
         }
         Distribution::Choice { choices } => {
             let words: Vec<String> =

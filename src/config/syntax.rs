@@ -2,7 +2,7 @@
 
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::diagnostic::{Diagnostic, Place};
+use super::diagnostic::{Complaint, Diagnostic, Place};
 
 /// A value with its place.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Node {
 pub(super) enum Item {
     /// A string.
     Text(String),
-    /// A whole number.
+    /// An integer.
     Whole(i64),
     /// Any other number, `nan` and `inf` too.
     Number(f64),
@@ -129,12 +129,17 @@ impl Node {
         }
     }
 
+    /// An error for this value, with what it is under it.
+    pub fn wrong(&self, message: impl Into<String>) -> Complaint {
+        Diagnostic::error(self.place, message).label(format!("this is {}", self.describe()))
+    }
+
     /// The string, if it is one.
     pub fn text(&self) -> Option<&str> {
         if let Item::Text(text) = &self.item { Some(text) } else { None }
     }
 
-    /// The whole number, if it is one.
+    /// The integer, if it is one.
     pub fn whole(&self) -> Option<i64> {
         if let Item::Whole(int) = self.item { Some(int) } else { None }
     }
@@ -288,7 +293,7 @@ impl Reader<'_> {
     fn too_large(&mut self, place: Place) -> Item {
         let problem = Diagnostic::error(place, "this number is too large")
             .label("too large")
-            .help("whole numbers reach to 9223372036854775807, others to 1.8e308");
+            .help("integers reach to 9223372036854775807, others to 1.8e308");
         self.problems.push(problem);
         Item::Whole(0)
     }

@@ -6,14 +6,15 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use super::diagnostic::{Diagnostic, Place};
-use super::keys;
 use super::space::{Parameter, Searched};
 use super::syntax::{Leaf, Table};
+use super::tables;
 use crate::arguments::{
-    ARGUMENTS, Argument, ArgumentProblem, DATA_ARGUMENTS, DataArguments, Multiple, TaskKind,
+    ARGUMENTS, ArgumentProblem, DATA_ARGUMENTS, DataArguments, Multiple, TaskKind,
     TrainerArguments, check_values, newer_name,
 };
 use crate::study::constraint::{self, Constraint};
+use crate::study::field::{self, Field};
 use crate::study::params::{Params, Value};
 use crate::study::space::{Distribution, Space};
 use crate::study::spec::StepClock;
@@ -180,7 +181,7 @@ fn check_range(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
     let name = &parameter.dimension.name;
     let values: Vec<Json> = match &parameter.dimension.distribution {
         Distribution::Choice { choices } => choices.iter().map(Value::to_json).collect(),
-        // The ends, and some between them: a real range is no range of whole numbers although its ends may be whole.
+        // The ends, and some between them: a range of numbers is none of integers although its ends may be.
         range => [0.0, 1.0, 0.11, 0.37, 0.53, 0.79]
             .into_iter()
             .map(|unit| range.from_unit(unit).to_json())
@@ -188,19 +189,18 @@ fn check_range(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
     };
     let found = check_values(name, &values);
     let Some(problem) = found.first().cloned() else { return };
-    let unknown = ARGUMENTS.iter().all(|argument| !names(argument).any(|known| known == name));
+    let unknown = field::find(ARGUMENTS, name).is_none();
     let place = if unknown { parameter.place } else { parameter.range };
     let whole = !unknown
         && matches!(parameter.dimension.distribution, Distribution::Float { .. })
         && check_values(name, &[values[0].clone(), values[1].clone()]).is_empty();
-    let (message, words) = in_one_line(problem.message);
-    let mut complaint = Diagnostic::error(place, message);
+    let mut complaint = Diagnostic::error(place, problem.message);
     if unknown {
         complaint = complaint.label("a [trainer] study searches the trainer's arguments");
     }
-    let help = words.or(problem.help).unwrap_or_else(|| keys_of("trainer"));
+    let help = problem.help.unwrap_or_else(|| keys_of("trainer"));
     problems.push(if whole {
-        complaint.help("for whole numbers write `int = [low, high]`").help(help)
+        complaint.help("for integers write `int = [low, high]`").help(help)
     } else {
         complaint.help(help)
     });
@@ -349,7 +349,7 @@ pub(super) fn read_data(
 /// The leaves of a table of arguments, each argument once whatever its spelling.
 fn once_each<'a>(
     table: &'a Table,
-    arguments: &'static [Argument],
+    arguments: &[Field],
     problems: &mut Vec<Diagnostic>,
 ) -> Vec<Leaf<'a>> {
     let mut leaves: Vec<Leaf<'a>> = Vec::new();
@@ -376,33 +376,17 @@ fn once_each<'a>(
 
 fn of_argument(table: &str, leaf: &Leaf<'_>, problem: ArgumentProblem) -> Diagnostic {
     let known = [ARGUMENTS, DATA_ARGUMENTS]
-        .into_iter()
-        .flatten()
-        .any(|argument| names(argument).any(|name| name == leaf.name));
+        .iter()
+        .any(|arguments| field::find(arguments, &leaf.name).is_some());
     let about_value = known && !problem.message.contains("is not a trainer argument");
-    let (message, words) = in_one_line(problem.message);
-    let complaint =
-        Diagnostic::error(if about_value { leaf.value.place } else { leaf.place }, message);
+    let place = if about_value { leaf.value.place } else { leaf.place };
+    let complaint = Diagnostic::error(place, problem.message);
     let owner = || {
-        keys::owners(&leaf.name)
+        tables::owners(&leaf.name)
             .next()
             .map(|owner| format!("`{}` is a key of [{}]", leaf.name, owner.name))
     };
-    complaint.help(words.or(problem.help).or_else(owner).unwrap_or_else(|| keys_of(table)))
-}
-
-/// A message that fits a line: of many words one of which was wanted, the words become advice.
-fn in_one_line(message: String) -> (String, Option<String>) {
-    const LONGEST: usize = 90;
-    let parts = message
-        .split_once(" must be one of ")
-        .and_then(|(name, rest)| rest.rsplit_once(", not ").map(|(words, not)| (name, words, not)));
-    match parts.filter(|_| message.chars().count() > LONGEST) {
-        Some((name, words, not)) => {
-            (format!("{name} cannot be {not}"), Some(format!("write one of {words}")))
-        }
-        None => (message, None),
-    }
+    complaint.help(problem.help.or_else(owner).unwrap_or_else(|| keys_of(table)))
 }
 
 /// What to do where nothing better is known.
@@ -411,13 +395,6 @@ fn keys_of(table: &str) -> String {
 }
 
 /// The name of the argument that `name` means, or `name` itself.
-fn canonical<'a>(arguments: &'static [Argument], name: &'a str) -> &'a str {
-    arguments
-        .iter()
-        .find(|argument| names(argument).any(|known| known == name))
-        .map_or(name, |argument| argument.name)
-}
-
-fn names(argument: &'static Argument) -> impl Iterator<Item = &'static str> {
-    std::iter::once(argument.name).chain(argument.aliases.iter().copied())
+fn canonical<'a>(arguments: &[Field], name: &'a str) -> &'a str {
+    field::find(arguments, name).map_or(name, |argument| argument.name)
 }

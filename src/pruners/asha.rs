@@ -9,61 +9,63 @@ use self::foreseen::Place;
 use self::rungs::{Rung, Rungs};
 use super::{Case, Promotion, PromotionAsk, Pruner, PrunerEntry};
 use crate::study::decision::{Reason, Verdict};
+use crate::study::field::{COUNT, Field, FieldDefault, FieldKind, field};
 use crate::study::history::History;
 use crate::study::metric::{Middle, Score};
-use crate::study::registry::{Consequence, OptionKind, OptionSpec, PolicyError};
+use crate::study::registry::{Consequence, PolicyError};
 use crate::study::seed::StreamRng;
 use crate::study::spec::{ClockStep, Milestones, PolicySpec};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-pub(super) const MIN_RESOURCE: OptionSpec = OptionSpec {
-    name: "min_resource",
-    kind: OptionKind::Int { min: 1, max: i64::MAX },
-    default: "1",
-    summary: "clock value of the first rung",
-};
+/// The first rung of a ladder.
+pub const MIN_RESOURCE: Field =
+    field("min_resource", COUNT, FieldDefault::Int(1), "clock value of the first rung");
 
-pub(super) const MAX_RESOURCE: OptionSpec = OptionSpec {
-    name: "max_resource",
-    kind: OptionKind::Int { min: 1, max: i64::MAX },
-    default: "the trial's budget",
-    summary: "clock value of a full trial; rungs lie below it",
-};
+/// The length of a full trial.
+pub const MAX_RESOURCE: Field = field(
+    "max_resource",
+    COUNT,
+    FieldDefault::Derived("the trial's budget"),
+    "clock value of a full trial; rungs lie below it",
+);
 
-pub(super) const REDUCTION_FACTOR: OptionSpec = OptionSpec {
-    name: "reduction_factor",
-    kind: OptionKind::Int { min: 2, max: 1_000 },
-    default: "3",
-    summary: "one of so many trials passes a rung",
-};
+/// How many trials there are at a rung for each that passes it.
+pub const REDUCTION_FACTOR: Field = field(
+    "reduction_factor",
+    FieldKind::Integer { min: 2, max: 1_000 },
+    FieldDefault::Int(3),
+    "one of so many trials passes a rung",
+);
 
-pub(super) const RUNG_FACTOR: OptionSpec = OptionSpec {
-    name: "rung_factor",
-    kind: OptionKind::Int { min: 2, max: 1_000 },
-    default: "the reduction factor",
-    summary: "the next rung is so many times as far; a smaller one stops the hopeless sooner",
-};
+/// The ratio of consecutive rungs.
+pub const RUNG_FACTOR: Field = field(
+    "rung_factor",
+    FieldKind::Integer { min: 2, max: 1_000 },
+    FieldDefault::Derived("the reduction factor"),
+    "the next rung is so many times as far; a smaller one stops the hopeless sooner",
+);
 
-const BRACKETS: OptionSpec = OptionSpec {
-    name: "brackets",
-    kind: OptionKind::Int { min: 1, max: 64 },
-    default: "1",
-    summary: "ladders side by side, each without the lowest rung of the one before; most trials go to the first",
-};
+/// How many ladders there are.
+pub const BRACKETS: Field = field(
+    "brackets",
+    FieldKind::Integer { min: 1, max: 64 },
+    FieldDefault::Int(1),
+    "ladders side by side, each without the lowest rung of the one before; most trials go to the first",
+);
 
-pub(super) const MODE: OptionSpec = OptionSpec {
-    name: "mode",
-    kind: OptionKind::Word(&["stop", "promote"]),
-    default: "\"stop\"",
-    summary: "stop the others at a rung for good, or pause every trial there and resume the best",
-};
+pub(super) const MODE: Field = field(
+    "mode",
+    FieldKind::Choice(&["stop", "promote"]),
+    FieldDefault::Text("stop"),
+    "stop the others at a rung for good, or pause every trial there and resume the best",
+);
 
-pub(super) const RANK_BY: OptionSpec = OptionSpec {
-    name: "rank_by",
-    kind: OptionKind::Word(&["value", "end"]),
-    default: "\"value\"",
-    summary: "rank trials by their values at a rung, or by final values forecast from the learning curves and parameters of those that continued",
-};
+pub(super) const RANK_BY: Field = field(
+    "rank_by",
+    FieldKind::Choice(&["value", "end"]),
+    FieldDefault::Text("value"),
+    "rank trials by their values at a rung, or by final values forecast from the learning curves and parameters of those that continued",
+);
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "asha",
@@ -134,7 +136,7 @@ impl Asha {
     /// fewer than there are brackets.
     pub fn new(spec: &PolicySpec, budget: Option<u64>) -> Result<Self, PolicyError> {
         let (asha, max_resource) = Asha::with_one_bracket(spec, budget)?;
-        let (rungs, brackets) = (&asha.rungs, spec.count("brackets", 1).max(1));
+        let (rungs, brackets) = (&asha.rungs, BRACKETS.of::<u64>(spec).max(1));
         if brackets > (rungs.len() as u64).max(1) {
             let why = format!(
                 "`{brackets}` brackets need as many rungs, and there are {} ({rungs:?})",
@@ -167,20 +169,11 @@ impl Asha {
         spec: &PolicySpec,
         budget: Option<u64>,
     ) -> Result<(Self, Option<u64>), PolicyError> {
-        let min_resource = spec.count("min_resource", 1).max(1);
-        let max_resource = spec
-            .options
-            .get("max_resource")
-            .and_then(serde_json::Value::as_u64)
-            .into_iter()
-            .chain(budget)
-            .min();
-        let reduction_factor = spec.count("reduction_factor", 3).max(2);
-        let rungs = rungs_below(
-            max_resource,
-            min_resource,
-            spec.count("rung_factor", reduction_factor).max(2),
-        );
+        let min_resource = MIN_RESOURCE.of::<u64>(spec).max(1);
+        let max_resource = MAX_RESOURCE.of::<Option<u64>>(spec).into_iter().chain(budget).min();
+        let reduction_factor = REDUCTION_FACTOR.of::<u64>(spec).max(2);
+        let rung_factor = RUNG_FACTOR.of::<Option<u64>>(spec).unwrap_or(reduction_factor).max(2);
+        let rungs = rungs_below(max_resource, min_resource, rung_factor);
         // A study of very short trials with the default ladder is let through: there is nothing to stop early.
         let own_numbers =
             spec.options.contains_key("min_resource") || spec.options.contains_key("max_resource");
@@ -192,8 +185,8 @@ impl Asha {
                 consequence: Some(Consequence::NothingStops),
             });
         }
-        let mode = if spec.word("mode", "stop") == "promote" { Mode::Promote } else { Mode::Stop };
-        let by_end = spec.word("rank_by", "value") == "end";
+        let mode = if MODE.of::<String>(spec) == "promote" { Mode::Promote } else { Mode::Stop };
+        let by_end = RANK_BY.of::<String>(spec) == "end";
         if by_end && mode == Mode::Promote {
             return Err(problem(
                 spec,

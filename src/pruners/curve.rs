@@ -6,9 +6,24 @@ use self::forecast::{Expected, Forecast};
 use super::asha::{Asha, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
 use super::{Case, Pruner, PrunerEntry};
 use crate::study::decision::{Reason, Verdict};
+use crate::study::field::{COUNT, Field, FieldDefault, UNIT, field};
 use crate::study::metric::{Middle, Number};
-use crate::study::registry::{OptionKind, OptionSpec, PolicyError};
+use crate::study::registry::PolicyError;
 use crate::study::spec::{Milestones, PolicySpec};
+
+const PROBABILITY: Field = field(
+    "probability",
+    UNIT,
+    FieldDefault::Float(0.02),
+    "a trial goes on that ends better than the best with at least this probability",
+);
+
+const N_STARTUP_TRIALS: Field = field(
+    "n_startup_trials",
+    COUNT,
+    FieldDefault::Int(3),
+    "completed trials before any trial is stopped by its forecast",
+);
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "curve",
@@ -21,18 +36,8 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
         MAX_RESOURCE,
         REDUCTION_FACTOR,
         RUNG_FACTOR,
-        OptionSpec {
-            name: "probability",
-            kind: OptionKind::Float { min: 0.0, max: 1.0 },
-            default: "0.02",
-            summary: "a trial goes on that ends better than the best with at least this probability",
-        },
-        OptionSpec {
-            name: "n_startup_trials",
-            kind: OptionKind::Int { min: 1, max: i64::MAX },
-            default: "3",
-            summary: "completed trials before any trial is stopped by its forecast",
-        },
+        PROBABILITY,
+        N_STARTUP_TRIALS,
     ],
     build: |spec, budget| Ok(Box::new(Curve::new(spec, budget)?)),
 };
@@ -76,13 +81,13 @@ impl Curve {
                 consequence: None,
             });
         };
-        let first = spec.count("min_resource", 1).max(1);
+        let first = MIN_RESOURCE.of::<u64>(spec).max(1);
         Ok(Curve {
             halving: Asha::new(spec, budget)?,
             ladder: ladder(first, end),
-            first_forecast: first.saturating_mul(spec.count("reduction_factor", 3).max(2)),
-            probability: spec.float("probability", 0.02),
-            startup_trials: spec.count("n_startup_trials", 3),
+            first_forecast: first.saturating_mul(REDUCTION_FACTOR.of::<u64>(spec).max(2)),
+            probability: PROBABILITY.of(spec),
+            startup_trials: N_STARTUP_TRIALS.of(spec),
             middle: Middle::of_version(spec.version, MEDIAN_SINCE),
         })
     }

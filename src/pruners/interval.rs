@@ -1,22 +1,22 @@
 //! The steps at which a rule judges: after a warm-up, once in every interval.
 
-use crate::study::registry::{OptionKind, OptionSpec};
+use crate::study::field::{COUNT, Field, FieldDefault, NATURAL, field};
 use crate::study::spec::{Milestones, PolicySpec};
 use crate::study::trial::Trial;
 
-pub(super) const N_WARMUP_STEPS: OptionSpec = OptionSpec {
-    name: "n_warmup_steps",
-    kind: OptionKind::Int { min: 0, max: i64::MAX },
-    default: "0",
-    summary: "clock values of each trial in which it is not judged",
-};
+pub(super) const N_WARMUP_STEPS: Field = field(
+    "n_warmup_steps",
+    NATURAL,
+    FieldDefault::Int(0),
+    "clock values of each trial in which it is not judged",
+);
 
-pub(super) const INTERVAL_STEPS: OptionSpec = OptionSpec {
-    name: "interval_steps",
-    kind: OptionKind::Int { min: 1, max: i64::MAX },
-    default: "1",
-    summary: "clock values between judgements, counted from the end of the warm-up",
-};
+pub(super) const INTERVAL_STEPS: Field = field(
+    "interval_steps",
+    COUNT,
+    FieldDefault::Int(1),
+    "clock values between judgements, counted from the end of the warm-up",
+);
 
 /// Optuna's `n_warmup_steps` and `interval_steps`.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +29,8 @@ impl Interval {
     /// From checked options.
     pub fn new(spec: &PolicySpec) -> Self {
         Interval {
-            warmup_steps: spec.count("n_warmup_steps", 0),
-            interval_steps: spec.count("interval_steps", 1).max(1),
+            warmup_steps: N_WARMUP_STEPS.of(spec),
+            interval_steps: INTERVAL_STEPS.of::<u64>(spec).max(1),
         }
     }
 

@@ -4,35 +4,37 @@ use super::percentile::PercentileRule;
 use super::wilcoxon::WilcoxonRule;
 use super::{Case, Pruner, PrunerEntry};
 use crate::study::decision::{Comparison, Reason, Verdict};
+use crate::study::field::{Field, FieldDefault, FieldKind, NATURAL, NOT_NEGATIVE, field};
 use crate::study::metric::Number;
-use crate::study::registry::{OptionKind, OptionSpec};
 use crate::study::spec::{Milestones, PolicySpec};
+
+const PATIENCE: Field = field(
+    "patience",
+    NATURAL,
+    FieldDefault::Int(5),
+    "reports that may be worse than the best before them; one more and the trial stops",
+);
+
+const MIN_DELTA: Field = field(
+    "min_delta",
+    NOT_NEGATIVE,
+    FieldDefault::Float(0.0),
+    "how much worse than the best a report may be and still count as equal",
+);
+
+const WRAPPED: Field = field(
+    "wrapped",
+    FieldKind::Choice(&["none", "median", "percentile", "wilcoxon"]),
+    FieldDefault::Text("none"),
+    "a rule, with its defaults, that must say stop as well",
+);
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "patient",
     aliases: &[],
     summary: "stops a trial whose last reports are all worse than its best before them",
     version: 1,
-    options: &[
-        OptionSpec {
-            name: "patience",
-            kind: OptionKind::Int { min: 0, max: i64::MAX },
-            default: "5",
-            summary: "reports that may be worse than the best before them; one more and the trial stops",
-        },
-        OptionSpec {
-            name: "min_delta",
-            kind: OptionKind::Float { min: 0.0, max: f64::INFINITY },
-            default: "0.0",
-            summary: "how much worse than the best a report may be and still count as equal",
-        },
-        OptionSpec {
-            name: "wrapped",
-            kind: OptionKind::Word(&["none", "median", "percentile", "wilcoxon"]),
-            default: "\"none\"",
-            summary: "a rule, with its defaults, that must say stop as well",
-        },
-    ],
+    options: &[PATIENCE, MIN_DELTA, WRAPPED],
     build: |spec, _| Ok(Box::new(PatientRule::new(spec))),
 };
 
@@ -49,15 +51,15 @@ pub struct PatientRule {
 impl PatientRule {
     /// From checked options.
     pub fn new(spec: &PolicySpec) -> Self {
-        let wrapped: Option<Box<dyn Pruner>> = match spec.word("wrapped", "none") {
+        let wrapped: Option<Box<dyn Pruner>> = match WRAPPED.of::<String>(spec).as_str() {
             name @ "median" => Some(Box::new(PercentileRule::median(&PolicySpec::named(name)))),
             name @ "percentile" => Some(Box::new(PercentileRule::new(&PolicySpec::named(name)))),
             name @ "wilcoxon" => Some(Box::new(WilcoxonRule::new(&PolicySpec::named(name)))),
             _ => None,
         };
         PatientRule {
-            patience: spec.count("patience", 5),
-            min_delta: spec.float("min_delta", 0.0).max(0.0),
+            patience: PATIENCE.of(spec),
+            min_delta: MIN_DELTA.of::<f64>(spec).max(0.0),
             wrapped,
         }
     }

@@ -3,32 +3,32 @@
 use super::interval::{INTERVAL_STEPS, Interval, N_WARMUP_STEPS};
 use super::{Case, Pruner, PrunerEntry};
 use crate::study::decision::{Comparison, Reason, Verdict};
+use crate::study::field::{COUNT, Field, FieldDefault, NATURAL, between, field};
 use crate::study::history::History;
 use crate::study::metric::{Number, Score};
-use crate::study::registry::{OptionKind, OptionSpec};
 use crate::study::spec::{Milestones, PolicySpec};
 use crate::study::trial::TrialState;
 
-pub(super) const N_STARTUP_TRIALS: OptionSpec = OptionSpec {
-    name: "n_startup_trials",
-    kind: OptionKind::Int { min: 0, max: i64::MAX },
-    default: "5",
-    summary: "completed trials before any trial is stopped",
-};
+pub(super) const N_STARTUP_TRIALS: Field = field(
+    "n_startup_trials",
+    NATURAL,
+    FieldDefault::Int(5),
+    "completed trials before any trial is stopped",
+);
 
-pub(super) const N_MIN_TRIALS: OptionSpec = OptionSpec {
-    name: "n_min_trials",
-    kind: OptionKind::Int { min: 1, max: i64::MAX },
-    default: "1",
-    summary: "completed trials with a report at the step that a judgement needs",
-};
+pub(super) const N_MIN_TRIALS: Field = field(
+    "n_min_trials",
+    COUNT,
+    FieldDefault::Int(1),
+    "completed trials with a report at the step that a judgement needs",
+);
 
-const PERCENTILE: OptionSpec = OptionSpec {
-    name: "percentile",
-    kind: OptionKind::Float { min: 0.0, max: 100.0 },
-    default: "25.0",
-    summary: "how many of a hundred trials are good enough to go on: 50 is the pruner `median`",
-};
+const PERCENTILE: Field = field(
+    "percentile",
+    between(0.0, 100.0),
+    FieldDefault::Float(25.0),
+    "how many of a hundred trials are good enough to go on: 50 is the pruner `median`",
+);
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "percentile",
@@ -58,10 +58,10 @@ impl PercentileRule {
     /// From checked options.
     pub fn new(spec: &PolicySpec) -> Self {
         PercentileRule {
-            percentile: spec.float("percentile", 25.0).clamp(0.0, 100.0),
-            startup_trials: spec.count("n_startup_trials", 5),
+            percentile: PERCENTILE.of::<f64>(spec).clamp(0.0, 100.0),
+            startup_trials: N_STARTUP_TRIALS.of(spec),
             interval: Interval::new(spec),
-            min_trials: spec.count("n_min_trials", 1),
+            min_trials: N_MIN_TRIALS.of(spec),
         }
     }
 

@@ -3,33 +3,31 @@
 use super::interval::{INTERVAL_STEPS, Interval, N_WARMUP_STEPS};
 use super::{Case, Pruner, PrunerEntry};
 use crate::study::decision::{Bound, Reason, Verdict};
+use crate::study::field::{Field, FieldDefault, NUMBER, field};
 use crate::study::metric::Number;
-use crate::study::registry::{Consequence, OptionKind, OptionSpec, PolicyError};
+use crate::study::registry::{Consequence, PolicyError};
 use crate::study::spec::{Milestones, PolicySpec};
 
-const ANY: OptionKind = OptionKind::Float { min: f64::NEG_INFINITY, max: f64::INFINITY };
+const LOWER: Field = field(
+    "lower",
+    NUMBER,
+    FieldDefault::Derived("none"),
+    "a trial that reports less stops, whichever direction is better",
+);
+
+const UPPER: Field = field(
+    "upper",
+    NUMBER,
+    FieldDefault::Derived("none"),
+    "a trial that reports more stops, whichever direction is better",
+);
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "threshold",
     aliases: &[],
     summary: "stops a trial whose report is NaN, below `lower` or above `upper`",
     version: 1,
-    options: &[
-        OptionSpec {
-            name: "lower",
-            kind: ANY,
-            default: "none",
-            summary: "a trial that reports less stops, whichever direction is better",
-        },
-        OptionSpec {
-            name: "upper",
-            kind: ANY,
-            default: "none",
-            summary: "a trial that reports more stops, whichever direction is better",
-        },
-        N_WARMUP_STEPS,
-        INTERVAL_STEPS,
-    ],
+    options: &[LOWER, UPPER, N_WARMUP_STEPS, INTERVAL_STEPS],
     build: |spec, _| Ok(Box::new(ThresholdRule::new(spec)?)),
 };
 
@@ -45,8 +43,8 @@ pub struct ThresholdRule {
 impl ThresholdRule {
     /// From checked options. An error where no value lies between the bounds.
     pub fn new(spec: &PolicySpec) -> Result<Self, PolicyError> {
-        let (lower, upper) =
-            (spec.float("lower", f64::NEG_INFINITY), spec.float("upper", f64::INFINITY));
+        let lower = LOWER.of::<Option<f64>>(spec).unwrap_or(f64::NEG_INFINITY);
+        let upper = UPPER.of::<Option<f64>>(spec).unwrap_or(f64::INFINITY);
         if lower > upper {
             return Err(PolicyError::Option {
                 policy: ENTRY.name.to_owned(),

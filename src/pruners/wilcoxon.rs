@@ -2,31 +2,32 @@
 
 use super::{Case, Pruner, PrunerEntry};
 use crate::study::decision::{Comparison, Means, Reason, Verdict};
+use crate::study::field::{Field, FieldDefault, NATURAL, UNIT, field};
 use crate::study::history::History;
 use crate::study::metric::Number;
-use crate::study::registry::{OptionKind, OptionSpec};
 use crate::study::spec::{Milestones, PolicySpec};
 use crate::study::trial::Trial;
+
+const P_THRESHOLD: Field = field(
+    "p_threshold",
+    UNIT,
+    FieldDefault::Float(0.1),
+    "a trial stops when the test's p-value is below it: larger stops earlier",
+);
+
+const N_STARTUP_STEPS: Field = field(
+    "n_startup_steps",
+    NATURAL,
+    FieldDefault::Int(2),
+    "steps in common with the best trial that a judgement needs, at least 2",
+);
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "wilcoxon",
     aliases: &[],
     summary: "stops a trial that a signed-rank test finds worse than the best trial at the same steps (folds, problems)",
     version: 1,
-    options: &[
-        OptionSpec {
-            name: "p_threshold",
-            kind: OptionKind::Float { min: 0.0, max: 1.0 },
-            default: "0.1",
-            summary: "a trial stops when the test's p-value is below it: larger stops earlier",
-        },
-        OptionSpec {
-            name: "n_startup_steps",
-            kind: OptionKind::Int { min: 0, max: i64::MAX },
-            default: "2",
-            summary: "steps in common with the best trial that a judgement needs, at least 2",
-        },
-    ],
+    options: &[P_THRESHOLD, N_STARTUP_STEPS],
     build: |spec, _| Ok(Box::new(WilcoxonRule::new(spec))),
 };
 
@@ -45,10 +46,7 @@ pub struct WilcoxonRule {
 impl WilcoxonRule {
     /// From checked options.
     pub fn new(spec: &PolicySpec) -> Self {
-        WilcoxonRule {
-            p_threshold: spec.float("p_threshold", 0.1),
-            startup_steps: spec.count("n_startup_steps", 2),
-        }
+        WilcoxonRule { p_threshold: P_THRESHOLD.of(spec), startup_steps: N_STARTUP_STEPS.of(spec) }
     }
 }
 

@@ -16,12 +16,27 @@ use super::normal::draw;
 use super::ranking::Ranking;
 use super::tpe::Tpe;
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError};
+use crate::study::field::{Field, FieldDefault, FieldKind, between, field};
 use crate::study::params::Params;
-use crate::study::registry::{OptionKind, OptionSpec, PolicyError};
+use crate::study::registry::PolicyError;
 use crate::study::seed::StreamRng;
 use crate::study::space::Space;
 use crate::study::spec::PolicySpec;
 use crate::study::trial::Trial;
+
+const POPULATION: Field = field(
+    "population",
+    FieldKind::Integer { min: 4, max: 10_000 },
+    FieldDefault::Derived("4 + 3 ln(parameters)"),
+    "trials of the first generation; each restart doubles it",
+);
+
+const SIGMA: Field = field(
+    "sigma",
+    between(1e-6, 1.0),
+    FieldDefault::Float(0.2),
+    "deviation of the first generation, as a share of each axis",
+);
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "cmaes",
@@ -29,20 +44,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     summary: "adapts a normal distribution to where losses fall, for several hundred trials of numbers (CMA-ES with margin and restarts)",
     // 2: trials that a pruner paused count with what they reported.
     version: 2,
-    options: &[
-        OptionSpec {
-            name: "population",
-            kind: OptionKind::Int { min: 4, max: 10_000 },
-            default: "4 + 3 ln(parameters)",
-            summary: "trials of the first generation; each restart doubles it",
-        },
-        OptionSpec {
-            name: "sigma",
-            kind: OptionKind::Float { min: 1e-6, max: 1.0 },
-            default: "0.2",
-            summary: "deviation of the first generation, as a share of each axis",
-        },
-    ],
+    options: &[POPULATION, SIGMA],
     build: |spec, space| Ok(Box::new(CmaEs::new(spec, space)?)),
 };
 
@@ -99,16 +101,9 @@ impl CmaEs {
                 advice: "take `tpe`, which searches choices and conditional parameters",
             });
         }
-        let population =
-            usize::try_from(spec.count("population", 0)).ok().filter(|population| *population > 0);
+        let population = POPULATION.of::<Option<usize>>(spec).filter(|population| *population > 0);
         let tpe = Tpe::new(&PolicySpec::named("tpe"));
-        Ok(CmaEs {
-            population,
-            sigma: spec.float("sigma", 0.2),
-            numbers,
-            tpe,
-            replayed: RefCell::new(None),
-        })
+        Ok(CmaEs { population, sigma: SIGMA.of(spec), numbers, tpe, replayed: RefCell::new(None) })
     }
 
     /// The state after all that has ended.

@@ -19,12 +19,19 @@ use self::warp::Warp;
 use super::cube::{Cube, Point};
 use super::guess::Guess;
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError, start};
+use crate::study::field::{Field, FieldDefault, FieldKind, field};
 use crate::study::metric::Middle;
 use crate::study::params::Params;
-use crate::study::registry::{OptionKind, OptionSpec};
 use crate::study::seed::StreamRng;
 use crate::study::spec::PolicySpec;
 use crate::study::trial::{Trial, TrialState};
+
+const N_STARTUP_TRIALS: Field = field(
+    "n_startup_trials",
+    FieldKind::Integer { min: 1, max: 10_000 },
+    FieldDefault::Int(10),
+    "random trials (a Latin hypercube) before the Gaussian process takes over",
+);
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "gp",
@@ -33,12 +40,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     // 4: ends of pruned trials are foretold by all accounts of them, each as likely as it is; 5: the median of an even number of values is
     // the mean of the two in the middle.
     version: MEDIAN_SINCE,
-    options: &[OptionSpec {
-        name: "n_startup_trials",
-        kind: OptionKind::Int { min: 1, max: 10_000 },
-        default: "10",
-        summary: "random trials (a Latin hypercube) before the Gaussian process takes over",
-    }],
+    options: &[N_STARTUP_TRIALS],
     build: |spec, _| Ok(Box::new(Gp::new(spec))),
 };
 
@@ -92,7 +94,7 @@ impl Gp {
         Gp {
             waits_for: WaitsFor::Complete,
             middle: Middle::of_version(spec.version, MEDIAN_SINCE),
-            startup_trials: spec.count("n_startup_trials", 10),
+            startup_trials: N_STARTUP_TRIALS.of(spec),
             fitted: RefCell::new(None),
             limits_fitted: RefCell::default(),
         }

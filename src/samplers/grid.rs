@@ -4,38 +4,38 @@ use rand::RngExt as _;
 
 use super::lattice::Lattice;
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError};
+use crate::study::field::{Field, FieldDefault, FieldKind, field};
 use crate::study::params::Params;
-use crate::study::registry::{OptionKind, OptionSpec, PolicyError};
+use crate::study::registry::PolicyError;
 use crate::study::seed::StreamRng;
 use crate::study::space::Space;
 use crate::study::spec::PolicySpec;
+
+const POINTS: Field = field(
+    "points",
+    FieldKind::Integer { min: 1, max: 10_000 },
+    FieldDefault::Int(5),
+    "points on the axis of each continuous parameter, both ends included",
+);
+
+const ORDER: Field = field(
+    "order",
+    FieldKind::Choice(&["sequential", "random"]),
+    FieldDefault::Text("sequential"),
+    "nested loops with the last parameter fastest, or any cell that is left",
+);
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "grid",
     aliases: &[],
     summary: "tries every combination once; continuous parameters at a few points of their axis",
     version: 1,
-    options: &[
-        OptionSpec {
-            name: "points",
-            kind: OptionKind::Int { min: 1, max: 10_000 },
-            default: "5",
-            summary: "points on the axis of each continuous parameter, both ends included",
-        },
-        OptionSpec {
-            name: "order",
-            kind: OptionKind::Word(&["sequential", "random"]),
-            default: "\"sequential\"",
-            summary: "nested loops with the last parameter fastest, or any cell that is left",
-        },
-    ],
+    options: &[POINTS, ORDER],
     build: |spec, space| Grid::new(spec, space).map(|grid| Box::new(grid) as Box<dyn Sampler>),
 };
 
 /// Cells that constraints may reject before the search for the next one ends.
 const MOST_REJECTED: u64 = 100_000;
-
-const DEFAULT_POINTS: u64 = 5;
 
 /// Which of the untried cells is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,12 +60,9 @@ pub struct Grid {
 impl Grid {
     /// Checks that the cells of `space` can be counted.
     pub fn new(spec: &PolicySpec, space: &Space) -> Result<Self, PolicyError> {
-        let points = spec.count("points", DEFAULT_POINTS);
-        let order = if spec.word("order", "sequential") == "random" {
-            Order::Random
-        } else {
-            Order::Sequential
-        };
+        let points = POINTS.of(spec);
+        let order =
+            if ORDER.of::<String>(spec) == "random" { Order::Random } else { Order::Sequential };
         let lattice =
             Lattice::new(space, &Params::new(), points).ok_or_else(|| PolicyError::Unsuitable {
                 policy: ENTRY.name.to_owned(),

@@ -13,39 +13,42 @@ use self::rules::{GoodWeights, Rules, weights_by_age};
 use super::cube::{Cube, Point};
 use super::guess::Guess;
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError, start};
+use crate::study::field::{Field, FieldDefault, FieldKind, UNIT, field};
 use crate::study::params::Params;
-use crate::study::registry::{OptionKind, OptionSpec};
 use crate::study::seed::StreamRng;
 use crate::study::spec::PolicySpec;
 use crate::study::trial::TrialNumber;
 
-pub(super) const STARTUP_TRIALS: OptionSpec = OptionSpec {
-    name: "n_startup_trials",
-    kind: OptionKind::Int { min: 0, max: 10_000 },
-    default: "10",
-    summary: "random trials (a Latin hypercube) before the density estimators take over",
-};
+pub(super) const STARTUP_TRIALS: Field = field(
+    "n_startup_trials",
+    FieldKind::Integer { min: 0, max: 10_000 },
+    FieldDefault::Int(10),
+    "random trials (a Latin hypercube) before the density estimators take over",
+);
 
-pub(super) const EI_CANDIDATES: OptionSpec = OptionSpec {
-    name: "n_ei_candidates",
-    kind: OptionKind::Int { min: 1, max: 10_000 },
-    default: "24",
-    summary: "draws from the good trials' density of which the most promising is taken",
-};
+pub(super) const EI_CANDIDATES: Field = field(
+    "n_ei_candidates",
+    FieldKind::Integer { min: 1, max: 10_000 },
+    FieldDefault::Int(24),
+    "draws from the good trials' density of which the most promising is taken",
+);
 
-pub(super) const GAMMA: OptionSpec = OptionSpec {
-    name: "gamma",
-    kind: OptionKind::Float { min: 0.0, max: 1.0 },
-    default: "0.1",
-    summary: "share of trials that count as good",
-};
+pub(super) const GAMMA: Field =
+    field("gamma", UNIT, FieldDefault::Float(0.1), "share of trials that count as good");
 
-pub(super) const GAMMA_CAP: OptionSpec = OptionSpec {
-    name: "gamma_cap",
-    kind: OptionKind::Int { min: 1, max: 1_000_000 },
-    default: "25",
-    summary: "most trials that count as good",
-};
+pub(super) const GAMMA_CAP: Field = field(
+    "gamma_cap",
+    FieldKind::Integer { min: 1, max: 1_000_000 },
+    FieldDefault::Int(25),
+    "most trials that count as good",
+);
+
+const RULES: Field = field(
+    "rules",
+    FieldKind::Choice(&["mixed", "own", "optuna"]),
+    FieldDefault::Text("mixed"),
+    "widths of kernels and weights of trials: this program's, those of Optuna 5, or mixed: every fourth trial by the latter",
+);
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "tpe",
@@ -53,18 +56,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     summary: "learns where good points lie, all parameters together and conditional ones in their branch (joint TPE)",
     // 3: every fourth trial is drawn by Optuna's rules unless they or ours are asked for.
     version: 3,
-    options: &[
-        STARTUP_TRIALS,
-        EI_CANDIDATES,
-        GAMMA,
-        GAMMA_CAP,
-        OptionSpec {
-            name: "rules",
-            kind: OptionKind::Word(&["mixed", "own", "optuna"]),
-            default: "\"mixed\"",
-            summary: "widths of kernels and weights of trials: this program's, those of Optuna 5, or mixed: every fourth trial by the latter",
-        },
-    ],
+    options: &[STARTUP_TRIALS, EI_CANDIDATES, GAMMA, GAMMA_CAP, RULES],
     build: |spec, _| Ok(Box::new(Tpe::new(spec))),
 };
 
@@ -91,13 +83,12 @@ pub struct Tpe {
 impl Tpe {
     /// From checked options.
     pub fn new(spec: &PolicySpec) -> Self {
-        let count = |option: OptionSpec| usize::try_from(option.count(spec)).unwrap_or(usize::MAX);
         Tpe {
-            startup_trials: STARTUP_TRIALS.count(spec),
-            candidates: count(EI_CANDIDATES),
-            good_share: GAMMA.float(spec),
-            good_most: count(GAMMA_CAP),
-            rules: match spec.word("rules", "mixed") {
+            startup_trials: STARTUP_TRIALS.of(spec),
+            candidates: EI_CANDIDATES.of(spec),
+            good_share: GAMMA.of(spec),
+            good_most: GAMMA_CAP.of(spec),
+            rules: match RULES.of::<String>(spec).as_str() {
                 "own" => &[Rules::OWN],
                 "optuna" => &[Rules::OPTUNA],
                 _ => &Rules::MIXED,

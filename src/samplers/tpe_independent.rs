@@ -38,10 +38,10 @@ impl TpeIndependent {
     /// From checked options.
     pub fn new(spec: &PolicySpec) -> Self {
         TpeIndependent {
-            startup_trials: STARTUP_TRIALS.count(spec),
-            candidates: usize::try_from(EI_CANDIDATES.count(spec)).unwrap_or(usize::MAX),
-            good_share: GAMMA.float(spec),
-            good_most: GAMMA_CAP.count(spec),
+            startup_trials: STARTUP_TRIALS.of(spec),
+            candidates: EI_CANDIDATES.of(spec),
+            good_share: GAMMA.of(spec),
+            good_most: GAMMA_CAP.of(spec),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::study::field::{self, Field};
 use crate::study::spec::PolicySpec;
+use crate::study::suggestion::{nearest, quoted};
 
 /// A line of a table of policies: `SamplerEntry` and `PrunerEntry` differ only in what builds them.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +18,7 @@ pub struct Entry<Build> {
     /// Version of its rules: raised when the same history gives other decisions.
     pub version: u32,
     /// Its options.
-    pub options: &'static [OptionSpec],
+    pub options: &'static [Field],
     /// Builds it from checked options.
     pub build: Build,
 }
@@ -61,7 +63,7 @@ impl UnknownPolicy {
 
     /// What to write instead.
     pub fn help(&self) -> String {
-        let known = quoted(&self.known);
+        let known = quoted(self.known.iter().copied());
         match self.suggestion {
             Some(suggestion) => format!("did you mean `{suggestion}`? There are {known}"),
             None => format!("there are {known}"),
@@ -116,112 +118,62 @@ impl<Build> Table<Build> {
                 help: Some(unknown.help()),
             }]
         })?;
-        let problems: Vec<PolicyProblem> =
-            options.iter().filter_map(|(key, value)| entry.problem_with(key, value)).collect();
+        let mut problems = Vec::new();
+        let mut checked = BTreeMap::new();
+        for (key, value) in options {
+            match entry.check(&key, &value) {
+                Ok(value) => drop(checked.insert(key, value)),
+                Err(problem) => problems.push(problem),
+            }
+        }
         if !problems.is_empty() {
             return Err(problems);
         }
         let alias = (name != entry.name).then(|| name.to_owned());
-        Ok(PolicySpec { name: entry.name.to_owned(), alias, version: entry.version, options })
+        Ok(PolicySpec {
+            name: entry.name.to_owned(),
+            alias,
+            version: entry.version,
+            options: checked,
+        })
     }
 }
 
 impl<Build> Entry<Build> {
+    /// What it says of itself, whatever it builds.
+    pub fn described(&self) -> Entry<()> {
+        let Entry { name, aliases, summary, version, options, .. } = *self;
+        Entry { name, aliases, summary, version, options, build: () }
+    }
+
     /// The entry as a study without options stores it.
     pub fn defaults(&self) -> PolicySpec {
         PolicySpec { version: self.version, ..PolicySpec::named(self.name) }
     }
 
-    fn problem_with(&self, key: &str, value: &serde_json::Value) -> Option<PolicyProblem> {
-        let Some(option) = self.options.iter().find(|option| option.name == key) else {
-            let names: Vec<&'static str> = self.options.iter().map(|option| option.name).collect();
-            let help = match nearest(key, names.iter().copied()) {
-                _ if names.is_empty() => format!("`{}` has no options", self.name),
-                Some(suggestion) => format!("did you mean `{suggestion}`?"),
-                None => format!("its options are {}", quoted(&names)),
+    /// The value as it is stored, or what is wrong with it.
+    fn check(
+        &self,
+        key: &str,
+        value: &serde_json::Value,
+    ) -> Result<serde_json::Value, PolicyProblem> {
+        let problem =
+            |is_about_value, message, help| PolicyProblem { key: Some(key.to_owned()), is_about_value, message, help: Some(help) };
+        let Some(option) = field::find(self.options, key) else {
+            let help = match self.options {
+                [] => format!("`{}` has no options", self.name),
+                options => field::unknown_help(key, options),
             };
-            return Some(PolicyProblem {
-                key: Some(key.to_owned()),
-                is_about_value: false,
-                message: format!("`{}` has no option `{key}`", self.name),
-                help: Some(help),
-            });
+            return Err(problem(
+                false,
+                format!("`{}` has no option `{key}`", self.name),
+                help,
+            ));
         };
-        let why = option.kind.check(value).err()?;
-        Some(PolicyProblem {
-            key: Some(key.to_owned()),
-            is_about_value: true,
-            message: format!("`{key}`: {why}"),
-            help: Some(format!("{} (default: {})", option.summary, option.default)),
-        })
-    }
-}
-
-/// The candidate most like `name`, if any is like it at all. 0.75 keeps `tpee` and `halton` apart from unrelated words.
-fn nearest(name: &str, candidates: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    let likeness = |candidate: &str| strsim::jaro_winkler(&name.to_lowercase(), candidate);
-    candidates
-        .map(|candidate| (likeness(candidate), candidate))
-        .filter(|(likeness, _)| *likeness >= 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
-}
-
-fn quoted(names: &[&str]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-}
-
-/// The kind of an option's value, with its limits.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum OptionKind {
-    /// A whole number within inclusive bounds.
-    Int {
-        /// Smallest.
-        min: i64,
-        /// Largest.
-        max: i64,
-    },
-    /// A real number within inclusive bounds.
-    Float {
-        /// Smallest.
-        min: f64,
-        /// Largest.
-        max: f64,
-    },
-    /// `true` or `false`.
-    Bool,
-    /// One of these words.
-    Word(&'static [&'static str]),
-}
-
-/// One option of a sampler or pruner.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OptionSpec {
-    /// Its key in the study file.
-    pub name: &'static str,
-    /// Its kind.
-    pub kind: OptionKind,
-    /// Its default as it would be written, for the help text.
-    pub default: &'static str,
-    /// One sentence.
-    pub summary: &'static str,
-}
-
-impl OptionSpec {
-    /// The number that a policy has for it, or its default.
-    pub fn float(&self, spec: &PolicySpec) -> f64 {
-        spec.float(
-            self.name,
-            self.default.parse().expect("the default of an option with a number is one"),
-        )
-    }
-
-    /// The same of a count.
-    pub fn count(&self, spec: &PolicySpec) -> u64 {
-        spec.count(
-            self.name,
-            self.default.parse().expect("the default of an option with a count is one"),
-        )
+        option
+            .kind
+            .check(value)
+            .map_err(|why| problem(true, format!("`{key}` {why}"), option.remedy(value)))
     }
 }
 
@@ -261,65 +213,6 @@ pub enum Consequence {
     /// A full trial is too short.
     #[error("so nothing is ever stopped")]
     NothingStops,
-}
-
-impl OptionKind {
-    /// Checks a value; the error says what is accepted.
-    pub fn check(&self, value: &serde_json::Value) -> Result<(), String> {
-        let accepted = match self {
-            OptionKind::Int { min, max } => {
-                value.as_i64().is_some_and(|int| (*min..=*max).contains(&int))
-            }
-            OptionKind::Float { min, max } => {
-                value.as_f64().is_some_and(|float| (*min..=*max).contains(&float))
-            }
-            OptionKind::Bool => value.is_boolean(),
-            OptionKind::Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
-        };
-        if accepted { Ok(()) } else { Err(format!("`{value}` is not {}", self.describe())) }
-    }
-
-    /// What is accepted, for messages: `a whole number from 1 to 100`.
-    pub fn describe(&self) -> String {
-        match self {
-            OptionKind::Int { min, max } if *max == i64::MAX => {
-                format!("a whole number of at least {min}")
-            }
-            OptionKind::Int { min, max } => format!("a whole number from {min} to {max}"),
-            OptionKind::Float { min: f64::NEG_INFINITY, max: f64::INFINITY } => {
-                "a number".to_owned()
-            }
-            OptionKind::Float { min, max: f64::INFINITY } => format!("a number of at least {min}"),
-            OptionKind::Float { min, max } => format!("a number from {min} to {max}"),
-            OptionKind::Bool => "`true` or `false`".to_owned(),
-            OptionKind::Word(words) => {
-                let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
-                format!("one of {}", quoted.join(", "))
-            }
-        }
-    }
-}
-
-impl PolicySpec {
-    /// The whole number called `key`, or `default`.
-    pub fn int(&self, key: &str, default: i64) -> i64 {
-        self.options.get(key).and_then(serde_json::Value::as_i64).unwrap_or(default)
-    }
-
-    /// The number called `key`, or `default`.
-    pub fn float(&self, key: &str, default: f64) -> f64 {
-        self.options.get(key).and_then(serde_json::Value::as_f64).unwrap_or(default)
-    }
-
-    /// The whole number called `key` as a count, or `default`.
-    pub fn count(&self, key: &str, default: u64) -> u64 {
-        self.options.get(key).and_then(serde_json::Value::as_u64).unwrap_or(default)
-    }
-
-    /// The word called `key`, or `default`.
-    pub fn word<'a>(&'a self, key: &str, default: &'a str) -> &'a str {
-        self.options.get(key).and_then(serde_json::Value::as_str).unwrap_or(default)
-    }
 }
 
 #[cfg(test)]
@@ -390,7 +283,7 @@ mod tests {
         assert_eq!(
             said,
             [
-                ("mode", "`mode`: `\"halt\"` is not one of `stop`, `promote`"),
+                ("mode", "`mode` cannot be `halt`"),
                 ("reduction_facto", "`asha` has no option `reduction_facto`")
             ]
         );
@@ -413,10 +306,12 @@ mod tests {
             names.dedup();
             assert_eq!(names.len(), count);
             for option in entries.iter().flat_map(|entry| entry.options) {
-                // A default that is no value is described in words.
-                if let Ok(value) = serde_json::from_str::<serde_json::Value>(option.default) {
-                    assert_eq!(option.kind.check(&value), Ok(()), "{}", option.name);
-                }
+                let default = option.default.json();
+                assert!(
+                    default.is_null() || option.kind.check(&default).is_ok(),
+                    "{}",
+                    option.name
+                );
             }
         }
         check(samplers::SAMPLERS, samplers::NOT_YET);

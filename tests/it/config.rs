@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use hpsearch::config::{self, ChangeClass, KeyKind, Look, TABLES, difference};
+use hpsearch::config::{self, ChangeClass, Look, TABLES, difference};
+use hpsearch::study::field::FieldKind;
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Value;
 use hpsearch::study::spec::{Count, FailureCause, Program, StepClock, StudySpec, ValueRule};
@@ -699,7 +700,7 @@ fn every_accepted_key_is_taken() {
     assert_eq!(spec.enqueue.len(), 2);
     assert_eq!(spec.enqueue[1].get("model.layers"), Some(&Value::Int(2)));
     assert_eq!((spec.sampler.name.as_str(), spec.sampler.alias.as_deref()), ("tpe", None));
-    assert_eq!(spec.pruner.word("mode", "stop"), "promote");
+    assert_eq!(spec.pruner.options["mode"], "promote");
     assert_eq!(
         (spec.devices.packed, spec.devices.cpu_threads, spec.devices.select.len()),
         (true, 4, 5)
@@ -723,11 +724,9 @@ fn every_accepted_key_is_taken() {
 #[test]
 fn the_full_example_writes_every_key_of_the_tables() {
     for table in TABLES {
-        for key in table
-            .keys
-            .iter()
-            .filter(|key| !matches!(key.kind, KeyKind::Objectives | KeyKind::CommandMetrics))
-        {
+        for key in table.fields.iter().filter(|key| {
+            !matches!(key.kind, FieldKind::Objectives | FieldKind::CommandMetrics)
+        }) {
             assert!(FULL.contains(&format!("\n{} = ", key.name)), "{}.{}", table.name, key.name);
         }
     }

@@ -8,12 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
-use hpsearch::arguments::{ARGUMENTS, Argument, ArgumentDefault, ArgumentKind, DATA_ARGUMENTS};
+use hpsearch::arguments::{ARGUMENTS, DATA_ARGUMENTS};
 use hpsearch::cli::CommandLine;
-use hpsearch::config::{Contents, Key, KeyKind, TABLES, TableKeys};
+use hpsearch::config::{Contents, TABLES, TableSchema};
 use hpsearch::pruners::PRUNERS;
 use hpsearch::samplers::SAMPLERS;
-use hpsearch::study::registry::{OptionKind, OptionSpec};
+use hpsearch::study::field::{Field, FieldDefault};
+use hpsearch::study::registry::Entry;
 
 use crate::verbs::{Ran, command};
 
@@ -145,7 +146,7 @@ fn toml_of_the_pages_is_toml_whose_tables_and_keys_exist() {
                 let known = known.unwrap_or_else(|| {
                     panic!("{}: [{name}] is none of {tables:?}", page.display())
                 });
-                let keys: Vec<&str> = known.keys.iter().map(|key| key.name).collect();
+                let keys: Vec<&str> = known.fields.iter().map(|field| field.name).collect();
                 let Some(table) = table.as_table().filter(|_| known.contents == Contents::Keys)
                 else {
                     continue;
@@ -213,13 +214,13 @@ fn study_file() -> String {
         "{GENERATED}\n\n# Reference: the study file\n\nEvery table and key, from the tables that parse them. [The study file](../study-file.md) is the introduction;\n`hpsearch schema` prints the same as a JSON Schema.\n"
     );
     for table in TABLES.iter().filter(|table| table.contents != Contents::NotYet) {
-        write!(page, "\n## `[{}]`\n\n{}.\n", table.name, sentence(table.summary)).unwrap();
+        write!(page, "\n## `[{}]`\n\n{}.\n", table.name, sentence(table.doc)).unwrap();
         contents(&mut page, table);
     }
     page
 }
 
-fn contents(page: &mut String, table: &TableKeys) {
+fn contents(page: &mut String, table: &TableSchema) {
     match table.contents {
         Contents::Space => page.push_str(concat!(
             "\n| form | samples |\n|---|---|\n",
@@ -231,78 +232,47 @@ fn contents(page: &mut String, table: &TableKeys) {
             "| `group.name`, `[space.group]` | a parameter with a dotted name |\n",
         )),
         Contents::Configurations => page.push_str("\nEach table gives values to parameters of `[space]`.\n"),
-        Contents::Sampler => policies(page, table, SAMPLERS.iter().map(|entry| (entry.name, entry.aliases, entry.summary, entry.options)).collect()),
-        Contents::Pruner => policies(page, table, PRUNERS.iter().map(|entry| (entry.name, entry.aliases, entry.summary, entry.options)).collect()),
-        Contents::Trainer => arguments(page, ARGUMENTS),
-        Contents::Data => arguments(page, DATA_ARGUMENTS),
-        Contents::Keys | Contents::Constraints | Contents::NotYet => keys(page, table.keys),
+        Contents::Sampler => registered(page, table, SAMPLERS.iter().map(Entry::described)),
+        Contents::Pruner => registered(page, table, PRUNERS.iter().map(Entry::described)),
+        Contents::Trainer => fields(page, ARGUMENTS),
+        Contents::Data => fields(page, DATA_ARGUMENTS),
+        Contents::Keys | Contents::Constraints | Contents::NotYet => fields(page, table.fields),
     }
 }
 
-fn keys(page: &mut String, keys: &[Key]) {
+fn fields(page: &mut String, fields: &[Field]) {
+    if fields.is_empty() {
+        return;
+    }
     page.push_str("\n| key | value | default | meaning |\n|---|---|---|---|\n");
-    for key in keys {
-        row(page, key.name, &[], &kind_of_key(key.kind), key.default, key.summary);
+    for field in fields {
+        let aliases: String =
+            field.aliases.iter().fold(String::new(), |all, alias| format!("{all}, `{alias}`"));
+        let default = match field.default {
+            FieldDefault::Absent | FieldDefault::Required | FieldDefault::Derived(_) => {
+                field.default.to_string()
+            }
+            default => format!("`{default}`"),
+        };
+        let (kind, default) = (in_cell(&field.kind.to_string()), in_cell(&default));
+        writeln!(
+            page,
+            "| `{}`{aliases} | {kind} | {default} | {} |",
+            field.name,
+            in_cell(field.doc)
+        )
+        .unwrap();
     }
 }
 
-fn policies(
-    page: &mut String,
-    table: &TableKeys,
-    entries: Vec<(&str, &[&str], &str, &[OptionSpec])>,
-) {
-    keys(page, table.keys);
-    for (name, aliases, summary, options) in entries {
+fn registered(page: &mut String, table: &TableSchema, entries: impl Iterator<Item = Entry<()>>) {
+    fields(page, table.fields);
+    for Entry { name, aliases, summary, options, .. } in entries {
         let also =
             if aliases.is_empty() { String::new() } else { format!(" (also {})", quoted(aliases)) };
         write!(page, "\n### `type = \"{name}\"`{also}\n\n{}.\n", sentence(summary)).unwrap();
-        if !options.is_empty() {
-            page.push_str("\n| key | value | default | meaning |\n|---|---|---|---|\n");
-        }
-        for option in options {
-            row(
-                page,
-                option.name,
-                &[],
-                &kind_of_option(option.kind),
-                option.default,
-                option.summary,
-            );
-        }
+        fields(page, options);
     }
-}
-
-fn arguments(page: &mut String, arguments: &[Argument]) {
-    page.push_str("\n| key | value | default | meaning |\n|---|---|---|---|\n");
-    for argument in arguments {
-        let default = match argument.default {
-            ArgumentDefault::Required => "required".to_owned(),
-            ArgumentDefault::Absent => String::new(),
-            default => default.value().to_string(),
-        };
-        row(
-            page,
-            argument.name,
-            argument.aliases,
-            &kind_of_argument(argument.kind),
-            &default,
-            argument.doc,
-        );
-    }
-}
-
-fn row(page: &mut String, name: &str, aliases: &[&str], kind: &str, default: &str, meaning: &str) {
-    let aliases: String =
-        aliases.iter().fold(String::new(), |all, alias| format!("{all}, `{alias}`"));
-    let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
-    writeln!(
-        page,
-        "| `{name}`{aliases} | {} | {} | {} |",
-        in_cell(kind),
-        in_cell(&default),
-        in_cell(meaning)
-    )
-    .unwrap();
 }
 
 fn in_cell(text: &str) -> String {
@@ -316,73 +286,6 @@ fn sentence(text: &str) -> String {
 
 fn quoted(words: &[&str]) -> String {
     words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
-}
-
-fn integer(min: i64, max: i64) -> String {
-    if max == i64::MAX {
-        format!("integer, {min} or more")
-    } else {
-        format!("integer, {min} to {max}")
-    }
-}
-
-fn kind_of_key(kind: KeyKind) -> String {
-    match kind {
-        KeyKind::Text => "string".to_owned(),
-        KeyKind::Path => "path".to_owned(),
-        KeyKind::Word { accepted, .. } => quoted(accepted),
-        KeyKind::Direction => quoted(&["minimize", "maximize"]),
-        KeyKind::Whole { min, max } => integer(min, max),
-        KeyKind::WholeOrAuto { min, max } => format!("{}, or `\"auto\"`", integer(min, max)),
-        KeyKind::Number => "number".to_owned(),
-        KeyKind::Amount => "number above 0".to_owned(),
-        KeyKind::Flag => "boolean".to_owned(),
-        KeyKind::Duration => "duration: `\"90m\"`, `\"2h30m\"`, `\"1d\"`".to_owned(),
-        KeyKind::Size => "size: `\"50GiB\"`, `\"800MiB\"`".to_owned(),
-        KeyKind::Texts => "list of strings".to_owned(),
-        KeyKind::Words(words) => format!("list of {}", quoted(words)),
-        KeyKind::Devices => "`\"auto\"`, a device (`\"cpu\"`, `\"cuda:0\"`, `\"cuda:*\"`, `\"wgpu:0\"`), or a list of devices".to_owned(),
-        KeyKind::Keep => "`\"best-3\"`, `\"all\"`, `\"none\"`".to_owned(),
-        KeyKind::Environment => "table of strings".to_owned(),
-        KeyKind::CommandMetrics => "table".to_owned(),
-        KeyKind::TextOrTexts => "string or list of strings".to_owned(),
-        KeyKind::Objectives => "one table of `metric` and `direction`".to_owned(),
-    }
-}
-
-fn kind_of_option(kind: OptionKind) -> String {
-    match kind {
-        OptionKind::Int { min, max } => integer(min, max),
-        OptionKind::Float { min, max } if min == f64::MIN && max == f64::MAX => "number".to_owned(),
-        OptionKind::Float { min, max } => format!("number, {min} to {max}"),
-        OptionKind::Bool => "boolean".to_owned(),
-        OptionKind::Word(words) => quoted(words),
-    }
-}
-
-fn kind_of_argument(kind: ArgumentKind) -> String {
-    let bound = |bound: std::ops::Bound<f64>, inclusive: &str, exclusive: &str| match bound {
-        std::ops::Bound::Included(value) => format!(", {inclusive} {value}"),
-        std::ops::Bound::Excluded(value) => format!(", {exclusive} {value}"),
-        std::ops::Bound::Unbounded => String::new(),
-    };
-    match kind {
-        ArgumentKind::Float { low, high } => {
-            format!("number{}{}", bound(low, "at least", "above"), bound(high, "at most", "below"))
-        }
-        ArgumentKind::Int { low, high } => integer(low, high),
-        ArgumentKind::StepsOrShare => {
-            "steps (an integer), or a share of all steps below 1".to_owned()
-        }
-        ArgumentKind::Choice(words) => quoted(words),
-        ArgumentKind::Flag => "boolean".to_owned(),
-        ArgumentKind::Text => "string".to_owned(),
-        ArgumentKind::Names => "list of names".to_owned(),
-        ArgumentKind::Columns => "list of names, each once".to_owned(),
-        ArgumentKind::Weights => {
-            "`\"balanced\"`, `\"none\"`, or a list of numbers above 0".to_owned()
-        }
-    }
 }
 
 fn command_line() -> String {

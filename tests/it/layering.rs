@@ -109,7 +109,7 @@ const CRATES: &[(&str, &[&str])] = &[
         &["config", "report/wording", "export/recipe", "export/card", "cli/train", "cli/enqueue"],
     ),
     ("annotate_snippets", &["config/diagnostic"]),
-    ("strsim", &["arguments", "config", "study/registry", "study/condition", "cli"]),
+    ("strsim", &["study/suggestion"]),
     (
         "blake3",
         &[

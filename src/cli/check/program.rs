@@ -5,13 +5,13 @@ use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::cli::named_study::nearest;
 use crate::config::command_line;
 use crate::config::placeholder::{Piece, fill_in, pieces};
 use crate::config::shown::one_line;
 use crate::study::constraint::broken;
 use crate::study::params::Params;
 use crate::study::spec::{Program, StudySpec};
+use crate::study::suggestion::nearest;
 
 /// Ends of the names of scripts.
 const SCRIPTS: [&str; 11] =

@@ -114,26 +114,3 @@ impl<'a> Names<'a> {
         }
     }
 }
-
-/// The one of `known` that `word` most likely means: one that is spelt nearly so, or whose initials it is (`lr`).
-pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let plain = word.to_lowercase().replace('-', "_");
-    let mut best: Option<(f64, &str)> = None;
-    for candidate in known {
-        let lower = candidate.to_lowercase();
-        let last = lower.rsplit('.').next().unwrap_or(&lower);
-        let initials: String = last.split('_').filter_map(|part| part.chars().next()).collect();
-        let likeness = if lower == plain || last == plain {
-            1.0
-        } else if plain.len() > 1 && (initials == plain || last.starts_with(&plain)) {
-            0.95
-        } else {
-            strsim::jaro_winkler(&plain, &lower).max(strsim::jaro_winkler(&plain, last))
-        };
-        // 0.8 takes one slip in a short word and two in a long one.
-        if likeness > best.map_or(0.8, |(likeness, _)| likeness) {
-            best = Some((likeness, candidate));
-        }
-    }
-    best.map(|(_, candidate)| candidate)
-}

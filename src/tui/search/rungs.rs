@@ -7,6 +7,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::SearchData;
+use crate::pruners::{BRACKETS, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
 use crate::report::table::{Align, Column};
 use crate::report::wording::{number, one_line};
 use crate::study::decision::Verdict;
@@ -102,10 +103,10 @@ fn ladder(data: &SearchData) -> Vec<u64> {
     if !is_halving(data) {
         return Vec::new();
     }
-    let first = pruner.count("min_resource", 1).max(1);
-    let factor = pruner.count("rung_factor", pruner.count("reduction_factor", 3)).max(2);
-    let end =
-        pruner.options.get("max_resource").and_then(serde_json::Value::as_u64).unwrap_or(u64::MAX);
+    let first = MIN_RESOURCE.of::<u64>(pruner).max(1);
+    let factor =
+        RUNG_FACTOR.of::<Option<u64>>(pruner).unwrap_or(REDUCTION_FACTOR.of(pruner)).max(2);
+    let end = MAX_RESOURCE.of::<Option<u64>>(pruner).unwrap_or(u64::MAX);
     std::iter::successors(Some(first), |step| step.checked_mul(factor))
         .take_while(|step| *step < end)
         .take(40)
@@ -119,10 +120,10 @@ fn is_halving(data: &SearchData) -> bool {
 /// The value of the last trial that goes on from a rung, with one ladder; others compare trials that are not told apart here.
 fn cut_off(data: &SearchData, rung: &Rung) -> Option<f64> {
     let pruner = &data.spec.pruner;
-    if pruner.name != "asha" || pruner.count("brackets", 1) > 1 {
+    if pruner.name != "asha" || BRACKETS.of::<u64>(pruner) > 1 {
         return None;
     }
-    let survivors = rung.reached() / pruner.count("reduction_factor", 3).max(2);
+    let survivors = rung.reached() / REDUCTION_FACTOR.of::<u64>(pruner).max(2);
     let mut scores: Vec<Score> =
         rung.values.iter().map(|value| Score::new(data.direction(), *value)).collect();
     scores.sort_unstable();

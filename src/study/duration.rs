@@ -8,7 +8,7 @@ const UNITS: &[(&str, u64)] = &[("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)
 const LONGEST: f64 = 100.0 * 365.25 * 86_400.0;
 
 /// The duration `text` means, or what is wrong with it. Each unit at most once, from large to small; decimals anywhere.
-pub(super) fn parse(text: &str) -> Result<Duration, &'static str> {
+pub fn parse(text: &str) -> Result<Duration, &'static str> {
     let mut rest = text.trim();
     if rest.is_empty() {
         return Err("the duration is empty");
@@ -52,7 +52,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, &'static str> {
 }
 
 /// The duration as [`parse`] reads it.
-pub(super) fn format(duration: Duration) -> String {
+pub fn format(duration: Duration) -> String {
     let mut seconds = duration.as_secs();
     let mut text = String::new();
     for (unit, size) in &UNITS[..3] {

@@ -17,7 +17,7 @@ const UNITS: &[(&str, u64)] = &[
 const LARGEST: f64 = (1_u64 << 53) as f64;
 
 /// The number of bytes that `text` means, or what is wrong with it.
-pub(super) fn parse(text: &str) -> Result<u64, &'static str> {
+pub fn parse(text: &str) -> Result<u64, &'static str> {
     let text = text.trim();
     let digits =
         text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
@@ -46,7 +46,7 @@ pub(super) fn parse(text: &str) -> Result<u64, &'static str> {
 }
 
 /// The size as [`parse`] reads it.
-pub(super) fn format(bytes: u64) -> String {
+pub fn format(bytes: u64) -> String {
     let whole = UNITS.iter().find(|(_, size)| bytes.is_multiple_of(*size));
     whole.map_or_else(|| format!("{bytes}B"), |(name, size)| format!("{}{name}", bytes / size))
 }

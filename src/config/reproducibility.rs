@@ -19,8 +19,7 @@ pub(super) fn check(
             "`budget.trials = {trials}` leaves no room for the {} runs of one configuration",
             spec.replicates
         );
-        let problem = Diagnostic::error(budget.node("trials").map(|node| node.place), message)
-            .label("it counts runs");
+        let problem = Diagnostic::error(budget.place_of("trials"), message).label("it counts runs");
         problems.push(problem.help(format!(
             "for 50 configurations write trials = {}",
             50 * u64::from(spec.replicates)
@@ -31,7 +30,7 @@ pub(super) fn check(
     }
     if spec.devices.packed {
         let message = "how many trials share a device is measured, and `deterministic = true` cannot hold then";
-        let place = devices.node("trials_per_device").map(|node| node.place);
+        let place = devices.place_of("trials_per_device");
         problems.push(
             Diagnostic::error(place, message)
                 .help("give a number of trials, as trials_per_device = 2"),

@@ -1,0 +1,117 @@
+//! `[sampler]` and `[pruner]`: a name in a registry with its options.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+
+use super::diagnostic::{Diagnostic, Place};
+use super::section::Section;
+use super::syntax::Table;
+use super::tables::{DEFAULT_PRUNER, DEFAULT_SAMPLER, fields_of};
+use crate::pruners;
+use crate::samplers;
+use crate::study::field::Field;
+use crate::study::registry::{Consequence, PolicyError, PolicyProblem, UnknownPolicy};
+use crate::study::spec::PolicySpec;
+
+/// The sampler of a study that names none, as it is stored.
+pub fn default_sampler() -> PolicySpec {
+    samplers::resolve(DEFAULT_SAMPLER, BTreeMap::new())
+        .expect("the default is in the table, and has no options to be wrong")
+}
+
+/// A sampler or pruner as the study stores it, with the places its messages point at.
+pub(super) struct Chosen<'a> {
+    /// Name and options.
+    pub spec: PolicySpec,
+    /// Where its type is written, or its table, if it is there at all.
+    pub place: Option<Place>,
+    /// The table.
+    pub section: Section<'a>,
+}
+
+impl Chosen<'_> {
+    /// Where the policy's own constructor found something wrong.
+    ///
+    /// `length`: where a full trial's length is written, which an option may not fit.
+    pub fn problem(&self, error: &PolicyError, length: Option<Place>) -> Diagnostic {
+        match error {
+            PolicyError::Option { option, why, policy, consequence } => {
+                let place = self.section.place_of(option).or(self.place);
+                let mut problem = Diagnostic::error(place, format!("`{option}`: {why}"));
+                // The consequence goes under the value: together they are longer than a line.
+                if let Some(consequence) = consequence {
+                    problem = problem.label(consequence.to_string());
+                }
+                if *consequence == Some(Consequence::NothingStops) {
+                    return problem
+                        .related(length, "a full trial's length")
+                        .help(format!("make `{option}` smaller, or trials longer"));
+                }
+                problem.help(format!("change `{option}`, or leave it out: `hpsearch list` tells what `{policy}` takes"))
+            }
+            PolicyError::Unsuitable { policy, why, advice } => {
+                Diagnostic::error(self.place, format!("`{policy}` cannot serve this study: {why}"))
+                    .help(*advice)
+            }
+        }
+    }
+}
+
+/// What a table means that names none.
+pub(super) fn default_type(table: &str) -> &'static str {
+    if table == "sampler" { DEFAULT_SAMPLER } else { DEFAULT_PRUNER }
+}
+
+/// The options of the sampler or pruner called `name`.
+pub(super) fn options_of(table: &str, name: &str) -> Result<&'static [Field], UnknownPolicy> {
+    match table {
+        "sampler" => samplers::find(name).map(|entry| entry.options),
+        _ => pruners::find(name).map(|entry| entry.options),
+    }
+}
+
+fn resolve(
+    table: &str,
+    name: &str,
+    options: BTreeMap<String, Json>,
+) -> Result<PolicySpec, Vec<PolicyProblem>> {
+    match table {
+        "sampler" => samplers::resolve(name, options),
+        _ => pruners::resolve(name, options),
+    }
+}
+
+/// Reads the table called `path`, or takes the default when it is absent.
+pub(super) fn read<'a>(
+    path: &str,
+    written: Option<(&'a Table, Place)>,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Chosen<'a>> {
+    let default = default_type(path);
+    let Some((table, header)) = written else {
+        let spec = resolve(path, default, BTreeMap::new()).ok()?;
+        let section = Section::absent(fields_of(path));
+        return Some(Chosen { spec, place: None, section });
+    };
+    let before = problems.len();
+    let entry = table.get("type");
+    let place = entry.map_or(header, |entry| entry.value.place);
+    let Some(name) = entry.map_or(Some(default), |entry| entry.value.text()) else {
+        // Of which type the options are is not known.
+        let own = Table { form: table.form, entries: entry.into_iter().cloned().collect() };
+        Section::read(path, header, &own, fields_of(path), problems);
+        return None;
+    };
+    let options = match options_of(path, name) {
+        Ok(options) => options,
+        Err(unknown) => {
+            problems.push(Diagnostic::error(place, unknown.message()).help(unknown.help()));
+            return None;
+        }
+    };
+    let section =
+        Section::read(path, header, table, &[fields_of(path), options].concat(), problems);
+    let spec = resolve(path, name, section.values_of(options)).ok()?;
+    (problems.len() == before).then_some(Chosen { spec, place: Some(place), section })
+}
