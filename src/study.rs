@@ -20,6 +20,7 @@ pub mod space;
 pub mod spec;
 pub mod state;
 pub mod statistics;
+pub mod suggestion;
 pub mod time;
 pub mod trial;
 pub mod usage;

@@ -9,16 +9,16 @@ use serde::Serialize;
 use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
-use super::logs::unknown_trial;
-use super::named_study;
 use super::picture::{self, Size};
 use super::trial_json::VERSION;
 use super::trial_words;
+use crate::app::find;
 use crate::report::table::{Align, Column};
 use crate::report::wording::{number, one_line};
 use crate::storage::{Curve, StorageReader, StudySummary};
 use crate::study::metric::Number;
 use crate::study::query::{SortKey, TrialQuery};
+use crate::study::suggestion::nearest;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
 
@@ -77,14 +77,12 @@ struct CurveJson {
 pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
     let named = trial_words::read(&arguments.words)?;
-    let study = named_study::find(&reader, named.study.as_deref())?;
+    let study = find::study(&reader, named.study.as_deref())?;
     let trials = match named.trials.as_slice() {
         [] => reader.trials(study.id, &TrialQuery::all(SortKey::Value).page(0, SHOWN))?,
         numbers => numbers
             .iter()
-            .map(|number| {
-                reader.trial(study.id, *number)?.ok_or_else(|| unknown_trial(&study, *number))
-            })
+            .map(|number| find::trial(&reader, &study, *number))
             .collect::<Result<_, _>>()?,
     };
     let metric = arguments.metric.as_deref().unwrap_or(&study.spec.objective().metric);
@@ -160,7 +158,7 @@ fn unknown_metric(
         return Ok(None);
     }
     let names: Vec<String> = known.iter().map(|name| format!("`{}`", one_line(name))).collect();
-    let near = named_study::nearest(metric, known.iter().map(String::as_str))
+    let near = nearest(metric, known.iter().map(String::as_str))
         .map(|near| format!("did you mean `{near}`? "));
     let failure = Failure::usage(format!("these trials report no `{}`", one_line(metric)));
     Ok(Some(failure.help(format!("{}they report {}", near.unwrap_or_default(), names.join(", ")))))

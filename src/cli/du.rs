@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
+use super::OutputForm;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
-use super::{OutputForm, named_study};
+use crate::app::find;
 use crate::engine::retention::Rule;
 use crate::report::table::{Align, Column};
 use crate::report::wording::{bytes, one_line};
@@ -98,7 +99,7 @@ pub fn du(arguments: &DuArguments, console: &mut Console) -> Result<Exit, Failur
     let reader = console.reader()?;
     let studies = match &arguments.study {
         None => reader.studies()?,
-        named => vec![named_study::find(&reader, named.as_deref())?],
+        named => vec![find::study(&reader, named.as_deref())?],
     };
     let mut usage = Usage {
         version: VERSION,

@@ -4,9 +4,14 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use crate::app::AppError;
 use crate::arguments::data_file::DataProblem;
 use crate::config::shown::lines;
 use crate::config::{self, ConfigError};
+use crate::export::ExportError;
+use crate::runner::RunnerError;
+use crate::runner::errand::ErrandError;
+use crate::runner::slots::SlotsError;
 use crate::storage::StorageError;
 use crate::tui::TuiError;
 
@@ -58,6 +63,9 @@ impl Exit {
         }
     }
 }
+
+/// After a mistake that is not the user's.
+pub const AGAIN: &str = "what was written is safe: the same command goes on; `hpsearch doctor` looks at the machine and the store if it fails again";
 
 /// Why a verb could not do its work.
 #[derive(Debug)]
@@ -167,6 +175,73 @@ impl From<StorageError> for Failure {
     }
 }
 
+impl From<RunnerError> for Failure {
+    fn from(error: RunnerError) -> Self {
+        match error {
+            RunnerError::Storage(error) => Failure::from(error),
+            RunnerError::Engine(error) => Failure::new(Exit::Usage, error)
+                .help("`hpsearch check FILE` looks at the study file without running it"),
+            RunnerError::Unreachable { .. } | RunnerError::Files { .. } => {
+                Failure::new(Exit::Store, error)
+            }
+            RunnerError::System { .. } => Failure::new(Exit::Internal, error).help(AGAIN),
+        }
+    }
+}
+
+impl From<SlotsError> for Failure {
+    fn from(error: SlotsError) -> Self {
+        Failure::new(Exit::Usage, error)
+    }
+}
+
+impl From<ErrandError> for Failure {
+    fn from(error: ErrandError) -> Self {
+        match error {
+            ErrandError::Start { .. } => Failure::new(Exit::Internal, error),
+            ErrandError::Killed { .. } => Failure::new(Exit::Internal, error).help("run the command again"),
+            ErrandError::OutOfMemory { .. } => Failure::new(Exit::Internal, error).help(
+                "free some memory, use a smaller model (`model.*`), shorter texts (`[data] max_length`) or less data, and run the command again",
+            ),
+            // The worker's sentence says what to change where it knows.
+            ErrandError::Failed(_) => Failure::new(Exit::Usage, error).help("change what it names and run the command again"),
+        }
+    }
+}
+
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        let exit =
+            if matches!(error, ExportError::Format { .. }) { Exit::Internal } else { Exit::Usage };
+        Failure::new(exit, error)
+    }
+}
+
+impl From<AppError> for Failure {
+    fn from(error: AppError) -> Self {
+        let remedy = error.remedy();
+        let failure = match error {
+            AppError::Storage(error) => error.into(),
+            AppError::StudyFile(error) => error.into(),
+            AppError::Runner(error) | AppError::NotServed(error) => error.into(),
+            AppError::Export(error) | AppError::ExportAtTheEnd(error) => error.into(),
+            AppError::Job(error) => error.into(),
+            AppError::Slots(error) => error.into(),
+            AppError::Io(error) => error.into(),
+            AppError::Json(error) => error.into(),
+            AppError::NoBestTrial { .. } | AppError::NoReport => {
+                Failure::new(Exit::NoCompletedTrial, error)
+            }
+            AppError::WarmStartUnreadable { .. } => Failure::new(Exit::Store, error),
+            error => Failure::new(Exit::Usage, error),
+        };
+        match remedy {
+            Some(remedy) => failure.help(remedy),
+            None => failure,
+        }
+    }
+}
+
 impl From<TuiError> for Failure {
     fn from(error: TuiError) -> Self {
         match error {
@@ -218,8 +293,6 @@ mod tests {
     #[test]
     fn every_error_of_a_store_an_export_or_a_runner_names_a_next_step() {
         use crate::engine::EngineError;
-        use crate::export::ExportError;
-        use crate::runner::RunnerError;
         use crate::storage::sqlite::Rescue;
         use crate::storage::{Holder, StudyId};
         use crate::study::time::Timestamp;

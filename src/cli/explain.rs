@@ -10,11 +10,10 @@ use serde::Serialize;
 use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
-use super::logs::unknown_trial;
 use super::moments::{instant, moment};
-use super::named_study;
 use super::trial_json::{BestJson, CountsJson, TrialJson, VERSION, seconds};
 use super::trial_words;
+use crate::app::find;
 use crate::report::table::{Align, Column};
 use crate::report::wording::{attempt_end, count, duration, number, one_line, param, shown_value};
 use crate::samplers::{self, SAMPLERS, Situation};
@@ -126,11 +125,8 @@ const BATCH: u64 = 10_000;
 
 /// Prints why.
 pub fn explain(arguments: &ExplainArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let reader = console.reader()?;
-    let study = named_study::find(&reader, arguments.study.as_deref())?;
-    let trial = reader
-        .trial(study.id, TrialNumber(arguments.trial))?
-        .ok_or_else(|| unknown_trial(&study, TrialNumber(arguments.trial)))?;
+    let (reader, study) = console.study(arguments.study.as_deref())?;
+    let trial = find::trial(&reader, &study, TrialNumber(arguments.trial))?;
     let story = story(&reader, &study, &trial)?;
     let comparison = comparison(&reader, &study, &trial)?;
     match OutputForm::from(arguments.json) {

@@ -6,9 +6,10 @@ use clap::Args;
 use serde::Serialize;
 
 use super::OutputForm;
-use super::console::{Console, life, shown};
+use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
+use crate::app::study_state::life;
 use crate::report::table::{Align, Column};
 use crate::report::wording::{HolderLife, bytes, count, one_line};
 use crate::runner::leftovers::{

@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
-use super::named_study;
 use super::trial_json::VERSION;
 use crate::analysis::importance::{self, Evaluator, ImportanceError};
 use crate::report::table::{Align, Column};
@@ -75,8 +74,7 @@ struct Share<'a> {
 
 /// Prints them, most important first.
 pub fn importance(arguments: &ImportanceArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let reader = console.reader()?;
-    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let (reader, study) = console.study(arguments.study.as_deref())?;
     let (spec, evaluator) = (&study.spec, Evaluator::from(arguments.evaluator));
     let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
     let (rows, pruned) = importance::rows(&outcomes, evaluator, spec.direction());

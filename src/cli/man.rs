@@ -11,8 +11,8 @@ use clap_mangen::Man;
 use super::CommandLine;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::named_study::nearest;
 use crate::report::wording::count;
+use crate::study::suggestion::nearest;
 
 const EXAMPLES: &str = "\
 Examples:

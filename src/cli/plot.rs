@@ -10,14 +10,13 @@ use serde::Serialize;
 use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
-use super::importance::{ImportanceArguments, Measure, importance};
-use super::named_study;
 use super::picture::{self, Size};
 use super::trial_json::VERSION;
 use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::metric::Number;
 use crate::study::query::{SortKey, TrialQuery};
+use crate::study::suggestion::nearest;
 use crate::study::trial::TrialNumber;
 use crate::tui::chart::Chart;
 
@@ -111,16 +110,7 @@ const LINES: u64 = 200;
 
 /// Prints the pictures.
 pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Failure> {
-    if arguments.kind == Kind::Importance {
-        let asked = ImportanceArguments {
-            study: arguments.study.clone(),
-            evaluator: Measure::PedAnova,
-            json: arguments.json,
-        };
-        return importance(&asked, console);
-    }
-    let reader = console.reader()?;
-    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let (reader, study) = console.study(arguments.study.as_deref())?;
     let charts = charts(&reader, &study, arguments)?;
     match OutputForm::from(arguments.json) {
         OutputForm::Json => {
@@ -207,8 +197,7 @@ fn charts(
 fn unknown_parameter(study: &StudySummary, name: &str) -> Failure {
     let known: Vec<&str> =
         study.spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
-    let near = named_study::nearest(name, known.iter().copied())
-        .map(|near| format!("did you mean `{near}`? "));
+    let near = nearest(name, known.iter().copied()).map(|near| format!("did you mean `{near}`? "));
     let names: Vec<String> = known.iter().map(|name| format!("`{}`", one_line(name))).collect();
     Failure::usage(format!(
         "`{}` searches no parameter `{}`",

@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
+use super::selection;
 use super::trial_json::{TrialJson, VERSION};
-use super::{named_study, selection};
 use crate::report::table::{Align, Column};
 use crate::report::wording::{count, duration, micros, one_line, param, value_cell};
 use crate::storage::{StorageReader, StudySummary};
@@ -51,8 +51,7 @@ struct Listing<'a> {
 
 /// Lists the trials.
 pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let reader = console.reader()?;
-    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let (reader, study) = console.study(arguments.study.as_deref())?;
     let filter = selection::filter(&reader, &study, arguments.filter.as_deref())?;
     let (sort, turned) = selection::sort_key(&reader, &study, &arguments.sort)?;
     let query = TrialQuery {

@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use super::{Ahead, Found};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::show::ForecastJson;
-use crate::cli::trial_json::VERSION;
+use crate::cli::trial_json::{ForecastJson, VERSION};
 use crate::config::{Diagnostic, Diagnostics, Severity};
 
 /// The answer.

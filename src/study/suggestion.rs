@@ -1,0 +1,88 @@
+//! "Did you mean": the known word that a written one is most like, by one rule for the whole program.
+
+/// Words of other programs, and what this one says.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("n_trials", "trials"),
+    ("num_trials", "trials"),
+    ("max_trials", "trials"),
+    ("timeout", "time"),
+    ("max_time", "time"),
+    ("goal", "direction"),
+    ("mode", "direction"),
+    ("objective", "metric"),
+    ("parameters", "space"),
+    ("params", "space"),
+    ("search_space", "space"),
+    ("dataset", "data"),
+    ("device", "devices"),
+    ("scheduler", "pruner"),
+    ("program", "command"),
+    ("args", "run"),
+    ("concurrency", "trials_per_device"),
+    ("values", "choice"),
+    ("categorical", "choice"),
+    ("uniform", "float"),
+    ("loguniform", "float"),
+    ("log_uniform", "float"),
+    ("quniform", "float"),
+    ("randint", "int"),
+    ("integer", "int"),
+    ("default", "prior"),
+    ("condition", "when"),
+    ("if", "when"),
+    ("method", "type"),
+    ("name", "type"),
+];
+
+/// Least Jaro-Winkler similarity of a suggestion: one slip in a short word, two in a long one.
+const LEAST_SIMILARITY: f64 = 0.8;
+
+/// The one of `candidates` that `word` most likely means, if any is near: by another spelling, a synonym, its initials
+/// or beginning (`lr`), or a slip. The last part of a dotted name stands for the whole; of equals, the first is taken.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
+    let word = plain(word);
+    let synonyms: Vec<&str> =
+        SYNONYMS.iter().filter(|(from, _)| *from == word).map(|(_, to)| *to).collect();
+    let mut best: Option<(f64, &str)> = None;
+    for candidate in candidates {
+        let lower = plain(candidate);
+        let last = lower.rsplit('.').next().unwrap_or(&lower);
+        let initials: String = last.split('_').filter_map(|part| part.chars().next()).collect();
+        let similarity = if lower == word {
+            4.0
+        } else if last == word {
+            3.0
+        } else if synonyms.contains(&candidate) {
+            2.0
+        } else if word.len() > 1 && (initials == word || last.starts_with(&word)) {
+            0.95
+        } else {
+            strsim::jaro_winkler(&word, &lower).max(strsim::jaro_winkler(&word, last))
+        };
+        if similarity > best.map_or(LEAST_SIMILARITY, |(similarity, _)| similarity) {
+            best = Some((similarity, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+/// `a`, `b` and `c` in backticks.
+pub fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_synonyms_and_other_spellings_find_their_word() {
+        let keys = ["trials", "time", "target", "trial_time"];
+        assert_eq!(nearest("trails", keys), Some("trials"));
+        assert_eq!(nearest("n_trials", keys), Some("trials"));
+        assert_eq!(nearest("Trial-Time", keys), Some("trial_time"));
+        assert_eq!(nearest("quantize", keys), None);
+        assert_eq!(nearest("hidden_size", ["model.hidden_size"]), Some("model.hidden_size"));
+    }
+}
