@@ -21,4 +21,4 @@ pub mod train_once;
 pub mod warm_start;
 pub mod worker_job;
 
-pub use error::AppError;
+pub use error::{AppError, Remedy};

@@ -320,9 +320,10 @@ pub fn main() -> ExitCode {
         (Ok(exit), Ok(())) => exit,
         (Err(failure), _) | (_, Err(failure)) => {
             // Whoever closed standard error does not want to hear it.
-            let said = failure.to_string();
             // Errors from below know the commands to type next, and not which store the command line meant.
             let store = console.store_option();
+            let failure = failure.in_store(&store);
+            let said = failure.to_string();
             let note = if said.contains("`hpsearch ") && !said.contains(&store) {
                 format!("note: these commands take{store} here\n")
             } else {

@@ -172,40 +172,68 @@ pub enum AppError {
     },
 }
 
+/// What to do about an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// A sentence.
+    Text(String),
+    /// A command to type next.
+    Command {
+        /// Its words, without the program and the store.
+        words: String,
+        /// What it does.
+        does: &'static str,
+    },
+}
+
+impl Remedy {
+    /// With the option by which the store is named, ` --store PATH`, or nothing.
+    pub fn in_words(&self, store: &str) -> String {
+        match self {
+            Remedy::Text(text) => text.clone(),
+            Remedy::Command { words, does } => format!("`hpsearch {words}{store}` {does}"),
+        }
+    }
+}
+
 impl AppError {
     /// What to do about it, where its sentence or its cause does not say.
-    pub fn remedy(&self) -> Option<String> {
-        let text = |text: &str| Some(text.to_owned());
+    pub fn remedy(&self) -> Option<Remedy> {
+        let text = |text: &str| Some(Remedy::Text(text.to_owned()));
+        let said = |text: String| Some(Remedy::Text(text));
         match self {
             AppError::UnknownStudy { names, .. } if names.is_empty() => {
                 text("the store holds no study yet: `hpsearch run study.toml` starts one")
             }
             AppError::UnknownStudy { near: Some(near), names, .. } => {
-                Some(format!("did you mean `{}`? There are {}", one_line(near), listed(names)))
+                said(format!("did you mean `{}`? There are {}", one_line(near), listed(names)))
             }
-            AppError::UnknownStudy { names, .. } => Some(format!("there are {}", listed(names))),
+            AppError::UnknownStudy { names, .. } => said(format!("there are {}", listed(names))),
             AppError::NeverRun { file, names, .. } => {
                 let others = match names.as_slice() {
                     [] => String::new(),
                     names => format!("; the store {}", held(names)),
                 };
-                Some(format!("`hpsearch run {}` starts it{others}", file.display()))
+                said(format!("`hpsearch run {}` starts it{others}", file.display()))
             }
             AppError::EmptyStore => text("`hpsearch run study.toml` starts one"),
             AppError::SeveralStudies { names } => {
-                Some(format!("there are {}: name one behind the verb", listed(names)))
+                said(format!("there are {}: name one behind the verb", listed(names)))
             }
             AppError::StoreAsFile { .. } => text("name a study, or the file it is run from"),
             AppError::UnknownTrial { trials: 0, .. } => text("the study has no trials yet"),
             AppError::UnknownTrial { trials, .. } => {
-                Some(format!("it has {}, the last is {}", count(*trials, "trial"), trials - 1))
+                said(format!("it has {}, the last is {}", count(*trials, "trial"), trials - 1))
             }
-            AppError::NotRunning { .. } => text("`hpsearch ls` shows which studies run"),
+            AppError::NotRunning { .. } => {
+                Some(Remedy::Command { words: "ls".to_owned(), does: "shows which studies run" })
+            }
             AppError::NoBestTrial { nearest: Some((trial, reason)), .. } => {
-                Some(format!("trial {trial} comes nearest: {}", one_line(reason)))
+                said(format!("trial {trial} comes nearest: {}", one_line(reason)))
             }
             AppError::NoBestTrial { study, .. } => {
-                Some(format!("`hpsearch trials {}` shows where they stand", one_line(study)))
+                let words = format!("trials {}", one_line(study));
+                Some(Remedy::Command { words, does: "shows where they stand" })
             }
             AppError::NoCheckpoint { .. } => {
                 text("export the best trial, or set keep = \"all\" before a study")
@@ -247,7 +275,8 @@ impl AppError {
 
     /// What happened and what to do, in one sentence.
     pub fn with_remedy(&self) -> String {
-        self.remedy().map_or_else(|| self.to_string(), |remedy| format!("{self}: {remedy}"))
+        let remedy = self.remedy().map(|remedy| remedy.in_words(""));
+        remedy.map_or_else(|| self.to_string(), |remedy| format!("{self}: {remedy}"))
     }
 }
 

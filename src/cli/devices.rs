@@ -8,7 +8,7 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
 use crate::app::devices::{Found, found};
-use crate::report::table::{Align, Column};
+use crate::report::table::{Column, Columns};
 use crate::report::wording::one_line;
 use crate::runner::monitor::gibibytes;
 
@@ -43,41 +43,26 @@ pub fn devices(arguments: &DevicesArguments, console: &mut Console) -> Result<Ex
 }
 
 fn columns(devices: &[Found]) -> Vec<Column> {
-    let cells = |cell: &dyn Fn(&Found) -> Option<String>| {
-        devices.iter().map(|device| cell(device).unwrap_or_default()).collect::<Vec<_>>()
-    };
     let memory = |device: &Found| {
-        Some(format!(
-            "{:.1} of {:.1} GiB",
-            gibibytes(device.memory_used_bytes?),
-            gibibytes(device.memory_total_bytes?)
-        ))
+        let used = gibibytes(device.memory_used_bytes?);
+        Some(format!("{used:.1} of {:.1} GiB", gibibytes(device.memory_total_bytes?)))
     };
-    let watts = |device: &Found| Some(format!("{:.0} W", device.power_watts?));
-    let columns = [
-        Column::new(
-            "device",
-            Align::Left,
-            cells(&|device| device.name.clone().or(Some("-".to_owned()))),
-        ),
-        Column::new("what", Align::Left, cells(&|device| Some(one_line(&device.description)))),
-        Column::new("built-in trainer", Align::Left, cells(&|device| Some(device.note.clone()))),
-        Column::new("memory", Align::Right, cells(&memory)),
-        Column::new(
-            "busy",
-            Align::Right,
-            cells(&|device| Some(format!("{:.0} %", device.utilisation? * 100.0))),
-        )
-        .optional(),
-        Column::new(
-            "heat",
-            Align::Right,
-            cells(&|device| Some(format!("{} °C", device.temperature_celsius?))),
-        )
-        .optional(),
-        Column::new("power", Align::Right, cells(&watts)).optional(),
-    ];
-    columns.into_iter().filter(|column| column.cells_width() > 0).collect()
+    let cell = |value: Option<String>| value.unwrap_or_default();
+    Columns::of(devices)
+        .left("device", |device| device.name.clone().unwrap_or_else(|| "-".to_owned()))
+        .left("what", |device| one_line(&device.description))
+        .left("built-in trainer", |device| device.note.clone())
+        .right("memory", |device| cell(memory(device)))
+        .right("busy", |device| cell(device.utilisation.map(|of| format!("{:.0} %", of * 100.0))))
+        .optional()
+        .right("heat", |device| cell(device.temperature_celsius.map(|heat| format!("{heat} °C"))))
+        .optional()
+        .right("power", |device| cell(device.power_watts.map(|watts| format!("{watts:.0} W"))))
+        .optional()
+        .end()
+        .into_iter()
+        .filter(|column| column.cells_width() > 0)
+        .collect()
 }
 
 #[cfg(test)]

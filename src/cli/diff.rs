@@ -18,7 +18,7 @@ use crate::app::best::{metrics_at, value_step};
 use crate::app::find;
 use crate::app::reconcile::changes;
 use crate::config::{self, Change, ChangeClass};
-use crate::report::table::{Align, Column};
+use crate::report::table::{Column, Columns};
 use crate::report::wording::{count, duration, micros, number, one_line, param};
 use crate::storage::StudySummary;
 use crate::study::metric::{Metrics, Number};
@@ -350,13 +350,12 @@ fn times(factor: f64) -> String {
 }
 
 fn columns(title: &str, titles: &[String; 2], rows: Vec<Row>) -> Vec<Column> {
-    let cells = |cell: &dyn Fn(&Row) -> String| rows.iter().map(cell).collect::<Vec<_>>();
-    vec![
-        Column::new(title, Align::Left, cells(&|row| row.name.clone())),
-        Column::new(titles[0].clone(), Align::Left, cells(&|row| row.sides[0].clone())),
-        Column::new(titles[1].clone(), Align::Left, cells(&|row| row.sides[1].clone())),
-        Column::new("change", Align::Left, cells(&|row| row.change.clone())),
-    ]
+    Columns::of(&rows)
+        .left(title, |row| row.name.clone())
+        .left(titles[0].as_str(), |row| row.sides[0].clone())
+        .left(titles[1].as_str(), |row| row.sides[1].clone())
+        .left("change", |row| row.change.clone())
+        .end()
 }
 
 fn file_against_study(

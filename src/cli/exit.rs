@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-use crate::app::AppError;
+use crate::app::{AppError, Remedy};
 use crate::arguments::data_file::DataProblem;
 use crate::config::shown::lines;
 use crate::config::{self, ConfigError};
@@ -79,7 +79,7 @@ pub enum Failure {
         /// What went wrong.
         error: Box<dyn Error + Send + Sync>,
         /// What to do next, if that is not in the sentence.
-        help: Option<String>,
+        help: Option<Remedy>,
     },
     /// A study file's problems, with their snippets.
     StudyFile(ConfigError),
@@ -99,11 +99,27 @@ impl Failure {
     /// With what to do next.
     #[must_use]
     pub fn help(self, text: impl Into<String>) -> Self {
+        self.remedy(Some(Remedy::Text(text.into())))
+    }
+
+    fn remedy(self, remedy: Option<Remedy>) -> Self {
         match self {
-            Failure::Error { exit, error, .. } => {
-                Failure::Error { exit, error, help: Some(text.into()) }
+            Failure::Error { exit, error, help } => {
+                Failure::Error { exit, error, help: remedy.or(help) }
             }
             other => other,
+        }
+    }
+
+    /// The same where commands have to name the store by this option.
+    #[must_use]
+    pub fn in_store(self, option: &str) -> Self {
+        match &self {
+            Failure::Error { help: Some(help), .. } => {
+                let help = help.in_words(option);
+                self.help(help)
+            }
+            _ => self,
         }
     }
 
@@ -130,7 +146,8 @@ impl fmt::Display for Failure {
                     writeln!(f, "  caused by: {}", lines(&cause.to_string()))?;
                     source = cause.source();
                 }
-                help.as_ref().map_or(Ok(()), |help| writeln!(f, "help: {}", lines(help)))
+                let help = help.as_ref().map(|help| help.in_words(""));
+                help.map_or(Ok(()), |help| writeln!(f, "help: {}", lines(&help)))
             }
         }
     }
@@ -235,10 +252,7 @@ impl From<AppError> for Failure {
             AppError::WarmStartUnreadable { .. } => Failure::new(Exit::Store, error),
             error => Failure::new(Exit::Usage, error),
         };
-        match remedy {
-            Some(remedy) => failure.help(remedy),
-            None => failure,
-        }
+        failure.remedy(remedy)
     }
 }
 

@@ -10,7 +10,7 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
 use crate::analysis::importance::{self, Evaluator, ImportanceError};
-use crate::report::table::{Align, Column};
+use crate::report::table::Columns;
 use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageReader};
 
@@ -135,24 +135,12 @@ fn print(
 ) -> Result<(), Failure> {
     let (full, half) = (console.look.either("█", "#"), console.look.either("▌", ""));
     let most = shares.first().map_or(1.0, |(_, share)| share.max(f64::MIN_POSITIVE));
-    console.table(&[
-        Column::new(
-            "parameter",
-            Align::Left,
-            shares.iter().map(|(name, _)| one_line(name)).collect(),
-        ),
-        Column::new(
-            "importance",
-            Align::Right,
-            shares.iter().map(|(_, share)| format!("{share:.3}")).collect(),
-        ),
-        Column::new(
-            "",
-            Align::Left,
-            shares.iter().map(|(_, share)| bar(share / most, full, half)).collect(),
-        )
-        .optional(),
-    ])?;
+    let columns = Columns::of(shares)
+        .left("parameter", |(name, _)| one_line(name))
+        .right("importance", |(_, share)| format!("{share:.3}"))
+        .left("", |(_, share)| bar(share / most, full, half))
+        .optional();
+    console.table(&columns.end())?;
     let means = match evaluator {
         Evaluator::PedAnova => "what separates the best tenth from the rest",
         Evaluator::Fanova => "shares of the variance between trials",

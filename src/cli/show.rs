@@ -21,7 +21,7 @@ use crate::app::best;
 use crate::app::find;
 use crate::app::study_state::{elapsed, state};
 use crate::report::ahead::{self, Running, look_ahead};
-use crate::report::table::{Align, Column};
+use crate::report::table::{Column, Columns};
 use crate::report::wording::{
     StudyState, bytes, count, duration, no_best, number, one_line, param,
 };
@@ -437,32 +437,19 @@ fn program(program: &Program) -> String {
 }
 
 fn space_columns(dimensions: &[Dimension]) -> Vec<Column> {
-    let cells =
-        |cell: &dyn Fn(&Dimension) -> String| dimensions.iter().map(cell).collect::<Vec<_>>();
-    let mut columns = vec![
-        Column::new("parameter", Align::Left, cells(&|dimension| one_line(&dimension.name))),
-        Column::new(
-            "kind",
-            Align::Left,
-            cells(&|dimension| kind(&dimension.distribution).to_owned()),
-        ),
-        Column::new(
-            "values",
-            Align::Left,
-            cells(&|dimension| one_line(&values(&dimension.distribution))),
-        ),
-    ];
+    let mut columns = Columns::of(dimensions)
+        .left("parameter", |dimension| one_line(&dimension.name))
+        .left("kind", |dimension| kind(&dimension.distribution))
+        .left("values", |dimension| one_line(&values(&dimension.distribution)));
     if dimensions.iter().any(|dimension| dimension.prior.is_some()) {
-        columns.push(Column::new(
-            "prior",
-            Align::Left,
-            cells(&|dimension| dimension.prior.as_ref().map_or_else(String::new, param)),
-        ));
+        let prior =
+            |dimension: &Dimension| dimension.prior.as_ref().map_or_else(String::new, param);
+        columns = columns.left("prior", prior);
     }
     if dimensions.iter().any(|dimension| dimension.when.is_some()) {
-        columns.push(Column::new("only when", Align::Left, cells(&condition)));
+        columns = columns.left("only when", condition);
     }
-    columns
+    columns.end()
 }
 
 fn kind(distribution: &Distribution) -> &'static str {

@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use crate::app::study_state::state;
 use crate::report::progress::Progress;
-use crate::report::table::{Align, Column};
+use crate::report::table::{Column, Columns};
 use crate::report::wording::{number, one_line};
 use crate::storage::StudySummary;
 
 /// The columns of a table of studies.
 pub fn columns(studies: &[StudySummary]) -> Vec<Column> {
-    let cells =
-        |cell: &dyn Fn(&StudySummary) -> String| studies.iter().map(cell).collect::<Vec<_>>();
     let trials = |study: &StudySummary| {
         let progress =
             Progress::new(&study.spec, study.search_counts(), Duration::ZERO, Duration::ZERO);
@@ -19,29 +17,13 @@ pub fn columns(studies: &[StudySummary]) -> Vec<Column> {
             .of
             .map_or_else(|| progress.done.to_string(), |of| format!("{}/{of}", progress.done))
     };
-    vec![
-        Column::new("study", Align::Left, cells(&|study| one_line(&study.spec.name))),
-        Column::new("state", Align::Left, cells(&|study| state(study).as_str().to_owned())),
-        Column::new("trials", Align::Right, cells(&trials)),
-        Column::new(
-            "best",
-            Align::Point,
-            cells(&|study| study.best.map_or_else(String::new, |(_, value)| number(value))),
-        ),
-        Column::new(
-            "trial",
-            Align::Right,
-            cells(&|study| study.best.map_or_else(String::new, |(trial, _)| trial.to_string())),
-        ),
-        Column::new(
-            "metric",
-            Align::Left,
-            cells(&|study| one_line(&study.spec.objective().metric)),
-        ),
-        Column::new(
-            "goal",
-            Align::Left,
-            cells(&|study| study.spec.direction().as_str().to_owned()),
-        ),
-    ]
+    Columns::of(studies)
+        .left("study", |study| one_line(&study.spec.name))
+        .left("state", |study| state(study).as_str())
+        .right("trials", trials)
+        .point("best", |study| study.best.map_or_else(String::new, |(_, value)| number(value)))
+        .right("trial", |study| study.best.map_or_else(String::new, |(best, _)| best.to_string()))
+        .left("metric", |study| one_line(&study.spec.objective().metric))
+        .left("goal", |study| study.spec.direction().as_str())
+        .end()
 }

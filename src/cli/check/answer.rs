@@ -92,6 +92,7 @@ impl Answer {
         let problems = match failure {
             Failure::StudyFile(error) => problems(&error.into_diagnostics()),
             Failure::Error { exit: Exit::Usage, error, help } => {
+                let help = help.map(|help| help.in_words(""));
                 vec![plain("error", error.to_string(), help)]
             }
             other => return Err(other),
