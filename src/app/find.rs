@@ -17,7 +17,9 @@ use crate::study::trial::{Trial, TrialNumber};
 pub fn study(reader: &dyn StorageReader, named: Option<&str>) -> Result<StudySummary, AppError> {
     let Some(named) = named else { return only(reader) };
     let file = Path::new(named);
-    if file.extension().is_some_and(|extension| extension == "toml") {
+    let is_file = file.extension().is_some_and(|extension| extension == "toml");
+    // A study may be called like a file that is not there.
+    if is_file && (file.exists() || reader.study(named)?.is_none()) {
         if sqlite::is_open_here(file) {
             return Err(AppError::StoreAsFile { path: named.to_owned() });
         }

@@ -637,7 +637,12 @@ fn a_run_on_a_screen_saves_and_leaves_no_process_when_its_terminal_is_closed() {
     drop(pair.slave);
     wait_until("the trial runs", || site.path("started").exists());
     drop(pair.master);
-    wait_until("the run ends", || child.try_wait().unwrap().is_some());
+    let mut code = None;
+    wait_until("the run ends", || {
+        code = child.try_wait().unwrap().map(|status| status.exit_code());
+        code.is_some()
+    });
+    assert_eq!(code, Some(129));
     assert_eq!((site.states(), site.path("saved.0").exists()), (vec!["queued".to_owned()], true));
     assert_eq!(site.processes(""), [0; 0]);
     let journal = site.run(&["events", "s", "--json"]).out;
