@@ -1,3 +1,24 @@
 //! What is done to studies, without a console: verbs, screens and the library call it.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "who asks waits for an answer, and a command's program is looked for on PATH"
+)]
+
+pub mod best;
+pub mod checkpoint_step;
+pub mod devices;
+pub mod enqueue;
+mod error;
+pub mod export;
+pub mod find;
+pub mod missing_files;
+pub mod prepare_data;
+pub mod reconcile;
+pub mod request;
+pub mod study_state;
+pub mod train_once;
 pub mod warm_start;
+pub mod worker_job;
+
+pub use error::{AppError, Remedy};

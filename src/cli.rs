@@ -17,19 +17,17 @@ mod diff;
 mod doctor;
 mod du;
 mod enqueue;
-mod environment;
 mod events;
 mod exit;
 mod explain;
 mod export;
 mod export_data;
+mod exported;
 mod extend;
 mod failures;
 mod foreground;
 mod gc;
 mod generate;
-mod halving;
-mod held;
 mod importance;
 mod init;
 mod kill;
@@ -39,7 +37,6 @@ mod logs;
 mod ls;
 mod man;
 mod moments;
-mod named_study;
 mod not_built;
 mod note;
 mod output;
@@ -49,7 +46,6 @@ mod pause;
 mod picture;
 mod plot;
 mod predict;
-mod progress;
 mod request;
 mod resume;
 mod retry;
@@ -59,6 +55,7 @@ mod selection;
 mod show;
 mod starter;
 mod stop;
+mod study_columns;
 mod tag;
 mod train;
 mod trial_json;
@@ -81,9 +78,11 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::config::shown::{drives_a_terminal, lines};
 
-pub use console::{Console, Talk, life};
+pub use console::{Console, Talk};
 pub use exit::{Exit, Failure};
 use foreground::Foreground;
+use importance::{ImportanceArguments, Measure};
+use plot::{Kind, PlotArguments};
 
 /// Where the store is unless the command line or the environment says otherwise.
 const DEFAULT_STORE: &str = "runs/hpsearch.db";
@@ -322,9 +321,10 @@ pub fn main() -> ExitCode {
         (Ok(exit), Ok(())) | (Ok(exit @ Exit::HungUp), Err(_)) => exit,
         (Err(failure), _) | (_, Err(failure)) => {
             // Whoever closed standard error does not want to hear it.
-            let said = failure.to_string();
             // Errors from below know the commands to type next, and not which store the command line meant.
             let store = console.store_option();
+            let failure = failure.in_store(&store);
+            let said = failure.to_string();
             let note = if said.contains("`hpsearch ") && !said.contains(&store) {
                 format!("note: these commands take{store} here\n")
             } else {
@@ -366,6 +366,10 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Trials(arguments) => trials::trials(arguments, console),
         Verb::Best(arguments) => best::best(arguments, console),
         Verb::Curves(arguments) => curves::curves(arguments, console),
+        Verb::Plot(PlotArguments { kind: Kind::Importance, study, json, .. }) => {
+            let (study, evaluator, json) = (study.clone(), Measure::PedAnova, *json);
+            importance::importance(&ImportanceArguments { study, evaluator, json }, console)
+        }
         Verb::Plot(arguments) => plot::plot(arguments, console),
         Verb::Explain(arguments) => explain::explain(arguments, console),
         Verb::Diff(arguments) => diff::diff(arguments, console),

@@ -98,6 +98,13 @@ impl Exported<'_> {
     }
 }
 
+/// Whether a directory holds a model's weights, in one file or in several.
+pub fn holds_weights(directory: &Path) -> bool {
+    ["model.safetensors", "model.safetensors.index.json"]
+        .iter()
+        .any(|file| directory.join(file).is_file())
+}
+
 /// Whether a directory has the marker of an export.
 pub fn is_export(directory: &Path) -> bool {
     directory.join(marker::MARKER).is_file()

@@ -40,8 +40,8 @@
 //! | | [`export`] | the best trial as a directory, written all or nothing |
 //! | 3' | [`worker`] | the child process that carries out jobs and dies with its runner |
 //! | | [`trainer`] | the built-in trainer: the only home of burn and tokenizers; sees `arguments` and nothing else |
-//! | 4 | [`app`] | what is done to studies, without a console |
-//! | 5 | [`cli`] | one file a verb |
+//! | 4 | [`app`] | use cases without a console: find, reconcile, prepare data, request, export, train once; progress by a callback |
+//! | 5 | [`cli`] | one thin file a verb: it parses, calls [`app`] and prints; no verb uses another's file |
 //! | | [`tui`] | the live screens |
 //! | | [`library`] | [`Study`], for Rust programs |
 //! | | [`ask_tell`] | a study whose trials another program runs, line by line |
@@ -61,7 +61,7 @@
 //! 1. [`config`] reads `study.toml` as a tree with places and resolves it to a [`StudySpec`](study::spec::StudySpec), or tells all
 //!    problems at once.
 //! 2. The store is opened and migrated, the study found by name. A changed file is shown as a difference, and taken, taken
-//!    with `--accept`, or refused without `--fork`.
+//!    with `--accept`, or refused without `--fork`, by one rule for verbs and programs ([`app::reconcile`]).
 //! 3. A worker of its own reads, checks and tokenises the data, once for each digest of data and tokenizer.
 //! 4. A directory is taken for the files of its trials: a mark there names the store, so that no store touches another's
 //!    ([`runner::ownership`]). The lease is taken, and with it a lock beside the store, by which everybody on this machine sees
@@ -69,7 +69,7 @@
 //!    stead; whole checkpoints that it did not store are adopted or removed; open attempts are closed as lost, and their trials
 //!    go on from the newest checkpoint that is not ahead of their reports.
 //! 5. The loop: wait for one input, drain the rest, step the engine for each, append the events of the turn in **one
-//!    transaction**, and only then launch, answer, kill, remove, print.
+//!    transaction**, and only then launch, answer, kill, remove, print ([`runner::commit`], for programs that ask and tell too).
 //! 6. A child carries out the attempt: one long-lived worker a slot for the built-in trainer, one supervisor an attempt for a
 //!    command. It says `@hpsearch {..}` on stdout; every other line is its log. A report of the metric gets a verdict;
 //!    what is not taken of a line is an event ([`Remarked`](study::event::Event::Remarked)), and said.
@@ -79,8 +79,8 @@
 //!    directory of files, so that a project may be moved.
 //! 8. The screens read the store, and logs beside it, in `run` as in `watch`: a thread loads what they want and draws what
 //!    takes long, so that no frame waits. Their commands are rows of `request`,
-//!    as those of every verb that asks for something. Whoever runs the study serves them; where nobody does, the verb takes
-//!    the lease for a moment and has the engine serve them at rest. A request and what it leads to are answered in one
+//!    as those of every verb that asks for something ([`app::request`]). Whoever runs the study serves them; where nobody does, the
+//!    asker takes the lease for a moment and has the engine serve them at rest. A request and what it leads to are answered in one
 //!    transaction, or stay asked; notes and tags are written with their event by whoever writes them, without a lease.
 //! 9. Export checks digests, measures the test split, and renames a complete directory into place; it replaces only what an
 //!    export wrote, by the digests in its marker.
@@ -150,7 +150,7 @@
 //! [`TRAINER_TASKS`](arguments::TRAINER_TASKS), which binaries that cannot train know too. An architecture of pretrained models: one entry of
 //! the trainer's `ENCODERS` or `DECODERS` (its keys of `config.json`, its names of tensors) and its word in
 //! [`ENCODER_TYPES`](arguments::ENCODER_TYPES) or [`DECODER_TYPES`](arguments::DECODER_TYPES). A verb: one file in
-//! `cli` and its line in `dispatch`. A module: a line here and one in `tests/it/layering.rs`.
+//! `cli` and its line in `dispatch`; what it does to a study, or two verbs do, is a function of `app`. A module: a line here and one in `tests/it/layering.rs`.
 //!
 //! # Where the plan was left
 //!

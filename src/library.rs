@@ -10,7 +10,8 @@ mod open;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::app::warm_start::{self, WarmStartError};
+use crate::app::reconcile::{self, Consent};
+use crate::app::{AppError, warm_start};
 use crate::config::ChangeClass;
 use crate::engine::{Outcome, TellError};
 use crate::pruners;
@@ -27,7 +28,7 @@ use crate::study::metric::Direction;
 use crate::study::params::Value;
 use crate::study::space::distribution::DistributionError;
 use crate::study::space::{Condition, Dimension, Distribution, Scale, Space, SpaceError};
-use crate::study::spec::{Extension, PolicySpec, Program, StudySpec};
+use crate::study::spec::{PolicySpec, Program, StudySpec};
 use crate::study::state::StudyView;
 use crate::study::trial::{LARGEST_STEP, Trial};
 
@@ -64,8 +65,8 @@ pub enum StudyError {
     #[error(transparent)]
     Runner(#[from] RunnerError),
     /// An earlier study cannot be learnt from.
-    #[error(transparent)]
-    WarmStart(#[from] WarmStartError),
+    #[error("{}", .0.with_remedy())]
+    App(#[from] AppError),
     /// The store has a study of this name with another specification.
     #[error("the store holds a study called `{name}` that differs: {difference}; {}", way_out(*class))]
     Changed {
@@ -370,47 +371,22 @@ impl Study {
         {
             crate::runner::take_over(store.as_mut(), &known)?;
         }
-        let known = store.study(&spec.name)?.map(|known| known.spec);
-        warm_start::take(&mut spec, known.as_ref(), store.as_ref(), warm_start::named)?;
-        let study = known_or_new(store.as_mut(), spec, self.accepts)?;
+        let known = store.study(&spec.name)?;
+        if let Some(known) = &known {
+            // The program does not know of `hpsearch extend`.
+            spec.budget.extend(known.extension);
+            // It has no command, and so no variables that a salt hides.
+            let changes = reconcile::changes(store.as_ref(), (known.id, &known.spec), &spec, "")?;
+            let consent = if self.accepts { Consent::Given } else { Consent::Missing };
+            if let Some(class) = reconcile::refusal(&changes, consent)
+                && let Some(change) = changes.iter().find(|change| change.class == class)
+            {
+                let (name, difference) = (spec.name, change.to_string());
+                return Err(StudyError::Changed { name, difference, class });
+            }
+        }
+        warm_start::take(&mut spec, known.as_ref().map(|known| &known.spec), store.as_ref())?;
+        let study = reconcile::settle(store.as_mut(), known, &spec)?;
         Ok((store, study))
     }
-}
-
-/// The study as the store knows it, or a new one.
-fn known_or_new(
-    store: &mut dyn Storage,
-    spec: StudySpec,
-    accepts: bool,
-) -> Result<StoredStudy, StudyError> {
-    let Some(known) = store.study(&spec.name)? else {
-        let now = crate::runner::now();
-        let id = store.create_study(now, &spec)?;
-        return Ok(StoredStudy {
-            id,
-            spec,
-            extension: Extension::default(),
-            created: now,
-            directory: None,
-        });
-    };
-    // The program does not know of `hpsearch extend`.
-    let mut spec = spec;
-    spec.budget.extend(known.extension);
-    let changes = crate::config::difference(&known.spec, &spec);
-    // The first of those that ask for most.
-    let Some(change) = changes.iter().rev().max_by_key(|change| change.class) else {
-        return Ok(known);
-    };
-    if change.class == ChangeClass::Free || change.class == ChangeClass::NeedsAccept && accepts {
-        let lease = crate::runner::take_lease(store, &known)?;
-        let updated = store.update_spec(&lease, crate::runner::now(), &spec);
-        store.release(&lease)?;
-        return updated.map(|()| StoredStudy { spec, ..known }).map_err(StudyError::from);
-    }
-    Err(StudyError::Changed {
-        name: spec.name,
-        difference: change.to_string(),
-        class: change.class,
-    })
 }

@@ -8,6 +8,7 @@
 pub mod adoption;
 pub mod causes;
 pub mod clock;
+pub mod commit;
 mod copies;
 pub mod desk;
 pub mod disk;
@@ -53,6 +54,7 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 use clock::Clock;
 pub use clock::system_time as now;
+use commit::{Committed, commit};
 use launcher::{Job, LaunchError, Launcher};
 use lease::OwnLease;
 pub use lease::{Liveness, liveness, take_lease, take_over, this_process};
@@ -414,29 +416,21 @@ impl<'a> Runner<'a> {
             }
             effects.extend(self.engine.step(at, input));
         }
-        let events: Vec<Event> = effects.iter().filter_map(Effect::event).cloned().collect();
+        let Committed { events, acts } = commit(self.storage, &self.lease, at, effects)?;
         if let Some(loads) = &mut self.loads {
-            events.iter().for_each(|event| loads.hear(event));
+            events.iter().for_each(|(_, event)| loads.hear(event));
         }
-        if !events.is_empty() {
-            let last = self.storage.append(&self.lease, at, &events)?;
-            let (first, view) =
-                (last.0 + 1 - i64::try_from(events.len()).unwrap_or(0), self.engine.view());
-            // A reporter whose stream is closed (`| head`) is let go; the study goes on.
-            self.reporters.retain_mut(|outlet| {
-                let mut happenings = (first..).zip(&events).map(|(seq, event)| Happening {
-                    seq: Seq(seq),
-                    at,
-                    event,
-                    view,
-                });
-                happenings.all(|happening| {
-                    outlet.tell(happening.seq, |reporter, out| reporter.event(out, &happening))
-                })
-            });
-        }
+        let view = self.engine.view();
+        // A reporter whose stream is closed (`| head`) is let go; the study goes on.
+        self.reporters.retain_mut(|outlet| {
+            let mut happenings =
+                events.iter().map(|(seq, event)| Happening { seq: *seq, at, event, view });
+            happenings.all(|happening| {
+                outlet.tell(happening.seq, |reporter, out| reporter.event(out, &happening))
+            })
+        });
         self.unanswered.clear();
-        for effect in effects {
+        for effect in acts {
             if let Some(outcome) = self.carry_out(effect)? {
                 return Ok(Some(outcome));
             }

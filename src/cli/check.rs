@@ -1,46 +1,39 @@
 //! `hpsearch check`: whether a study file and its data are right, without running a trial.
 
 mod answer;
-mod program;
 mod tried;
 
-use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{PathBuf, absolute};
 
 use clap::Args;
-use serde_json::Value as Json;
 
 use super::OutputForm;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::export::check_target;
+use super::exported;
 use super::overrides::sets;
-use super::progress;
-use super::waiting::Waiting;
+use super::waiting::listener;
 use crate::analysis::forecast::Forecast;
-use crate::arguments::{ARGUMENTS, TrainerArguments};
+use crate::app::export::check_target;
+use crate::app::missing_files::{MissingFile, missing_files};
+use crate::app::prepare_data::prepare_data;
+use crate::app::study_state::{elapsed, state};
 use crate::config::shown::one_line;
 use crate::config::{self, Diagnostics, command_line};
 use crate::report::ahead::{Running, before_the_first, look_ahead, parts};
 use crate::report::wording::{StudyState, count};
 use crate::runner;
-use crate::runner::errand::{self, ErrandError};
-use crate::runner::process::own_program;
-use crate::runner::protocol::Job;
-use crate::runner::slots::{Machine, SlotsError, slots};
-use crate::storage::paths;
+use crate::runner::slots::{Machine, slots};
 use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageError, StorageReader};
 use crate::study::constraint::broken;
 use crate::study::device::Slot;
-use crate::study::params::{Params, Value};
-use crate::study::space::{Dimension, Distribution};
+use crate::study::params::Params;
 use crate::study::spec::{Program, StudySpec};
 use crate::study::usage::{Used, devices_of};
 
 use answer::Answer;
-pub use program::{MissingFile, missing_files};
 
 /// What `hpsearch check` is told.
 #[derive(Clone, Debug, Args)]
@@ -117,9 +110,12 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
     }
     let known =
         reader.as_ref().zip(known).map(|(reader, known)| (reader as &dyn StorageReader, known.id));
-    check_target(&spec, &arguments.study, known, console)?;
+    let store = absolute(&console.store)?;
+    if let Some(edited) = check_target(&spec, &arguments.study, known, &store)? {
+        exported::tell_edited(&edited, console);
+    }
     let missing = missing_files(&spec);
-    let data = prepare_data(&spec, console)?.findings;
+    let data = prepare_data(&spec, &store, &mut listener(console))?.findings;
     let ahead = ahead(&spec, &slots, console)?;
     Ok(Found { spec, warnings: checked.warnings, slots, missing, data, ahead })
 }
@@ -146,7 +142,7 @@ fn print(
         count(found.slots.len() as u64, "slot"),
         devices.join(", ")
     )?;
-    for (index, line) in program::examples(spec).iter().enumerate() {
+    for (index, line) in examples(spec).iter().enumerate() {
         writeln!(console.out, "{:<10}{line}", if index == 0 { "runs" } else { "" })?;
     }
     for flag in command_line::unstyled_flags(spec) {
@@ -186,12 +182,11 @@ fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, F
     spec.budget.extend(known.extension);
     // It may be run on other slots than before.
     let used = Used { slots: slots.len(), devices: devices_of(slots), ..reader.used(known.id)? };
-    let running =
-        if progress::state(&summary) == StudyState::Running { Running::Yes } else { Running::No };
+    let running = if state(&summary) == StudyState::Running { Running::Yes } else { Running::No };
     let forecast = look_ahead(
         &spec,
         summary.search_counts(),
-        progress::elapsed(&reader, &summary)?,
+        elapsed(&reader, &summary)?,
         used,
         runner::now(),
         running,
@@ -208,125 +203,29 @@ fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, F
     })
 }
 
-/// Data that is ready for trials.
-#[derive(Clone, Debug, Default)]
-pub struct PreparedData {
-    /// What was found in it.
-    pub findings: Vec<String>,
-    /// Where it lies, with its tokenizer.
-    pub directory: Option<PathBuf>,
-}
+/// How many configurations are looked at for two whose command lines differ.
+const CONFIGURATIONS: u32 = 256;
 
-/// A preparation whose worker is killed is begun again, so many times in all: whatever died, the study goes on.
-const PREPARATIONS: u32 = 3;
-
-/// Has the data read, checked and tokenised once, before any trial needs it.
-pub fn prepare_data(spec: &StudySpec, console: &Console) -> Result<PreparedData, Failure> {
-    let Program::Trainer { arguments, data } = &spec.program else {
-        return Ok(PreparedData::default());
-    };
-    let store = std::path::absolute(&console.store)?;
-    // The tokenizer's arguments may be among what is searched.
-    let point =
-        trainable(spec, &Params::new()).unwrap_or_else(|| spec.space.spread(&Params::new(), 0));
-    let job = Job::Prepare {
-        arguments: with(arguments, &point),
-        data: data.clone(),
-        cache: paths::data_cache(spec, &store),
-        others: other_models(spec).iter().map(|point| with(arguments, point)).collect(),
-    };
-    let waiting = Waiting::start("preparing the data", console);
-    let mut tries = 1;
-    let answer = loop {
-        match errand::run(&own_program(), job.clone(), &mut |progress| waiting.hear(&progress)) {
-            Err(ErrandError::Killed { .. }) if tries < PREPARATIONS => tries += 1,
-            answer => break answer,
-        }
-    };
-    drop(waiting);
-    let answer = answer?;
-    let answer = answer.unwrap_or_default();
-    let findings = answer.get("findings").and_then(Json::as_array).cloned().unwrap_or_default();
-    let directory = answer.get("directory").and_then(Json::as_str).map(PathBuf::from);
-    Ok(PreparedData {
-        findings: findings
-            .iter()
-            .filter_map(|finding| finding.get("message")?.as_str().map(str::to_owned))
-            .collect(),
-        directory,
-    })
-}
-
-/// Arguments that may not fit a model or the data, which shows only once both are read.
-const MAY_NOT_FIT: [&str; 5] =
-    ["model.pretrained", "freeze", "freeze_layers", "lora_target_modules", "class_weights"];
-
-/// Points whose models are not that of the middle: each end and each choice of what may not fit one, as far as it can be trained.
-fn other_models(spec: &StudySpec) -> Vec<Params> {
-    let argument = |name: &str| {
-        ARGUMENTS.iter().find(|argument| argument.name == name || argument.aliases.contains(&name))
-    };
-    let searched = spec.space.dimensions().iter().filter(|dimension| {
-        argument(&dimension.name).is_some_and(|one| MAY_NOT_FIT.contains(&one.name))
-    });
-    let points = searched.flat_map(|dimension| {
-        let values = match &dimension.distribution {
-            Distribution::Choice { choices } => choices.clone(),
-            range => vec![range.from_unit(0.0), range.from_unit(1.0)],
+/// The command lines of two configurations, with other parameters active in the second if there are such; one where all are the same.
+fn examples(spec: &StudySpec) -> Vec<String> {
+    let Program::Command { run, args, .. } = &spec.program else { return Vec::new() };
+    let points = (0..CONFIGURATIONS).map(|index| spec.space.spread(&Params::new(), index));
+    let mut lines: Vec<(Vec<String>, String)> = Vec::new();
+    for point in points.filter(|point| broken(&spec.constraints, point).is_none()) {
+        let active: Vec<String> = point.iter().map(|(name, _)| name.to_owned()).collect();
+        let is_wanted = match lines.as_slice() {
+            [first, second] => first.0 == second.0 && first.0 != active,
+            _ => true,
         };
-        values.into_iter().filter_map(|value| with_value(spec, dimension, value))
-    });
-    points.collect()
-}
-
-/// The first of points spread over the space that can be trained with this value, and with those of others that it needs to mean
-/// something; nothing where none can.
-fn with_value(spec: &StudySpec, dimension: &Dimension, value: Value) -> Option<Params> {
-    let mut fixed = Params::new();
-    fixed.insert(dimension.name.clone(), value);
-    for (parent, accepted) in dimension.when.iter().flat_map(|condition| &condition.0) {
-        fixed.insert(parent.clone(), accepted.first().cloned().unwrap_or(Value::Bool(true)));
-    }
-    trainable(spec, &fixed)
-}
-
-/// How many points are looked at for one that can be trained.
-const POINTS: u32 = 4_096;
-
-/// The first of points spread over the space, from its middle on, that keeps the constraints and whose arguments go together.
-fn trainable(spec: &StudySpec, fixed: &Params) -> Option<Params> {
-    let Program::Trainer { arguments, .. } = &spec.program else { return None };
-    let is_sound = |point: &Params| {
-        broken(&spec.constraints, point).is_none()
-            && TrainerArguments::resolve(&with(arguments, point)).is_ok()
-    };
-    (0..POINTS).map(|index| spec.space.spread(fixed, index)).find(is_sound)
-}
-
-/// The fixed arguments and those of a point.
-fn with(arguments: &BTreeMap<String, Json>, point: &Params) -> BTreeMap<String, Json> {
-    let searched = point.iter().map(|(name, value)| (name.to_owned(), value.to_json()));
-    arguments.iter().map(|(name, value)| (name.clone(), value.clone())).chain(searched).collect()
-}
-
-impl From<SlotsError> for Failure {
-    fn from(error: SlotsError) -> Self {
-        Failure::new(Exit::Usage, error)
-    }
-}
-
-impl From<ErrandError> for Failure {
-    fn from(error: ErrandError) -> Self {
-        match error {
-            ErrandError::Start { .. } => Failure::new(Exit::Internal, error),
-            ErrandError::Killed { .. } => Failure::new(Exit::Internal, error).help("run the command again"),
-            ErrandError::OutOfMemory { .. } => Failure::new(Exit::Internal, error).help(
-                "free some memory, use a smaller model (`model.*`), shorter texts (`[data] max_length`) or less data, and run the command again",
-            ),
-            // The worker's sentence says what to change where it knows.
-            ErrandError::Failed(_) => Failure::new(Exit::Usage, error).help("change what it names and run the command again"),
+        if is_wanted {
+            let line = command_line::quoted(&command_line::words(run, *args, &spec.space, &point));
+            lines.truncate(1);
+            if lines.first().is_none_or(|first| first.1 != line) {
+                lines.push((active, line));
+            }
         }
     }
+    lines.into_iter().map(|(_, line)| one_line(&line)).collect()
 }
 
 #[cfg(test)]
@@ -334,43 +233,33 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    fn study(space: &str, rest: &str) -> StudySpec {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("t.csv"), "text,label\na,b\n").unwrap();
+    fn study(directory: &Path, run: &str, space: &str) -> StudySpec {
         let text = format!(
-            "[study]\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 3\n[trainer]\ntask = \"text-classification\"\n\
-             [data]\ntrain = \"t.csv\"\ntext = \"text\"\nlabel = \"label\"\nvalidation_split = 0.5\n[space]\n{space}\n{rest}\n"
+            "[study]\nmetric = \"loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 3\n[command]\nrun = [{run}]\n[space]\n{space}\n"
         );
-        config::parse(&text, Path::new("s.toml"), directory.path(), &[])
+        config::parse(&text, Path::new("s.toml"), directory, &[])
             .unwrap_or_else(|problems| panic!("{problems}"))
     }
 
-    const FEW: &str =
-        "model.hidden_size = { int = [32, 256] }\nmodel.num_heads = { int = [3, 16] }";
-
     #[test]
-    fn data_is_prepared_with_a_configuration_that_can_be_trained() {
-        let spec = study(FEW, "");
-        let Program::Trainer { arguments, .. } = &spec.program else { panic!() };
-        let middle = spec.space.spread(&Params::new(), 0);
+    fn two_examples_differ_in_what_is_active() {
+        let directory = tempfile::tempdir().unwrap();
+        let space = "optimizer = [\"sgd\", \"adam\"]\nlr = { float = [0.1, 0.9] }\nmomentum = { float = [0.1, 0.9], when = { optimizer = \"sgd\" } }";
+        let run = r#""sh", "my train.sh", "--optimizer={optimizer}", "--lr", "{lr}", "--momentum", "{momentum}""#;
+        let lines = examples(&study(directory.path(), run, space));
+        assert_eq!(lines.len(), 2);
         assert!(
-            TrainerArguments::resolve(&with(arguments, &middle)).is_err(),
-            "{middle}: the middle has to be one that cannot"
+            lines.iter().all(|line| line.starts_with("sh 'my train.sh' --optimizer=")
+                && line.contains(" --lr 0.")),
+            "{lines:?}"
         );
-        let point = trainable(&spec, &Params::new()).unwrap();
-        assert!(TrainerArguments::resolve(&with(arguments, &point)).is_ok(), "{point}");
-        // So are the models that are tried beside it.
-        let spec = study(&format!("{FEW}\nfreeze_layers = [0, 1]"), "");
-        for other in other_models(&spec) {
-            assert!(TrainerArguments::resolve(&with(arguments, &other)).is_ok(), "{other}");
-        }
-    }
-
-    #[test]
-    fn constraints_are_kept_by_what_data_is_prepared_with() {
-        let spec = study(FEW, "[[constraint]]\nrequire = \"model.hidden_size >= 240\"");
-        let size = trainable(&spec, &Params::new())
-            .and_then(|point| point.get("model.hidden_size")?.as_number());
-        assert!(size.is_some_and(|size| size >= 240.0), "{size:?}");
+        assert_eq!(
+            lines.iter().filter(|line| line.contains("--momentum 0.")).count(),
+            1,
+            "{lines:?}"
+        );
+        assert_eq!(lines.iter().filter(|line| line.contains("--momentum")).count(), 1, "{lines:?}");
+        let one = examples(&study(directory.path(), r#""sh", "x.sh""#, "x = [1]"));
+        assert_eq!(one, ["sh x.sh"]);
     }
 }

@@ -15,12 +15,12 @@ use super::exit::Failure;
 use super::foreground::Foreground;
 use super::output::{Output, Paging};
 use super::{Common, DEFAULT_STORE, OutputForm};
+use crate::app::find;
 use crate::config::shown::{self, lines, one_line};
 use crate::config::{self, Diagnostics, command_line};
 use crate::report::table::{Column, Room, write_table};
-use crate::report::wording::{HolderLife, count, width};
-use crate::runner::{Liveness, liveness};
-use crate::storage::HeldLease;
+use crate::report::wording::{count, width};
+use crate::storage::StudySummary;
 use crate::storage::sqlite::{Migrated, SqliteReader, SqliteStore};
 use crate::tui::{Look, Palette};
 
@@ -123,15 +123,6 @@ impl Console {
         if io::stdout().is_terminal() { terminal_size().0 } else { PIPE_COLUMNS }
     }
 
-    /// The store's file, and those that SQLite keeps beside it.
-    pub fn store_files(&self) -> [PathBuf; 3] {
-        ["", "-wal", "-shm"].map(|end| {
-            let mut path = self.store.clone().into_os_string();
-            path.push(end);
-            PathBuf::from(path)
-        })
-    }
-
     /// A command to type next, in backticks, with the store where it is another than the default: `hpsearch best digits`.
     pub fn next(&self, words: &str) -> String {
         format!("`hpsearch {words}{}`", self.store_option())
@@ -151,6 +142,13 @@ impl Console {
         let reader = SqliteReader::open(&self.store)?;
         self.tell_migration(&reader);
         Ok(reader)
+    }
+
+    /// The store for reading, and the study in it that a command line means; see [`find::study`].
+    pub fn study(&self, named: Option<&str>) -> Result<(SqliteReader, StudySummary), Failure> {
+        let reader = self.reader()?;
+        let study = find::study(&reader, named)?;
+        Ok((reader, study))
     }
 
     /// The store for writing. It must exist: only `run` makes one.
@@ -339,14 +337,6 @@ pub(super) fn can_draw() -> bool {
 /// Whether a terminal of this kind takes lines only.
 pub(super) fn is_dumb(term: &str) -> bool {
     term == "dumb"
-}
-
-/// Whether a study's runner lives; on another machine nobody can tell, and it is taken to.
-pub fn life(held: &HeldLease) -> HolderLife {
-    match liveness(held) {
-        Liveness::Alive | Liveness::Unknown => HolderLife::Alive,
-        Liveness::Dead => HolderLife::Dead,
-    }
 }
 
 /// The path as it is shown: relative to the current directory where it lies below it.

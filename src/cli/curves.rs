@@ -9,11 +9,10 @@ use serde::Serialize;
 use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
-use super::logs::unknown_trial;
-use super::named_study;
 use super::picture::{self, Size};
 use super::trial_json::VERSION;
 use super::trial_words;
+use crate::app::find;
 use crate::report::table::{Align, Column};
 use crate::report::wording::{number, one_line};
 use crate::storage::{Curve, StorageReader, StudySummary};
@@ -78,14 +77,12 @@ struct CurveJson {
 pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
     let named = trial_words::read(&arguments.words)?;
-    let study = named_study::find(&reader, named.study.as_deref())?;
+    let study = find::study(&reader, named.study.as_deref())?;
     let trials = match named.trials.as_slice() {
         [] => reader.trials(study.id, &TrialQuery::all(SortKey::Value).page(0, SHOWN))?,
         numbers => numbers
             .iter()
-            .map(|number| {
-                reader.trial(study.id, *number)?.ok_or_else(|| unknown_trial(&study, *number))
-            })
+            .map(|number| find::trial(&reader, &study, *number))
             .collect::<Result<_, _>>()?,
     };
     let metric = arguments.metric.as_deref().unwrap_or(&study.spec.objective().metric);

@@ -1,8 +1,5 @@
 //! `hpsearch devices`: the devices of this machine, and which of them this binary can use.
 
-use std::fs;
-use std::path::Path;
-
 use clap::Args;
 use serde::Serialize;
 
@@ -10,10 +7,10 @@ use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
-use crate::report::table::{Align, Column};
+use crate::app::devices::{Found, found};
+use crate::report::table::{Column, Columns};
 use crate::report::wording::one_line;
-use crate::runner::monitor::{Gpu, Memory, NoGpus, Processor, gibibytes, glance};
-use crate::runner::slots::wgpu_devices;
+use crate::runner::monitor::gibibytes;
 
 /// What `hpsearch devices` is told.
 #[derive(Clone, Debug, Args)]
@@ -28,38 +25,6 @@ pub struct DevicesArguments {
 struct Listing {
     version: u32,
     devices: Vec<Found>,
-}
-
-/// A device of this machine; what it does not tell is left out.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Found {
-    /// Its name in the study file; a GPU that CUDA hides has none.
-    pub name: Option<String>,
-    /// What it is.
-    description: String,
-    /// Whether the built-in trainer of this binary can use it.
-    pub usable: bool,
-    /// One sentence about that.
-    note: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    memory_total_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    memory_used_bytes: Option<u64>,
-    /// From 0 to 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    utilisation: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature_celsius: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    power_watts: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    power_limit_watts: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uuid: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    driver: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    compute_capability: Option<String>,
 }
 
 /// Lists the devices.
@@ -77,198 +42,27 @@ pub fn devices(arguments: &DevicesArguments, console: &mut Console) -> Result<Ex
     Ok(Exit::Done)
 }
 
-/// Everything that is there, and why no GPU is listed, where there is something to say about that.
-pub fn found() -> (Vec<Found>, Option<String>) {
-    let machine = glance(std::env::var("CUDA_VISIBLE_DEVICES").ok().as_deref());
-    let mut devices = vec![processor(&machine.processor)];
-    devices.extend(ndarray());
-    devices.extend(further());
-    let no_gpus = match &machine.gpus {
-        Ok(gpus) => {
-            devices.extend(gpus.iter().map(nvidia));
-            gpus.is_empty().then(|| "the NVIDIA driver finds no GPU".to_owned())
-        }
-        Err(why) => {
-            let seen = without_library(Path::new("/proc/driver/nvidia/gpus"), Path::new("/dev"));
-            let said =
-                (seen.is_empty() || !matches!(why, NoGpus::NotBuilt)).then(|| why.to_string());
-            devices.extend(seen);
-            said
-        }
-    };
-    (devices, no_gpus)
-}
-
 fn columns(devices: &[Found]) -> Vec<Column> {
-    let cells = |cell: &dyn Fn(&Found) -> Option<String>| {
-        devices.iter().map(|device| cell(device).unwrap_or_default()).collect::<Vec<_>>()
-    };
     let memory = |device: &Found| {
-        Some(format!(
-            "{:.1} of {:.1} GiB",
-            gibibytes(device.memory_used_bytes?),
-            gibibytes(device.memory_total_bytes?)
-        ))
+        let used = gibibytes(device.memory_used_bytes?);
+        Some(format!("{used:.1} of {:.1} GiB", gibibytes(device.memory_total_bytes?)))
     };
-    let watts = |device: &Found| Some(format!("{:.0} W", device.power_watts?));
-    let columns = [
-        Column::new(
-            "device",
-            Align::Left,
-            cells(&|device| device.name.clone().or(Some("-".to_owned()))),
-        ),
-        Column::new("what", Align::Left, cells(&|device| Some(one_line(&device.description)))),
-        Column::new("built-in trainer", Align::Left, cells(&|device| Some(device.note.clone()))),
-        Column::new("memory", Align::Right, cells(&memory)),
-        Column::new(
-            "busy",
-            Align::Right,
-            cells(&|device| Some(format!("{:.0} %", device.utilisation? * 100.0))),
-        )
-        .optional(),
-        Column::new(
-            "heat",
-            Align::Right,
-            cells(&|device| Some(format!("{} °C", device.temperature_celsius?))),
-        )
-        .optional(),
-        Column::new("power", Align::Right, cells(&watts)).optional(),
-    ];
-    columns.into_iter().filter(|column| column.cells_width() > 0).collect()
-}
-
-fn processor(processor: &Processor) -> Found {
-    let name = if processor.name.is_empty() { "processor" } else { &processor.name };
-    let note = if cfg!(feature = "train") {
-        "can use it"
-    } else {
-        "this binary was built without it; commands run"
-    };
-    Found {
-        name: Some("cpu".to_owned()),
-        description: format!("{name}, {} cores", processor.cores),
-        usable: cfg!(feature = "train"),
-        note: note.to_owned(),
-        memory_total_bytes: Some(processor.memory.total),
-        memory_used_bytes: Some(processor.memory.used),
-        ..Found::default()
-    }
-}
-
-fn ndarray() -> Option<Found> {
-    cfg!(feature = "ndarray").then(|| Found {
-        name: Some("ndarray".to_owned()),
-        description: "the processor, through a second backend".to_owned(),
-        usable: true,
-        note: "can use it; `cpu` is faster".to_owned(),
-        ..Found::default()
-    })
-}
-
-/// GPUs that this binary uses through Vulkan or Metal.
-fn further() -> Vec<Found> {
-    if !cfg!(feature = "wgpu") {
-        return Vec::new();
-    }
-    let found = |(name, description)| Found {
-        name: Some(name),
-        description,
-        usable: true,
-        note: "can use it".to_owned(),
-        ..Found::default()
-    };
-    match wgpu_devices() {
-        Ok(devices) => devices.into_iter().map(found).collect(),
-        // The drivers' fault, and no reason to show nothing.
-        Err(error) => vec![Found {
-            description: "GPUs through Vulkan or Metal".to_owned(),
-            note: error.to_string(),
-            ..Found::default()
-        }],
-    }
-}
-
-/// What there is to say about a GPU that works.
-const CUDA_NOTE: &str = if cfg!(feature = "cuda") {
-    "can use it"
-} else {
-    "this binary was built without `cuda`; commands run"
-};
-
-fn nvidia(gpu: &Gpu) -> Found {
-    let description = if gpu.name.is_empty() {
-        format!("NVIDIA GPU number {}", gpu.index)
-    } else {
-        gpu.name.clone()
-    };
-    Found {
-        name: gpu.cuda.map(|index| format!("cuda:{index}")),
-        description,
-        usable: gpu.trouble.is_none() && cfg!(feature = "cuda"),
-        note: gpu.trouble.clone().unwrap_or_else(|| CUDA_NOTE.to_owned()),
-        memory_total_bytes: gpu.memory.map(|Memory { total, .. }| total),
-        memory_used_bytes: gpu.memory.map(|Memory { used, .. }| used),
-        utilisation: gpu.utilisation,
-        temperature_celsius: gpu.temperature,
-        power_watts: gpu.power,
-        power_limit_watts: gpu.power_limit,
-        uuid: Some(gpu.uuid.clone()).filter(|uuid| !uuid.is_empty()),
-        driver: Some(gpu.driver.clone()).filter(|driver| !driver.is_empty()),
-        compute_capability: gpu.compute_capability.map(|(major, minor)| format!("{major}.{minor}")),
-    }
-}
-
-/// NVIDIA GPUs where the driver's library is not to be had: by its list in `/proc`, else (in containers that may be hidden)
-/// by their device files.
-fn without_library(gpus: &Path, dev: &Path) -> Vec<Found> {
-    let mut names: Vec<(u32, String)> = entries(gpus)
+    let cell = |value: Option<String>| value.unwrap_or_default();
+    Columns::of(devices)
+        .left("device", |device| device.name.clone().unwrap_or_else(|| "-".to_owned()))
+        .left("what", |device| one_line(&device.description))
+        .left("built-in trainer", |device| device.note.clone())
+        .right("memory", |device| cell(memory(device)))
+        .right("busy", |device| cell(device.utilisation.map(|of| format!("{:.0} %", of * 100.0))))
+        .optional()
+        .right("heat", |device| cell(device.temperature_celsius.map(|heat| format!("{heat} °C"))))
+        .optional()
+        .right("power", |device| cell(device.power_watts.map(|watts| format!("{watts:.0} W"))))
+        .optional()
+        .end()
         .into_iter()
-        .filter_map(|gpu| fs::read_to_string(gpus.join(gpu).join("information")).ok())
-        .zip(0..)
-        .map(|(text, index)| (minor(&text).unwrap_or(index), model(&text)))
-        .collect();
-    if names.is_empty() {
-        let minors =
-            entries(dev).into_iter().filter_map(|file| file.strip_prefix("nvidia")?.parse().ok());
-        names = minors.map(|minor: u32| (minor, "NVIDIA GPU".to_owned())).collect();
-    }
-    names.sort();
-    // CUDA numbers the visible devices from 0, whatever their device files are called.
-    (0..)
-        .zip(names)
-        .map(|(index, (_, description))| Found {
-            name: Some(format!("cuda:{index}")),
-            description,
-            usable: cfg!(feature = "cuda"),
-            note: CUDA_NOTE.to_owned(),
-            ..Found::default()
-        })
+        .filter(|column| column.cells_width() > 0)
         .collect()
-}
-
-fn entries(directory: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(directory) else {
-        return Vec::new();
-    };
-    let mut names: Vec<String> =
-        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-    names.sort();
-    names
-}
-
-fn model(information: &str) -> String {
-    field(information, "Model").map_or_else(|| "NVIDIA GPU".to_owned(), str::to_owned)
-}
-
-fn minor(information: &str) -> Option<u32> {
-    field(information, "Device Minor")?.parse().ok()
-}
-
-fn field<'a>(information: &'a str, name: &str) -> Option<&'a str> {
-    information
-        .lines()
-        .find_map(|line| line.split_once(':').filter(|(key, _)| key.trim() == name))
-        .map(|(_, value)| value.trim())
 }
 
 #[cfg(test)]
@@ -276,63 +70,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpus_are_named_by_the_driver_in_the_order_of_their_minors() {
-        let directory = tempfile::tempdir().unwrap();
-        for (bus, model, minor) in
-            [("0000:1a:00.0", "NVIDIA H200", 1), ("0000:0b:00.0", "NVIDIA L4", 0)]
-        {
-            fs::create_dir(directory.path().join(bus)).unwrap();
-            fs::write(
-                directory.path().join(bus).join("information"),
-                format!("Model: \t\t {model}\nIRQ: 1\nDevice Minor: \t {minor}\n"),
-            )
-            .unwrap();
-        }
-        let found = without_library(directory.path(), Path::new("/nowhere"));
-        let named: Vec<(&str, &str)> = found
-            .iter()
-            .map(|device| (device.name.as_deref().unwrap(), device.description.as_str()))
-            .collect();
-        assert_eq!(named, [("cuda:0", "NVIDIA L4"), ("cuda:1", "NVIDIA H200")]);
-    }
-
-    #[test]
-    fn without_the_drivers_list_device_files_are_counted() {
-        let directory = tempfile::tempdir().unwrap();
-        for file in ["nvidia0", "nvidia3", "nvidiactl", "nvidia-uvm", "null"] {
-            fs::write(directory.path().join(file), "").unwrap();
-        }
-        assert_eq!(without_library(Path::new("/nowhere"), directory.path()).len(), 2);
-    }
-
-    #[test]
-    fn a_gpu_that_cannot_be_used_says_why_and_one_that_cuda_hides_has_no_name() {
-        let hidden = Gpu {
-            index: 1,
-            name: "NVIDIA L4".into(),
-            trouble: Some("hidden by CUDA_VISIBLE_DEVICES".into()),
-            ..Gpu::default()
-        };
-        let found = nvidia(&hidden);
-        assert_eq!(
-            (found.name, found.usable, found.note.as_str()),
-            (None, false, "hidden by CUDA_VISIBLE_DEVICES")
-        );
-        let lost = nvidia(&Gpu { index: 3, trouble: Some("lost".into()), ..Gpu::default() });
-        assert_eq!(lost.description, "NVIDIA GPU number 3");
-    }
-
-    #[test]
     fn what_a_device_does_not_tell_leaves_no_column() {
-        let plain = |found: &[Found]| columns(found).len();
-        assert_eq!(plain(&[processor(&Processor::default())]), 4);
-        let gpu = Gpu {
-            cuda: Some(0),
-            name: "NVIDIA L4".into(),
-            temperature: Some(40),
-            power: Some(30.5),
-            ..Gpu::default()
+        let cpu = Found {
+            name: Some("cpu".to_owned()),
+            description: "a CPU".to_owned(),
+            note: "usable".to_owned(),
+            memory_total_bytes: Some(2 << 30),
+            memory_used_bytes: Some(1 << 30),
+            ..Found::default()
         };
-        assert_eq!(plain(&[processor(&Processor::default()), nvidia(&gpu)]), 6);
+        let gpu =
+            Found { temperature_celsius: Some(40), power_watts: Some(30.5), ..Found::default() };
+        assert_eq!(columns(std::slice::from_ref(&cpu)).len(), 4);
+        assert_eq!(columns(&[cpu, gpu]).len(), 6);
     }
 }

@@ -8,20 +8,19 @@ use clap::Args;
 use serde::Serialize;
 
 use super::OutputForm;
-use super::best::value_step;
 use super::console::{Console, shown};
-use super::environment;
 use super::exit::{Exit, Failure};
 use super::lineage::{self, MadeJson};
-use super::logs::unknown_trial;
-use super::named_study;
 use super::overrides::sets;
 use super::trial_json::{TrialJson, VERSION};
 use super::trial_words;
+use crate::app::best::{metrics_at, value_step};
+use crate::app::find;
+use crate::app::reconcile::changes;
 use crate::config::{self, Change, ChangeClass};
-use crate::report::table::{Align, Column};
+use crate::report::table::{Column, Columns};
 use crate::report::wording::{count, duration, micros, number, one_line, param};
-use crate::storage::{StorageReader, StudySummary};
+use crate::storage::StudySummary;
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Value;
 use crate::study::trial::{Trial, TrialNumber};
@@ -125,17 +124,11 @@ fn trials(
     arguments: &DiffArguments,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let reader = console.reader()?;
-    let study = named_study::find(&reader, study)?;
+    let (reader, study) = console.study(study)?;
     let side = |number: TrialNumber| -> Result<Side, Failure> {
-        let trial = reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))?;
+        let trial = find::trial(&reader, &study, number)?;
         let step = value_step(&study.spec, &trial);
-        let reports = reader.reports(study.id, number)?;
-        let metrics = reports
-            .into_iter()
-            .filter(|(_, at, _)| Some(*at) == step)
-            .map(|(name, _, value)| (name, value))
-            .collect();
+        let metrics = metrics_at(&reader, study.id, number, step)?;
         let made = lineage::of_trial(&reader, study.id, number)?;
         Ok(Side { facts: lineage::facts(&study, &trial, &made), made, trial, metrics })
     };
@@ -357,13 +350,12 @@ fn times(factor: f64) -> String {
 }
 
 fn columns(title: &str, titles: &[String; 2], rows: Vec<Row>) -> Vec<Column> {
-    let cells = |cell: &dyn Fn(&Row) -> String| rows.iter().map(cell).collect::<Vec<_>>();
-    vec![
-        Column::new(title, Align::Left, cells(&|row| row.name.clone())),
-        Column::new(titles[0].clone(), Align::Left, cells(&|row| row.sides[0].clone())),
-        Column::new(titles[1].clone(), Align::Left, cells(&|row| row.sides[1].clone())),
-        Column::new("change", Align::Left, cells(&|row| row.change.clone())),
-    ]
+    Columns::of(&rows)
+        .left(title, |row| row.name.clone())
+        .left(titles[0].as_str(), |row| row.sides[0].clone())
+        .left(titles[1].as_str(), |row| row.sides[1].clone())
+        .left("change", |row| row.change.clone())
+        .end()
 }
 
 fn file_against_study(
@@ -375,13 +367,12 @@ fn file_against_study(
     let mut spec = config::load(file, &arguments.set)?;
     let reader = console.reader()?;
     let study = match named {
-        Some(named) => named_study::find(&reader, Some(named))?,
-        None => named_study::of_file(&reader, file, &spec)?,
+        Some(named) => find::study(&reader, Some(named))?,
+        None => find::of_file(&reader, file, &spec)?,
     };
     // The file does not know of `hpsearch extend`.
     spec.budget.extend(study.extension);
-    let mut changes = config::difference_to_stored(&study.spec, &spec, study.counts.complete);
-    changes.extend(environment::changes(&reader, study.id, &spec)?);
+    let changes = changes(&reader, (study.id, &study.spec), &spec, &reader.salt()?)?;
     let needed = changes.iter().map(|change| change.class).max();
     if arguments.json {
         let changes = changes.into_iter().map(|change| ChangeJson {

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
+use super::OutputForm;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
-use super::{OutputForm, named_study};
+use crate::app::find;
 use crate::engine::retention::Rule;
-use crate::report::table::{Align, Column};
+use crate::report::table::Columns;
 use crate::report::wording::{bytes, one_line};
 use crate::runner::disk::{entries, size};
 use crate::runner::ownership;
@@ -98,7 +99,7 @@ pub fn du(arguments: &DuArguments, console: &mut Console) -> Result<Exit, Failur
     let reader = console.reader()?;
     let studies = match &arguments.study {
         None => reader.studies()?,
-        named => vec![named_study::find(&reader, named.as_deref())?],
+        named => vec![find::study(&reader, named.as_deref())?],
     };
     let mut usage = Usage {
         version: VERSION,
@@ -261,27 +262,16 @@ fn print(usage: &Usage, by_state: bool, console: &mut Console) -> Result<(), Fai
         let total = |part: usize| rows.iter().map(|(_, parts)| parts[part]).sum::<u64>();
         rows.push(("all".to_owned(), [total(0), total(1), total(2), total(3), total(4)]));
     }
-    let cells = |part: usize| {
-        rows.iter()
-            .map(|(_, parts)| if parts[part] == 0 { "-".to_owned() } else { bytes(parts[part]) })
-            .collect()
-    };
-    let trials = rows
-        .iter()
-        .map(|(_, parts)| if parts[0] == 0 { String::new() } else { parts[0].to_string() })
-        .collect();
-    console.table(&[
-        Column::new(
-            if by_state { "state" } else { "study" },
-            Align::Left,
-            rows.iter().map(|(name, _)| name.clone()).collect(),
-        ),
-        Column::new("trials", Align::Right, trials),
-        Column::new("checkpoints", Align::Right, cells(1)),
-        Column::new("logs", Align::Right, cells(2)),
-        Column::new("other", Align::Right, cells(3)),
-        Column::new("total", Align::Right, cells(4)),
-    ])?;
+    let cell = |taken: u64| if taken == 0 { "-".to_owned() } else { bytes(taken) };
+    let trials = |trials: u64| if trials == 0 { String::new() } else { trials.to_string() };
+    let columns = Columns::of(&rows)
+        .left(if by_state { "state" } else { "study" }, |(name, _)| name.clone())
+        .right("trials", |(_, parts)| trials(parts[0]))
+        .right("checkpoints", |(_, parts)| cell(parts[1]))
+        .right("logs", |(_, parts)| cell(parts[2]))
+        .right("other", |(_, parts)| cell(parts[3]))
+        .right("total", |(_, parts)| cell(parts[4]));
+    console.table(&columns.end())?;
     summary(usage, console)
 }
 

@@ -6,17 +6,14 @@ use clap::Args;
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::logs::unknown_trial;
-use super::named_study;
 use super::request::ask_all;
+use crate::app::enqueue::{Repeat, check, drop_inactive};
+use crate::app::find;
 use crate::config;
 use crate::report::wording::one_line;
-use crate::storage::{StorageReader, StudySummary};
-use crate::study::constraint;
 use crate::study::event::Request;
 use crate::study::params::{Params, Value};
-use crate::study::space::{PointError, Space};
-use crate::study::suggestion::nearest;
+use crate::study::space::Space;
 use crate::study::trial::TrialNumber;
 
 const EXAMPLES: &str = "\
@@ -54,13 +51,10 @@ pub fn enqueue(arguments: &EnqueueArguments, console: &mut Console) -> Result<Ex
         return Err(Failure::usage(format!("`{}` is no value", one_line(second)))
             .help("values are written KEY=VALUE, after the study"));
     }
-    let reader = console.reader()?;
-    let study = named_study::find(&reader, words.first().map(|word| word.as_str()))?;
-    let mut problems = Vec::new();
+    let (reader, study) = console.study(words.first().map(|word| word.as_str()))?;
     let mut params = Params::new();
     if let Some(number) = arguments.from.map(TrialNumber) {
-        params =
-            reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))?.params;
+        params = find::trial(&reader, &study, number)?.params;
     }
     if let Some(file) = &arguments.file {
         params = in_file(file)?;
@@ -76,26 +70,12 @@ pub fn enqueue(arguments: &EnqueueArguments, console: &mut Console) -> Result<Ex
     if arguments.from.is_some() || arguments.file.is_some() {
         drop_inactive(&study.spec.space, &mut params, &given);
     }
-    problems.extend(
-        study.spec.space.problems(&params).iter().map(|problem| told(problem, &study.spec.space)),
-    );
-    if let (true, Some(broken)) =
-        (problems.is_empty(), constraint::broken(&study.spec.constraints, &params))
-    {
-        problems.push(format!("it breaks the constraint `{}`", broken.expression().text()));
-    }
-    if !problems.is_empty() {
-        let all = problems.join("\n  ");
-        return Err(Failure::usage(format!(
-            "this is no configuration of `{}`:\n  {all}",
-            one_line(&study.spec.name)
-        ))
-        .help("`hpsearch show` lists the parameters with their ranges; nothing was enqueued"));
-    }
-    if let (Some(known), false) = (tried(&reader, &study, &params)?, arguments.again) {
-        return Err(Failure::usage(format!("trial {known} has these parameters already"))
-            .help("`--again` runs them once more"));
-    }
+    check(
+        &reader,
+        &study,
+        &params,
+        if arguments.again { Repeat::Wanted } else { Repeat::Refused },
+    )?;
     ask_all(&study, &[Request::Enqueue { params }], console)
 }
 
@@ -153,66 +133,4 @@ fn flatten(table: &toml::Table, prefix: &str, params: &mut Params) -> Result<(),
         }
     }
     Ok(())
-}
-
-/// Takes out what the source gave and the new values switch off.
-fn drop_inactive(space: &Space, params: &mut Params, given: &Params) {
-    let inactive: Vec<String> = space
-        .problems(params)
-        .into_iter()
-        .filter_map(|problem| match problem {
-            PointError::Inactive { name } if given.get(&name).is_none() => Some(name),
-            _ => None,
-        })
-        .collect();
-    for name in inactive {
-        let _was_there = params.remove(&name);
-    }
-}
-
-fn told(problem: &PointError, space: &Space) -> String {
-    let names = || space.dimensions().iter().map(|dimension| dimension.name.as_str());
-    match problem {
-        PointError::Unknown { name } => match nearest(name, names()) {
-            Some(near) => format!("{problem}: did you mean `{near}`?"),
-            None => problem.to_string(),
-        },
-        PointError::Outside { name, .. } => match space.dimension(name) {
-            Some(dimension) => {
-                format!("{problem}: it is {}", config::described(&dimension.distribution))
-            }
-            None => problem.to_string(),
-        },
-        PointError::Inactive { name } => {
-            match space.dimension(name).and_then(|dimension| dimension.when.as_ref()) {
-                Some(when) => format!("`{name}` is not active here: it needs {}", conditions(when)),
-                None => format!("`{name}` is not active here"),
-            }
-        }
-        PointError::Missing { .. } => problem.to_string(),
-    }
-}
-
-fn conditions(when: &crate::study::space::Condition) -> String {
-    let one = |(parent, values): &(String, Vec<Value>)| {
-        let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
-        format!("`{parent}` to be {}", values.join(" or "))
-    };
-    when.0.iter().map(one).collect::<Vec<_>>().join(" and ")
-}
-
-/// A trial with exactly these values, if all are given.
-fn tried(
-    reader: &dyn StorageReader,
-    study: &StudySummary,
-    params: &Params,
-) -> Result<Option<TrialNumber>, Failure> {
-    let Ok(whole) = study.spec.space.assemble(params, |_, _| Err(())) else { return Ok(None) };
-    let fingerprint = whole.fingerprint();
-    let view = reader.view(study.id)?;
-    Ok(view
-        .trials
-        .iter()
-        .find(|trial| trial.params.fingerprint() == fingerprint)
-        .map(|trial| trial.number))
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::console::{Console, life};
+use super::console::Console;
 use super::exit::{Exit, Failure};
-use super::logs::unknown_trial;
 use super::moments::moment;
-use super::{OutputForm, named_study, selection};
+use super::{OutputForm, selection};
+use crate::app::find;
+use crate::app::study_state::has_runner;
 use crate::report::journal::Journal;
-use crate::report::wording::HolderLife;
 use crate::report::{Happening, reporter};
 use crate::storage::{OutcomeCursor, StorageReader, StudyId, StudySummary};
 use crate::study::event::{Event, Seq};
@@ -70,7 +70,7 @@ impl Wanted {
         study: &StudySummary,
     ) -> Result<Self, Failure> {
         if let Some(trial) = arguments.trial.map(TrialNumber) {
-            reader.trial(study.id, trial)?.ok_or_else(|| unknown_trial(study, trial))?;
+            find::trial(reader, study, trial)?;
             return Ok(Wanted::Trial(trial));
         }
         Ok(match selection::filter(reader, study, arguments.filter.as_deref())? {
@@ -214,7 +214,7 @@ impl Teller {
 /// Prints the journal.
 pub fn events(arguments: &EventsArguments, console: &mut Console) -> Result<Exit, Failure> {
     let mut reader = console.reader()?;
-    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let study = find::study(&reader, arguments.study.as_deref())?;
     let wanted = Wanted::new(arguments, &reader, &study)?;
     let mut teller = Teller {
         view: StudyView::new(&study.spec),
@@ -264,7 +264,7 @@ fn follow(
         console.out.flush()?;
         // Asked before reading: what is written between the last read and the end is not missed.
         let summary = reader.summary(study)?;
-        let is_run = summary.held.is_some_and(|held| life(&held) == HolderLife::Alive);
+        let is_run = has_runner(&summary);
         let is_over = summary.finished.is_some() && !is_run;
         teller.read(reader, study, |line| Ok(writeln!(console.out, "{line}")?))?;
         if is_over {

@@ -4,9 +4,14 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use crate::app::{AppError, Remedy};
 use crate::arguments::data_file::DataProblem;
 use crate::config::shown::lines;
 use crate::config::{self, ConfigError};
+use crate::export::ExportError;
+use crate::runner::RunnerError;
+use crate::runner::errand::ErrandError;
+use crate::runner::slots::SlotsError;
 use crate::storage::StorageError;
 use crate::tui::TuiError;
 
@@ -59,6 +64,9 @@ impl Exit {
     }
 }
 
+/// After a mistake that is not the user's.
+pub const AGAIN: &str = "what was written is safe: the same command goes on; `hpsearch doctor` looks at the machine and the store if it fails again";
+
 /// Why a verb could not do its work.
 #[derive(Debug)]
 pub enum Failure {
@@ -71,7 +79,7 @@ pub enum Failure {
         /// What went wrong.
         error: Box<dyn Error + Send + Sync>,
         /// What to do next, if that is not in the sentence.
-        help: Option<String>,
+        help: Option<Remedy>,
     },
     /// A study file's problems, with their snippets.
     StudyFile(ConfigError),
@@ -91,11 +99,27 @@ impl Failure {
     /// With what to do next.
     #[must_use]
     pub fn help(self, text: impl Into<String>) -> Self {
+        self.remedy(Some(Remedy::Text(text.into())))
+    }
+
+    fn remedy(self, remedy: Option<Remedy>) -> Self {
         match self {
-            Failure::Error { exit, error, .. } => {
-                Failure::Error { exit, error, help: Some(text.into()) }
+            Failure::Error { exit, error, help } => {
+                Failure::Error { exit, error, help: remedy.or(help) }
             }
             other => other,
+        }
+    }
+
+    /// The same where commands have to name the store by this option.
+    #[must_use]
+    pub fn in_store(self, option: &str) -> Self {
+        match &self {
+            Failure::Error { help: Some(help), .. } => {
+                let help = help.in_words(option);
+                self.help(help)
+            }
+            _ => self,
         }
     }
 
@@ -122,7 +146,8 @@ impl fmt::Display for Failure {
                     writeln!(f, "  caused by: {}", lines(&cause.to_string()))?;
                     source = cause.source();
                 }
-                help.as_ref().map_or(Ok(()), |help| writeln!(f, "help: {}", lines(help)))
+                let help = help.as_ref().map(|help| help.in_words(""));
+                help.map_or(Ok(()), |help| writeln!(f, "help: {}", lines(&help)))
             }
         }
     }
@@ -164,6 +189,70 @@ impl From<StorageError> for Failure {
             _ => Exit::Store,
         };
         Failure::new(exit, error)
+    }
+}
+
+impl From<RunnerError> for Failure {
+    fn from(error: RunnerError) -> Self {
+        match error {
+            RunnerError::Storage(error) => Failure::from(error),
+            RunnerError::Engine(error) => Failure::new(Exit::Usage, error)
+                .help("`hpsearch check FILE` looks at the study file without running it"),
+            RunnerError::Unreachable { .. } | RunnerError::Files { .. } => {
+                Failure::new(Exit::Store, error)
+            }
+            RunnerError::System { .. } => Failure::new(Exit::Internal, error).help(AGAIN),
+        }
+    }
+}
+
+impl From<SlotsError> for Failure {
+    fn from(error: SlotsError) -> Self {
+        Failure::new(Exit::Usage, error)
+    }
+}
+
+impl From<ErrandError> for Failure {
+    fn from(error: ErrandError) -> Self {
+        match error {
+            ErrandError::Start { .. } => Failure::new(Exit::Internal, error),
+            ErrandError::Killed { .. } => Failure::new(Exit::Internal, error).help("run the command again"),
+            ErrandError::OutOfMemory { .. } => Failure::new(Exit::Internal, error).help(
+                "free some memory, use a smaller model (`model.*`), shorter texts (`[data] max_length`) or less data, and run the command again",
+            ),
+            // The worker's sentence says what to change where it knows.
+            ErrandError::Failed(_) => Failure::new(Exit::Usage, error).help("change what it names and run the command again"),
+        }
+    }
+}
+
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        let exit =
+            if matches!(error, ExportError::Format { .. }) { Exit::Internal } else { Exit::Usage };
+        Failure::new(exit, error)
+    }
+}
+
+impl From<AppError> for Failure {
+    fn from(error: AppError) -> Self {
+        let remedy = error.remedy();
+        let failure = match error {
+            AppError::Storage(error) => error.into(),
+            AppError::StudyFile(error) => error.into(),
+            AppError::Runner(error) | AppError::NotServed(error) => error.into(),
+            AppError::Export(error) | AppError::ExportAtTheEnd(error) => error.into(),
+            AppError::Job(error) => error.into(),
+            AppError::Slots(error) => error.into(),
+            AppError::Io(error) => error.into(),
+            AppError::Json(error) => error.into(),
+            AppError::NoBestTrial { .. } | AppError::NoReport => {
+                Failure::new(Exit::NoCompletedTrial, error)
+            }
+            AppError::WarmStartUnreadable { .. } => Failure::new(Exit::Store, error),
+            error => Failure::new(Exit::Usage, error),
+        };
+        failure.remedy(remedy)
     }
 }
 
@@ -218,8 +307,6 @@ mod tests {
     #[test]
     fn every_error_of_a_store_an_export_or_a_runner_names_a_next_step() {
         use crate::engine::EngineError;
-        use crate::export::ExportError;
-        use crate::runner::RunnerError;
         use crate::storage::sqlite::Rescue;
         use crate::storage::{Holder, StudyId};
         use crate::study::time::Timestamp;

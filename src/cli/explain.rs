@@ -10,12 +10,11 @@ use serde::Serialize;
 use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
-use super::logs::unknown_trial;
 use super::moments::{instant, moment};
-use super::named_study;
 use super::trial_json::{BestJson, CountsJson, TrialJson, VERSION, seconds};
 use super::trial_words;
-use crate::report::table::{Align, Column};
+use crate::app::find;
+use crate::report::table::{Align, Column, Columns};
 use crate::report::wording::{attempt_end, count, duration, number, one_line, param, shown_value};
 use crate::samplers::{self, SAMPLERS, Situation};
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
@@ -127,11 +126,8 @@ const BATCH: u64 = 10_000;
 
 /// Prints why.
 pub fn explain(arguments: &ExplainArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let reader = console.reader()?;
-    let study = named_study::find(&reader, arguments.study.as_deref())?;
-    let trial = reader
-        .trial(study.id, TrialNumber(arguments.trial))?
-        .ok_or_else(|| unknown_trial(&study, TrialNumber(arguments.trial)))?;
+    let (reader, study) = console.study(arguments.study.as_deref())?;
+    let trial = find::trial(&reader, &study, TrialNumber(arguments.trial))?;
     let story = story(&reader, &study, &trial)?;
     let comparison = comparison(&reader, &study, &trial)?;
     match OutputForm::from(arguments.json) {
@@ -311,18 +307,11 @@ fn print(
         console.fact(title, &text)?;
     }
     writeln!(console.out, "\nparameters")?;
-    console.table(&[
-        Column::new(
-            "name",
-            Align::Left,
-            trial.params.iter().map(|(name, _)| one_line(name)).collect(),
-        ),
-        Column::new(
-            "value",
-            Align::Left,
-            trial.params.iter().map(|(_, value)| param(value)).collect(),
-        ),
-    ])?;
+    let params: Vec<_> = trial.params.iter().collect();
+    let columns = Columns::of(&params)
+        .left("name", |(name, _)| one_line(name))
+        .left("value", |(_, value)| param(value));
+    console.table(&columns.end())?;
     if story.judgements.is_empty() {
         let why = if spec.pruner.name == "none" {
             "the study has no pruner"
@@ -556,9 +545,6 @@ fn decision_columns(spec: &StudySpec, judgements: &[Judgement]) -> Vec<Column> {
 }
 
 fn attempt_columns(spec: &StudySpec, story: &Story) -> Vec<Column> {
-    let cells = |cell: &dyn Fn(&story::AttemptStory) -> String| {
-        story.attempts.iter().map(cell).collect::<Vec<_>>()
-    };
     let took = |attempt: &story::AttemptStory| {
         attempt
             .end
@@ -576,17 +562,13 @@ fn attempt_columns(spec: &StudySpec, story: &Story) -> Vec<Column> {
             .and_then(|(_, _, reason)| reason.as_deref())
             .map_or_else(String::new, one_line)
     };
-    vec![
-        Column::new("attempt", Align::Right, cells(&|attempt| attempt.attempt.to_string())),
-        Column::new("device", Align::Left, cells(&|attempt| one_line(&attempt.device))),
-        Column::new("began", Align::Left, cells(&|attempt| moment(attempt.started))),
-        Column::new("from", Align::Left, cells(&from)),
-        Column::new("took", Align::Right, cells(&took)),
-        Column::new(
-            "end",
-            Align::Left,
-            cells(&|attempt| attempt_end(attempt.end.as_ref().map(|(_, end, _)| end)).to_owned()),
-        ),
-        Column::new("why", Align::Left, cells(&why)),
-    ]
+    Columns::of(&story.attempts)
+        .right("attempt", |attempt| attempt.attempt.to_string())
+        .left("device", |attempt| one_line(&attempt.device))
+        .left("began", |attempt| moment(attempt.started))
+        .left("from", from)
+        .right("took", took)
+        .left("end", |attempt| attempt_end(attempt.end.as_ref().map(|(_, end, _)| end)))
+        .left("why", why)
+        .end()
 }

@@ -10,10 +10,11 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::moments::instant;
 use super::output_file::{refuse_existing, refuse_inputs, whole_file};
+use super::selection;
 use super::trial_json::seconds;
-use super::{named_study, selection};
 use crate::config::shown;
 use crate::report::wording::count;
+use crate::storage::paths::store_files;
 use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::device::Device;
@@ -135,7 +136,9 @@ pub fn export_data(
     if let Some(path) = &arguments.output {
         refuse_inputs(
             path,
-            console.store_files().into_iter().chain(arguments.study.as_ref().map(PathBuf::from)),
+            store_files(&console.store)
+                .into_iter()
+                .chain(arguments.study.as_ref().map(PathBuf::from)),
         )?;
         if !arguments.overwrite {
             refuse_existing(path)?;
@@ -146,8 +149,7 @@ pub fn export_data(
         (None, Some(path)) => form_of(path)?,
         (None, None) => Format::Csv,
     };
-    let reader = console.reader()?;
-    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let (reader, study) = console.study(arguments.study.as_deref())?;
     let filter = selection::filter(&reader, &study, arguments.filter.as_deref())?;
     let table = Table { reader: &reader, study: &study, filter, form };
     let Some(path) = &arguments.output else {

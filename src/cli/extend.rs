@@ -6,7 +6,6 @@ use clap::Args;
 
 use super::console::Console;
 use super::exit::{Exit, Failure};
-use super::named_study;
 use super::request::ask_all;
 use crate::config;
 use crate::study::event::Request;
@@ -63,7 +62,7 @@ fn time(text: &str) -> Result<Duration, String> {
 
 /// Asks for it.
 pub fn extend(arguments: &ExtendArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let study = named_study::find(&console.reader()?, arguments.study.as_deref())?;
+    let (_, study) = console.study(arguments.study.as_deref())?;
     let by = Extension {
         trials: arguments.trials.unwrap_or_default(),
         time: arguments.time.unwrap_or_default(),

@@ -6,10 +6,11 @@ use clap::Args;
 use serde::Serialize;
 
 use super::OutputForm;
-use super::console::{Console, life, shown};
+use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
-use crate::report::table::{Align, Column};
+use crate::app::study_state::life;
+use crate::report::table::Columns;
 use crate::report::wording::{HolderLife, bytes, count, one_line};
 use crate::runner::leftovers::{
     Homeless, Kind, Leftover, Others, Stores, homeless, leftovers, remove,
@@ -124,12 +125,11 @@ fn list(found: &[Leftover], console: &mut Console) -> Result<(), Failure> {
         writeln!(console.out, "nothing to remove: everything there belongs to a study")?;
         return Ok(());
     }
-    let cells = |cell: &dyn Fn(&Leftover) -> String| found.iter().map(cell).collect::<Vec<_>>();
-    console.table(&[
-        Column::new("size", Align::Right, cells(&|leftover| bytes(leftover.bytes))),
-        Column::new("what", Align::Left, cells(&|leftover| what(leftover.kind).to_owned())),
-        Column::new("where", Align::Left, cells(&|leftover| one_line(&shown(&leftover.path)))),
-    ])?;
+    let columns = Columns::of(found)
+        .right("size", |leftover| bytes(leftover.bytes))
+        .left("what", |leftover| what(leftover.kind))
+        .left("where", |leftover| one_line(&shown(&leftover.path)));
+    console.table(&columns.end())?;
     writeln!(console.out, "{}, {}", count(found.len() as u64, "leftover"), bytes(total(found)))?;
     Ok(())
 }

@@ -9,8 +9,8 @@ use clap::Args;
 
 use super::console::{Console, Talk};
 use super::exit::{Exit, Failure};
-use super::predict::holds_weights;
 use crate::config::shown::lines;
+use crate::export::holds_weights;
 use crate::report::wording::count;
 use crate::runner::errand::{self, Progress};
 use crate::runner::process::own_program;

@@ -8,10 +8,9 @@ use serde::Serialize;
 use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
-use super::named_study;
 use super::trial_json::VERSION;
 use crate::analysis::importance::{self, Evaluator, ImportanceError};
-use crate::report::table::{Align, Column};
+use crate::report::table::Columns;
 use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageReader};
 
@@ -75,8 +74,7 @@ struct Share<'a> {
 
 /// Prints them, most important first.
 pub fn importance(arguments: &ImportanceArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let reader = console.reader()?;
-    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let (reader, study) = console.study(arguments.study.as_deref())?;
     let (spec, evaluator) = (&study.spec, Evaluator::from(arguments.evaluator));
     let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
     let (rows, pruned) = importance::rows(&outcomes, evaluator, spec.direction());
@@ -137,24 +135,12 @@ fn print(
 ) -> Result<(), Failure> {
     let (full, half) = (console.look.either("█", "#"), console.look.either("▌", ""));
     let most = shares.first().map_or(1.0, |(_, share)| share.max(f64::MIN_POSITIVE));
-    console.table(&[
-        Column::new(
-            "parameter",
-            Align::Left,
-            shares.iter().map(|(name, _)| one_line(name)).collect(),
-        ),
-        Column::new(
-            "importance",
-            Align::Right,
-            shares.iter().map(|(_, share)| format!("{share:.3}")).collect(),
-        ),
-        Column::new(
-            "",
-            Align::Left,
-            shares.iter().map(|(_, share)| bar(share / most, full, half)).collect(),
-        )
-        .optional(),
-    ])?;
+    let columns = Columns::of(shares)
+        .left("parameter", |(name, _)| one_line(name))
+        .right("importance", |(_, share)| format!("{share:.3}"))
+        .left("", |(_, share)| bar(share / most, full, half))
+        .optional();
+    console.table(&columns.end())?;
     let means = match evaluator {
         Evaluator::PedAnova => "what separates the best tenth from the rest",
         Evaluator::Fanova => "shares of the variance between trials",

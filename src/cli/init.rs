@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::check::missing_files;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
+use crate::app::missing_files::missing_files;
 use crate::config::{self, ConfigError};
 use crate::report::wording::one_line;
 use crate::study::metric::Direction;

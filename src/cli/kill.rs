@@ -4,13 +4,9 @@ use clap::Args;
 
 use super::console::Console;
 use super::exit::{Exit, Failure};
-use super::logs::unknown_trial;
-use super::named_study;
 use super::request::ask_all;
-use super::stop::must_run;
 use super::trial_words;
-use crate::runner;
-use crate::storage::{Storage, StorageReader};
+use crate::app::{AppError, find, request};
 use crate::study::event::Request;
 use crate::study::trial::TrialNumber;
 
@@ -27,10 +23,9 @@ pub struct KillArguments {
 
 /// Writes the request.
 pub fn kill(arguments: &KillArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let reader = console.reader()?;
-    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let (reader, study) = console.study(arguments.study.as_deref())?;
     let number = TrialNumber(arguments.trial);
-    let trial = reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))?;
+    let trial = find::trial(&reader, &study, number)?;
     if trial.state.is_finished() {
         return Err(Failure::usage(format!("trial {number} is {} already", trial.state.as_str()))
             .help(format!(
@@ -38,11 +33,14 @@ pub fn kill(arguments: &KillArguments, console: &mut Console) -> Result<Exit, Fa
                 console.next(&format!("explain {} {number}", study.spec.name))
             )));
     }
-    if must_run(&study, console).is_err() {
+    let kill = Request::Kill { trial: number };
+    match request::ask_runner(&mut console.writer()?, &study, &kill) {
         // Nobody has a process of it: it is done here.
-        return ask_all(&study, &[Request::Kill { trial: number }], console);
+        Err(AppError::NotRunning { .. }) => ask_all(&study, &[kill], console),
+        Err(error) => Err(error.into()),
+        Ok(()) => {
+            console.say(&format!("asked for trial {number} to be killed: it will count as failed"));
+            Ok(Exit::Done)
+        }
     }
-    console.writer()?.request(study.id, runner::now(), &Request::Kill { trial: number })?;
-    console.say(&format!("asked for trial {number} to be killed: it will count as failed"));
-    Ok(Exit::Done)
 }

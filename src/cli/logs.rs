@@ -10,11 +10,11 @@ use serde::Serialize;
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::named_study;
 use super::trial_words;
+use crate::app::find;
 use crate::config::file;
 use crate::config::shown::json;
-use crate::report::wording::{count, drives_a_terminal};
+use crate::report::wording::drives_a_terminal;
 use crate::runner::ownership;
 use crate::storage::{StorageReader, StudyId, StudySummary};
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
@@ -129,10 +129,9 @@ const TURN: Duration = Duration::from_millis(200);
 
 /// Prints the log of an attempt.
 pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let reader = console.reader()?;
-    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let (reader, study) = console.study(arguments.study.as_deref())?;
     let number = TrialNumber(arguments.trial);
-    let trial = reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))?;
+    let trial = find::trial(&reader, &study, number)?;
     let attempt = attempt(arguments.attempt, &study, &trial, console)?;
     let homes = ownership::homes(&reader, &study.clone().stored(), &console.store)?;
     let mut places = homes.iter().map(|home| home.log(number, attempt));
@@ -277,15 +276,6 @@ impl Write for Screened<'_> {
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
-}
-
-/// The error about a trial that the study does not have.
-pub fn unknown_trial(study: &StudySummary, trial: TrialNumber) -> Failure {
-    let help = match study.counts.total() {
-        0 => "the study has no trials yet".to_owned(),
-        total => format!("it has {}, the last is {}", count(total, "trial"), total - 1),
-    };
-    Failure::usage(format!("there is no trial {trial} in `{}`", study.spec.name)).help(help)
 }
 
 fn attempt(

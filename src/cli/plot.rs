@@ -10,8 +10,6 @@ use serde::Serialize;
 use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
-use super::importance::{ImportanceArguments, Measure, importance};
-use super::named_study;
 use super::picture::{self, Size};
 use super::trial_json::VERSION;
 use crate::report::wording::one_line;
@@ -112,16 +110,7 @@ const LINES: u64 = 200;
 
 /// Prints the pictures.
 pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Failure> {
-    if arguments.kind == Kind::Importance {
-        let asked = ImportanceArguments {
-            study: arguments.study.clone(),
-            evaluator: Measure::PedAnova,
-            json: arguments.json,
-        };
-        return importance(&asked, console);
-    }
-    let reader = console.reader()?;
-    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let (reader, study) = console.study(arguments.study.as_deref())?;
     let charts = charts(&reader, &study, arguments)?;
     match OutputForm::from(arguments.json) {
         OutputForm::Json => {

@@ -9,15 +9,14 @@ use serde_json::{Value, json};
 
 use super::console::Console;
 use super::exit::{Exit, Failure};
-use super::halving::halving;
 use super::output_file::{refuse_existing, refuse_inputs, whole_file};
-use super::waiting::Waiting;
+use super::waiting::listener;
+use crate::app::worker_job::{self, Progress, halving};
 use crate::arguments::RowsAtOnce;
 use crate::arguments::data_file::{self, Columns, Header, Layout};
 use crate::config;
 use crate::config::shown::one_line;
-use crate::runner::errand;
-use crate::runner::process::own_program;
+use crate::export::holds_weights;
 use crate::runner::protocol::Job;
 use crate::study::device::Device;
 
@@ -92,20 +91,16 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
         }
     }
     let texts = texts(arguments, console)?;
-    let waiting = Waiting::start("loading the model", console);
     let usual = Some(RowsAtOnce { train: 1, eval: texts.len().min(TEXTS_AT_ONCE) });
-    let answer = halving(usual, &waiting, |rows| {
+    let mut hear = listener(console);
+    hear(Progress::Began("loading the model"));
+    let answer = halving(usual, &mut hear, |rows, hear| {
         let rows = rows.map_or(TEXTS_AT_ONCE, |rows| rows.eval);
-        let job = Job::Predict {
-            directory: directory.clone(),
-            texts: texts.clone(),
-            device: device.clone(),
-            rows,
-        };
-        errand::run(&own_program(), job, &mut |progress| waiting.hear(&progress))
+        let (directory, texts, device) = (directory.clone(), texts.clone(), device.clone());
+        worker_job::again(Job::Predict { directory, texts, device, rows }, hear)
     });
-    drop(waiting);
-    let answer = answer?.unwrap_or_default();
+    drop(hear);
+    let answer = answer?;
     let predictions: Vec<Option<Labels>> =
         answer.as_array().into_iter().flatten().map(|one| labels(one, arguments)).collect();
     if let Some(output) = &arguments.output {
@@ -167,13 +162,6 @@ fn unlabelled(predictions: &[Option<Labels>]) -> Option<Failure> {
 /// The files that lie in a directory.
 fn files_of(directory: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
-}
-
-/// Whether a directory holds a model's weights, in one file or in several.
-pub fn holds_weights(directory: &Path) -> bool {
-    ["model.safetensors", "model.safetensors.index.json"]
-        .iter()
-        .any(|file| directory.join(file).is_file())
 }
 
 /// Those of a text's labels that are asked for; `None` where a score is no number, which JSON has as null.

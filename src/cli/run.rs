@@ -10,36 +10,43 @@ use clap::Args;
 use crossbeam_channel::Sender;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
-use super::check::{missing_files, prepare_data};
-use super::console::{Console, Talk, can_draw, life, shown, typed};
-use super::exit::{Exit, Failure};
-use super::export::{check_target, export_trial, target, test_winner};
+use super::console::{Console, Talk, can_draw, shown, typed};
+use super::exit::{AGAIN, Exit, Failure};
+use super::exported;
 use super::failures;
 use super::foreground::{self, Foreground};
 use super::lineage;
 use super::overrides::sets;
-use super::request::post;
-use super::waiting::Waiting;
+use super::waiting::{Waiting, listener};
+use super::warm_start::told;
 use super::winner;
-use super::{DEFAULT_STORE, environment, starter, warm_start};
-use crate::config::{self, ChangeClass, Moved, command_line};
+use super::{DEFAULT_STORE, starter};
+use crate::app::best::view_of_runs;
+use crate::app::export::{Wanted, check_target, export_trial, target, test_winner};
+use crate::app::missing_files::missing_files;
+use crate::app::prepare_data::prepare_data;
+use crate::app::reconcile::{self, Consent};
+use crate::app::request::post;
+use crate::app::study_state::life;
+use crate::app::warm_start;
+use crate::config::{self, Change, ChangeClass, Moved, command_line};
 use crate::engine::{Input, Outcome};
 use crate::export::Otherwise;
 use crate::report::wording::{count, extension, number, one_line};
 use crate::report::{Reporter, plain, reporter};
-use crate::runner::ownership::{self, Owner, Unreachable};
+use crate::runner::ownership::{self, Unreachable};
 use crate::runner::process::{ProcessLauncher, own_program};
 use crate::runner::signals::{HangUp, SignalWatch};
 use crate::runner::slots::{Machine, remarks, slots, tried};
 use crate::runner::surroundings::look_around;
 use crate::runner::{self, Runner, RunnerError};
-use crate::storage::paths::{StudyFiles, component};
+use crate::storage::paths::component;
 use crate::storage::sqlite::{SqliteReader, SqliteStore};
-use crate::storage::{Holder, Storage, StorageError, StorageReader, StoredStudy};
+use crate::storage::{Holder, Storage, StorageReader, StoredStudy};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
 use crate::study::event::Request;
-use crate::study::spec::{Extension, StudySpec};
+use crate::study::spec::StudySpec;
 use crate::tui::{Detach, RunnerEnd, Surroundings, TuiExit, TuiMode, run_tui};
 
 const EXAMPLES: &str = "\
@@ -148,19 +155,8 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         tell_extension(known, &arguments.set, console);
     }
     if let Some(known) = &known {
-        let marked =
-            ownership::owner(&StudyFiles::of(&spec, known.directory.as_deref(), &path).directory());
-        // A project that was copied as a whole has its store at the same place in it as its original.
-        let is_copied = |moved: &Moved| match &marked {
-            Owner::Store { path: before, .. } => {
-                before.strip_prefix(&moved.from).is_ok_and(|below| path == moved.to.join(below))
-            }
-            _ => false,
-        };
-        let rebased = config::moved(&known.spec, &spec, &|moved| {
-            moved.to.exists() && (!moved.from.exists() || is_copied(moved))
-        });
-        if let Some((Moved { from, to }, _)) = &rebased {
+        let moved = reconcile::moved(known, &spec, &path);
+        if let Some((Moved { from, to }, _)) = &moved {
             let how = if from.exists() { "copied" } else { "moved" };
             console.say(&format!(
                 "the project was {how} from {} to {}",
@@ -168,23 +164,21 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
                 to.display()
             ));
         }
-        let before = StoredStudy {
-            spec: rebased.map_or_else(|| known.spec.clone(), |(_, spec)| spec),
-            ..known.clone()
-        };
-        if let Some(exit) = refuse_change(&store, &before, &spec, arguments, &file, console)? {
+        let before = moved.as_ref().map_or(&known.spec, |(_, spec)| spec);
+        let changes =
+            reconcile::changes(&store, (known.id, before), &spec, &store.reader().salt()?)?;
+        if let Some(exit) = refuse_change(&changes, &spec, arguments, &file, console) {
             return Ok(exit);
         }
     }
-    check_target(
-        &spec,
-        &file,
-        known.as_ref().map(|known| (&store as &dyn StorageReader, known.id)),
-        console,
-    )?;
-    warm_start::settle(&mut spec, known.as_ref().map(|known| &known.spec), &store, console)?;
+    let stored = known.as_ref().map(|known| (&store as &dyn StorageReader, known.id));
+    if let Some(edited) = check_target(&spec, &file, stored, &path)? {
+        exported::tell_edited(&edited, console);
+    }
+    let earlier = warm_start::take(&mut spec, known.as_ref().map(|known| &known.spec), &store)?;
+    earlier.iter().for_each(|found| console.say(&told(found, &spec)));
     missing_files(&spec).iter().for_each(|missing| console.say(&missing.to_string()));
-    let prepared = prepare_data(&spec, console)?;
+    let prepared = prepare_data(&spec, &path, &mut listener(console))?;
     for line in &prepared.findings {
         if known.is_none() || console.talk == Talk::Verbose {
             console.say(&format!("data: {line}"));
@@ -198,7 +192,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
             None => console.say("--take-over: no process of another host holds the study"),
         }
     }
-    let study = settle(&mut store, known, &spec)?;
+    let study = reconcile::settle(&mut store, known, &spec)?;
     if arguments.resume && store.summary(study.id)?.paused.is_some() {
         store.request(study.id, runner::now(), &Request::ResumeStudy)?;
     }
@@ -376,85 +370,34 @@ fn lines(arguments: &RunArguments, console: &Console) -> Option<Box<dyn Reporter
 
 /// Shows what changed since the study was stored; the exit code if it may not go on like that.
 fn refuse_change(
-    store: &SqliteStore,
-    known: &StoredStudy,
+    changes: &[Change],
     spec: &StudySpec,
     arguments: &RunArguments,
     file: &Path,
     console: &mut Console,
-) -> Result<Option<Exit>, Failure> {
-    let mut changes =
-        config::difference_to_stored(&known.spec, spec, store.summary(known.id)?.counts.complete);
-    changes.extend(environment::changes(store.reader(), known.id, spec)?);
+) -> Option<Exit> {
     if changes.is_empty() {
-        return Ok(None);
+        return None;
     }
-    let class = changes.iter().map(|change| change.class).max();
-    let is_refused = match class {
-        Some(ChangeClass::NeedsFork) => true,
-        Some(ChangeClass::NeedsAccept) => !arguments.accept,
-        _ => false,
-    };
+    let consent = if arguments.accept { Consent::Given } else { Consent::Missing };
+    let refusal = reconcile::refusal(changes, consent);
     // Why nothing runs is an error, which `-q` prints, too.
     let say: &dyn Fn(&str) =
-        if is_refused { &|text| console.complain(text) } else { &|text| console.say(text) };
+        if refusal.is_some() { &|text| console.complain(text) } else { &|text| console.say(text) };
     say(&format!("study `{}` changed since it was last run:", spec.name));
     changes.iter().for_each(|change| say(&format!("  {change}")));
     let run = format!("run {}{}", shown(file), sets(&arguments.set));
-    match class {
-        Some(ChangeClass::NeedsFork) => {
-            let fork = console.next(&format!("{run} --fork NAME"));
-            say(&format!(
-                "its trials cannot be compared any more: {fork} starts a new study; or undo the change"
-            ));
-            Ok(Some(Exit::StudyChanged))
-        }
-        Some(ChangeClass::NeedsAccept) if is_refused => {
-            say(&format!(
-                "{} goes on with the new search; or undo the change",
-                console.next(&format!("{run} --accept"))
-            ));
-            Ok(Some(Exit::StudyChanged))
-        }
-        _ => Ok(None),
+    match refusal? {
+        ChangeClass::NeedsFork => say(&format!(
+            "its trials cannot be compared any more: {} starts a new study; or undo the change",
+            console.next(&format!("{run} --fork NAME"))
+        )),
+        _ => say(&format!(
+            "{} goes on with the new search; or undo the change",
+            console.next(&format!("{run} --accept"))
+        )),
     }
-}
-
-/// The study in the store, as the file has it now.
-fn settle(
-    store: &mut SqliteStore,
-    known: Option<StoredStudy>,
-    spec: &StudySpec,
-) -> Result<StoredStudy, Failure> {
-    match known {
-        // The values of `[command] env` are in the file's specification only.
-        Some(known) if known.spec == *spec => Ok(StoredStudy { spec: spec.clone(), ..known }),
-        Some(known) => {
-            let lease = runner::take_lease(store, &known)?;
-            let updated = store.update_spec(&lease, runner::now(), spec);
-            store.release(&lease)?;
-            updated?;
-            Ok(StoredStudy { spec: spec.clone(), ..known })
-        }
-        None => {
-            let now = runner::now();
-            match store.create_study(now, spec) {
-                Ok(id) => Ok(StoredStudy {
-                    id,
-                    spec: spec.clone(),
-                    extension: Extension::default(),
-                    created: now,
-                    directory: None,
-                }),
-                // Another runner of the same file was faster, a moment ago: who runs the study is decided by the lease.
-                Err(error @ StorageError::Exists { .. }) => store
-                    .study(&spec.name)?
-                    .filter(|known| known.spec == *spec)
-                    .ok_or_else(|| error.into()),
-                Err(error) => Err(error.into()),
-            }
-        }
-    }
+    Some(Exit::StudyChanged)
 }
 
 /// What the screen's thread and the runner's share: written once by the runner's, read by the screen's.
@@ -602,33 +545,31 @@ fn conclude(
     }
     match outcome {
         Outcome::Finished(_) => {
-            if let Err(failure) =
-                test_winner(&mut SqliteStore::open(&console.store)?, study, console)
-            {
+            let store = std::path::absolute(&console.store)?;
+            let tested =
+                test_winner(&mut SqliteStore::open(&store)?, study, &store, &mut listener(console));
+            if let Err(error) = tested {
                 let again = console.next(&format!("export {name}"));
                 console.say(&format!(
-                    "the winner was not measured on the test split; {again} tries again: {failure}"
+                    "the winner was not measured on the test split; {again} tries again: {}",
+                    Failure::from(error)
                 ));
             }
-            if let Some(race) = winner::view(&reader, &summary)?.as_ref().and_then(winner::race) {
+            if let Some(race) = view_of_runs(&reader, &summary)?.as_ref().and_then(winner::race) {
                 console.say(&format!("race: {race}"));
             }
             if let (true, Some(directory)) = (study.spec.export.on_finish, &study.spec.export.dir) {
-                let target = target(
-                    directory,
-                    &study.spec,
-                    Some(place),
-                    Some((&reader, study.id)),
-                    console,
-                )?;
-                export_trial(
-                    &reader,
-                    &summary,
-                    None,
-                    study.spec.export.quantize,
-                    (&target, Otherwise::Beside),
-                    console,
-                )?;
+                let known = Some((&reader as &dyn StorageReader, study.id));
+                let target = target(directory, &study.spec, Some(place), known, &store)?;
+                let wanted = Wanted {
+                    trial: None,
+                    quantize: study.spec.export.quantize,
+                    target: &target,
+                    otherwise: Otherwise::Beside,
+                };
+                let written =
+                    export_trial(&reader, &summary, wanted, &store, &mut listener(console))?;
+                exported::tell(&written, &study.spec, console);
             } else if summary.best.is_some() {
                 let [best, export] = [format!("best {name}"), format!("export {name} -o DIR")]
                     .map(|words| console.next(&words));
@@ -691,21 +632,4 @@ fn conclude(
 fn command_to_go_on(arguments: &RunArguments, file: &str, console: &Console) -> String {
     let fork = arguments.fork.as_ref().map_or(String::new(), |fork| format!(" --fork {fork}"));
     format!("hpsearch run {file}{}{fork}{}", sets(&arguments.set), console.store_option())
-}
-
-/// After a mistake that is not the user's.
-const AGAIN: &str = "what was written is safe: the same command goes on; `hpsearch doctor` looks at the machine and the store if it fails again";
-
-impl From<RunnerError> for Failure {
-    fn from(error: RunnerError) -> Self {
-        match error {
-            RunnerError::Storage(error) => Failure::from(error),
-            RunnerError::Engine(error) => Failure::new(Exit::Usage, error)
-                .help("`hpsearch check FILE` looks at the study file without running it"),
-            RunnerError::Unreachable { .. } | RunnerError::Files { .. } => {
-                Failure::new(Exit::Store, error)
-            }
-            RunnerError::System { .. } => Failure::new(Exit::Internal, error).help(AGAIN),
-        }
-    }
 }

@@ -13,14 +13,15 @@ use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::lineage;
 use super::moments::moment;
-use super::named_study;
-use super::progress::{elapsed, state};
-use super::trial_json::{BestJson, CountsJson, VERSION};
+use super::trial_json::{BestJson, CountsJson, ForecastJson, VERSION};
 use super::trial_words;
 use super::winner::{self, RunsJson};
-use crate::analysis::forecast::{Forecast, Span};
+use crate::analysis::forecast::Forecast;
+use crate::app::best;
+use crate::app::find;
+use crate::app::study_state::{elapsed, state};
 use crate::report::ahead::{self, Running, look_ahead};
-use crate::report::table::{Align, Column};
+use crate::report::table::{Column, Columns};
 use crate::report::wording::{
     StudyState, bytes, count, duration, no_best, number, one_line, param,
 };
@@ -86,30 +87,6 @@ struct Answer<'a> {
     lineage: Option<&'a Lineage>,
 }
 
-/// What is ahead of the study: each the likely value, and a range around it.
-#[derive(Serialize)]
-pub struct ForecastJson {
-    seconds_left: Option<[f64; 3]>,
-    device_hours: Option<[f64; 3]>,
-    cost: Option<[f64; 3]>,
-    trials: Option<[f64; 3]>,
-    disk_bytes: Option<[f64; 3]>,
-}
-
-impl From<&Forecast> for ForecastJson {
-    /// Low, likely, high.
-    fn from(forecast: &Forecast) -> Self {
-        let span = |span: Option<Span>| span.map(|span| [span.low, span.likely, span.high]);
-        ForecastJson {
-            seconds_left: span(forecast.seconds_left),
-            device_hours: span(forecast.device_hours),
-            cost: span(forecast.cost),
-            trials: span(forecast.trials),
-            disk_bytes: span(forecast.disk),
-        }
-    }
-}
-
 /// What the study used, and what is ahead of it, unless it is over.
 struct Effort {
     elapsed: Duration,
@@ -121,7 +98,7 @@ struct Effort {
 pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
     let named = trial_words::read(&arguments.words)?;
-    let study = named_study::find(&reader, named.study.as_deref())?;
+    let study = find::study(&reader, named.study.as_deref())?;
     let form = OutputForm::from(arguments.json);
     match (named.trials.as_slice(), arguments.changes) {
         ([], false) => {}
@@ -145,7 +122,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
     }
     let state = state(&study);
     let effort = effort(&reader, &study, state)?;
-    let view = winner::view(&reader, &study)?;
+    let view = best::view_of_runs(&reader, &study)?;
     let runners = reader.runners(study.id)?;
     match form {
         OutputForm::Json => console.json(&Answer {
@@ -157,7 +134,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             best: study
                 .best
                 .map(|(number, value)| BestJson { number: number.0, value: Number(value) }),
-            runs: view.as_ref().and_then(winner::runs).as_ref().map(RunsJson::from),
+            runs: view.as_ref().and_then(best::runs).as_ref().map(RunsJson::from),
             race: view.as_ref().and_then(|view| view.race.as_ref()),
             seconds: effort.elapsed.as_secs_f64(),
             device_hours: effort.device_time.as_secs_f64() / 3600.0,
@@ -234,9 +211,9 @@ fn print(
 
 /// The runs behind the best value, and the race.
 fn several_runs(view: &StudyView, console: &mut Console) -> Result<(), Failure> {
-    let runs = winner::runs(view);
+    let runs = best::runs(view);
     if let Some(runs) = &runs {
-        console.fact("runs", &runs.in_words())?;
+        console.fact("runs", &winner::in_words(runs))?;
     }
     if let Some(race) = winner::race(view) {
         console.fact("race", &race)?;
@@ -460,32 +437,19 @@ fn program(program: &Program) -> String {
 }
 
 fn space_columns(dimensions: &[Dimension]) -> Vec<Column> {
-    let cells =
-        |cell: &dyn Fn(&Dimension) -> String| dimensions.iter().map(cell).collect::<Vec<_>>();
-    let mut columns = vec![
-        Column::new("parameter", Align::Left, cells(&|dimension| one_line(&dimension.name))),
-        Column::new(
-            "kind",
-            Align::Left,
-            cells(&|dimension| kind(&dimension.distribution).to_owned()),
-        ),
-        Column::new(
-            "values",
-            Align::Left,
-            cells(&|dimension| one_line(&values(&dimension.distribution))),
-        ),
-    ];
+    let mut columns = Columns::of(dimensions)
+        .left("parameter", |dimension| one_line(&dimension.name))
+        .left("kind", |dimension| kind(&dimension.distribution))
+        .left("values", |dimension| one_line(&values(&dimension.distribution)));
     if dimensions.iter().any(|dimension| dimension.prior.is_some()) {
-        columns.push(Column::new(
-            "prior",
-            Align::Left,
-            cells(&|dimension| dimension.prior.as_ref().map_or_else(String::new, param)),
-        ));
+        let prior =
+            |dimension: &Dimension| dimension.prior.as_ref().map_or_else(String::new, param);
+        columns = columns.left("prior", prior);
     }
     if dimensions.iter().any(|dimension| dimension.when.is_some()) {
-        columns.push(Column::new("only when", Align::Left, cells(&condition)));
+        columns = columns.left("only when", condition);
     }
-    columns
+    columns.end()
 }
 
 fn kind(distribution: &Distribution) -> &'static str {

@@ -3,32 +3,22 @@
 mod probe;
 mod profile;
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::export::{COPYING, directory_of, milestones, tell_placed};
-use super::halving::halving;
+use super::exported;
 use super::output_file::refuse_inputs;
-use super::waiting::Waiting;
-use crate::arguments::RowsAtOnce;
+use super::waiting::listener;
+use crate::app::export::directory_of;
+use crate::app::train_once::{self, Trained};
 use crate::config;
-use crate::export::{self, Draft, Exported, Holds, Needed, Otherwise, Purpose, Recipe, Target};
+use crate::export::{self, Draft, Needed, Purpose, Recipe, Target};
 use crate::report::wording::number;
-use crate::runner::errand::{self, Progress};
-use crate::runner::process::{gpu_environment, inside, own_program};
-use crate::runner::protocol::{Job, TrainJob, TrialJob};
-use crate::runner::slots::{Machine, slots, tried};
-use crate::study::metric::{Metrics, Score};
-use crate::study::params::Params;
-use crate::study::space::Space;
-use crate::study::spec::{Program, StudySpec, ValueRule};
-use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
+use crate::storage::paths::store_files;
 
 /// What `hpsearch train` is told.
 #[derive(Clone, Debug, Args)]
@@ -63,14 +53,6 @@ pub struct TrainArguments {
     pub output: Option<PathBuf>,
 }
 
-/// A report of the run, with the checkpoint saved before it.
-struct Report {
-    step: u64,
-    value: f64,
-    metrics: Metrics,
-    checkpoint: Option<PathBuf>,
-}
-
 /// Trains it.
 pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, Failure> {
     let recipe = read(arguments, console)?;
@@ -84,7 +66,7 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
         let data = recipe.data.values().filter_map(toml::Value::as_str).map(PathBuf::from);
         refuse_inputs(
             &arguments.trace,
-            data.chain([arguments.file.clone()]).chain(console.store_files()),
+            data.chain([arguments.file.clone()]).chain(store_files(&console.store)),
         )?;
     }
     let target = target(arguments, console)?;
@@ -99,16 +81,38 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
     let scratch = scratch.path();
     match arguments {
         TrainArguments { overfit_one_batch: true, steps, .. } => {
-            probe::one_batch(job(&recipe, scratch), *steps, console)
+            probe::one_batch(&recipe, scratch, *steps, console)
         }
         TrainArguments { profile: Some(steps), trace, .. } => {
-            profile::profile(job(&recipe, scratch), *steps, trace, console)
+            profile::profile(&recipe, scratch, *steps, trace, console)
         }
         TrainArguments { find_lr: true, steps, .. } => {
-            probe::learning_rates(job(&recipe, scratch), *steps, console)
+            probe::learning_rates(&recipe, scratch, *steps, console)
         }
-        _ => train_in(&recipe, scratch, &target, console),
+        _ => {
+            let trained = train_once::train(&recipe, scratch, &target, &mut listener(console))?;
+            tell(&recipe, &trained, console);
+            Ok(Exit::Done)
+        }
     }
+}
+
+fn tell(recipe: &Recipe, trained: &Trained, console: &mut Console) {
+    let compared = match recipe.value {
+        Some(before) if recipe.continued_after.is_some() => {
+            format!("; the trial that was continued had {}", number(before))
+        }
+        Some(before) if before == trained.value => ", as before".to_owned(),
+        Some(before) => format!("; it was {} before", number(before)),
+        None => String::new(),
+    };
+    console.say(&format!(
+        "{} {}{compared}; written to {}",
+        recipe.metric,
+        number(trained.value),
+        shown(&trained.placed.directory)
+    ));
+    exported::tell_placed(&trained.placed, console);
 }
 
 /// Where the model goes.
@@ -121,7 +125,7 @@ fn target(arguments: &TrainArguments, console: &Console) -> Result<Target, Failu
         (Needed::StudyFile, arguments.file.clone()),
         (Needed::CurrentDirectory, std::env::current_dir()?),
     ];
-    needed.extend(console.store_files().map(|path| (Needed::Store, path)));
+    needed.extend(store_files(&console.store).map(|path| (Needed::Store, path)));
     Ok(Target::new(&directory, needed)?)
 }
 
@@ -138,7 +142,9 @@ fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Fai
     if !names_study {
         let checked = config::load_with_warnings(file, &arguments.set)?;
         console.warn(&checked.warnings);
-        return of_study(&checked.spec, console);
+        let (recipe, troubles) = train_once::recipe_of_study(&checked.spec)?;
+        troubles.iter().for_each(|trouble| console.say(&format!("warning: {trouble}")));
+        return Ok(recipe);
     }
     if !arguments.set.is_empty() {
         return Err(Failure::usage("`--set` is for study files, and this is a best.toml")
@@ -153,187 +159,4 @@ fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Fai
             .help("run its `command` with its `params` yourself"));
     }
     Ok(recipe)
-}
-
-/// One configuration of a study, on the first of its devices: its first `[[enqueue]]`, or the middle of its space.
-fn of_study(spec: &StudySpec, console: &mut Console) -> Result<Recipe, Failure> {
-    if !matches!(spec.program, Program::Trainer { .. }) {
-        return Err(Failure::usage("this study runs a command, not the built-in trainer")
-            .help("`hpsearch run` runs it"));
-    }
-    let given = spec.enqueue.first().cloned().unwrap_or_default();
-    let Ok(params) = spec.space.assemble(&given, |searched, _| {
-        Ok::<_, std::convert::Infallible>(searched.distribution.from_unit(0.5))
-    });
-    let mut view = crate::study::state::StudyView::new(spec);
-    view.apply(
-        Timestamp(0),
-        &crate::study::event::Event::TrialCreated {
-            trial: TrialNumber(0),
-            params,
-            origin: Origin::Enqueued(0),
-        },
-    );
-    let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
-    let (places, troubles) = tried(places, &spec.devices, &spec.program)?;
-    troubles.iter().for_each(|trouble| console.say(&format!("warning: {trouble}")));
-    let mut recipe = Recipe::of(spec, &view.trials.swap_remove(0), None, milestones(spec))?;
-    if let Some(first) = places.into_iter().next() {
-        recipe.device = first.device;
-    }
-    Ok(recipe)
-}
-
-fn train_in(
-    recipe: &Recipe,
-    scratch: &Path,
-    target: &Target,
-    console: &mut Console,
-) -> Result<Exit, Failure> {
-    let mut reports: Vec<Report> = Vec::new();
-    let (mut saved, mut newest) = (None, None);
-    let train = job(recipe, scratch);
-    let usual = RowsAtOnce::that_may_be_halved(&train.arguments);
-    let waiting = Waiting::start("training", console);
-    let trained = halving(usual, &waiting, |rows_at_once| {
-        let mut train = TrainJob {
-            rows_at_once,
-            reported: reports.last().map(|report: &Report| report.step),
-            ..train.clone()
-        };
-        train.trial.resume.clone_from(&newest);
-        let (train, environment) = alone(train);
-        errand::run_in(&own_program(), Job::Train(train), &environment, &mut |progress| {
-            match progress {
-                Progress::Checkpoint { path, .. } => {
-                    newest = Some(path.clone());
-                    saved = Some(path);
-                }
-                Progress::Report { step, metrics } => {
-                    let Some(value) = metrics.get(&recipe.metric) else { return };
-                    waiting.say(&format!(
-                        "{} {step}: {} {}",
-                        recipe.clock.as_str(),
-                        recipe.metric,
-                        number(value)
-                    ));
-                    reports.push(Report { step, value, metrics, checkpoint: saved.take() });
-                }
-                Progress::At { what, done, of } => waiting.at(&what, done, of),
-                Progress::Line(_) | Progress::Text(_) => {}
-            }
-        })
-    });
-    drop(waiting);
-    trained?;
-    let chosen = match recipe.rule {
-        ValueRule::Last => reports.last(),
-        ValueRule::Best => {
-            reports.iter().min_by_key(|report| Score::new(recipe.direction, report.value))
-        }
-    };
-    let Some(report) = chosen else {
-        return Err(Failure::new(Exit::NoCompletedTrial, "the training reported no value")
-            .help("its `[trainer]` arguments must let it evaluate once: look at num_train_epochs, max_steps and eval_strategy"));
-    };
-    let spec = study_of(recipe);
-    let trial = trial_of(recipe, report.value);
-    let exported = Exported {
-        spec: &spec,
-        trial: &trial,
-        checkpoint: report.checkpoint.as_deref(),
-        step: Some(report.step),
-        holds: Holds::Value,
-        metrics: report.metrics.clone(),
-        recipe: Recipe {
-            value: Some(report.value).filter(|value| value.is_finite()),
-            continued_after: None,
-            ..recipe.clone()
-        },
-        leaders: Vec::new(),
-        quantized: None,
-    };
-    let waiting = Waiting::start(COPYING, console);
-    let placed = export::write(&exported, target, Otherwise::Beside, &mut |done, of| {
-        waiting.at(COPYING, done, of)
-    })?;
-    drop(waiting);
-    let compared = match recipe.value {
-        Some(before) if recipe.continued_after.is_some() => {
-            format!("; the trial that was continued had {}", number(before))
-        }
-        Some(before) if before == report.value => ", as before".to_owned(),
-        Some(before) => format!("; it was {} before", number(before)),
-        None => String::new(),
-    };
-    console.say(&format!(
-        "{} {}{compared}; written to {}",
-        recipe.metric,
-        number(report.value),
-        shown(&placed.directory)
-    ));
-    tell_placed(&placed, console);
-    Ok(Exit::Done)
-}
-
-/// A training for a process that sees its device alone, and the environment that says so.
-fn alone(mut train: TrainJob) -> (TrainJob, BTreeMap<String, String>) {
-    let environment = gpu_environment(&train.trial.device);
-    train.trial.device = inside(&train.trial.device);
-    (train, environment)
-}
-
-fn job(recipe: &Recipe, scratch: &Path) -> TrainJob {
-    let trial = TrialJob {
-        study: recipe.study.clone(),
-        trial: TrialNumber(recipe.trial),
-        attempt: AttemptNumber(0),
-        params: Params::new(),
-        device: recipe.device.clone(),
-        seed: recipe.seed,
-        cpu_threads: 1,
-        directory: scratch.to_owned(),
-        resume: None,
-        metric: recipe.metric.clone(),
-        store: PathBuf::new(),
-    };
-    TrainJob {
-        trial,
-        arguments: recipe.trainer_arguments(),
-        data: recipe.data_arguments(),
-        cache: scratch.join("data"),
-        direction: recipe.direction,
-        clock: recipe.clock,
-        milestones: recipe.milestones.clone(),
-        rows_at_once: None,
-        until: None,
-        reported: None,
-        is_watched: true,
-    }
-}
-
-fn study_of(recipe: &Recipe) -> StudySpec {
-    let program =
-        Program::Trainer { arguments: recipe.trainer_arguments(), data: recipe.data_arguments() };
-    let mut spec =
-        StudySpec::new(&recipe.study, &recipe.metric, recipe.direction, Space::default(), program);
-    spec.value = recipe.rule;
-    spec.step = recipe.clock;
-    spec
-}
-
-fn trial_of(recipe: &Recipe, value: f64) -> Trial {
-    let mut view = crate::study::state::StudyView::new(&study_of(recipe));
-    let created = crate::study::event::Event::TrialCreated {
-        trial: TrialNumber(0),
-        params: recipe.params.clone(),
-        origin: Origin::Enqueued(0),
-    };
-    view.apply(Timestamp(0), &created);
-    let mut trial = view.trials.swap_remove(0);
-    trial.number = TrialNumber(recipe.trial);
-    trial.state = TrialState::Complete;
-    trial.value = Some(value);
-    trial.device = Some(recipe.device.clone());
-    trial
 }

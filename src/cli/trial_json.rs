@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::moments::instant;
+use crate::analysis::forecast::{Forecast, Span};
 use crate::study::device::Device;
 use crate::study::metric::Number;
 use crate::study::params::Params;
@@ -99,6 +100,30 @@ impl From<&Trial> for TrialJson {
                 .iter()
                 .map(|note| NoteJson { at: instant(note.at), text: note.text.clone() })
                 .collect(),
+        }
+    }
+}
+
+/// What is ahead of the study: each the likely value, and a range around it.
+#[derive(Serialize)]
+pub struct ForecastJson {
+    seconds_left: Option<[f64; 3]>,
+    device_hours: Option<[f64; 3]>,
+    cost: Option<[f64; 3]>,
+    trials: Option<[f64; 3]>,
+    disk_bytes: Option<[f64; 3]>,
+}
+
+impl From<&Forecast> for ForecastJson {
+    /// Low, likely, high.
+    fn from(forecast: &Forecast) -> Self {
+        let span = |span: Option<Span>| span.map(|span| [span.low, span.likely, span.high]);
+        ForecastJson {
+            seconds_left: span(forecast.seconds_left),
+            device_hours: span(forecast.device_hours),
+            cost: span(forecast.cost),
+            trials: span(forecast.trials),
+            disk_bytes: span(forecast.disk),
         }
     }
 }

@@ -6,9 +6,9 @@ use serde::Serialize;
 use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
+use super::selection;
 use super::trial_json::{TrialJson, VERSION};
-use super::{named_study, selection};
-use crate::report::table::{Align, Column};
+use crate::report::table::{Align, Column, Columns};
 use crate::report::wording::{count, duration, micros, one_line, param, value_cell};
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::query::TrialQuery;
@@ -51,8 +51,7 @@ struct Listing<'a> {
 
 /// Lists the trials.
 pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let reader = console.reader()?;
-    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let (reader, study) = console.study(arguments.study.as_deref())?;
     let filter = selection::filter(&reader, &study, arguments.filter.as_deref())?;
     let (sort, turned) = selection::sort_key(&reader, &study, &arguments.sort)?;
     let query = TrialQuery {
@@ -81,42 +80,28 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
 }
 
 fn columns(study: &StudySummary, trials: &[Trial]) -> Vec<Column> {
-    let cells = |cell: &dyn Fn(&Trial) -> String| trials.iter().map(cell).collect::<Vec<_>>();
-    let mut columns = vec![
-        Column::new("trial", Align::Right, cells(&|trial| trial.number.to_string())),
-        Column::new("state", Align::Left, cells(&|trial| trial.state.as_str().to_owned())),
-        Column::new(one_line(&study.spec.objective().metric), Align::Point, cells(&value_cell)),
-        Column::new(
-            study.spec.step.as_str(),
-            Align::Right,
-            cells(&|trial| trial.last().map_or_else(String::new, |(step, _)| step.to_string())),
-        ),
-        Column::new(
-            "time",
-            Align::Right,
-            cells(&|trial| {
-                if trial.busy_micros > 0 {
-                    duration(micros(trial.busy_micros))
-                } else {
-                    String::new()
-                }
-            }),
-        ),
-    ];
+    let time = |trial: &Trial| match trial.busy_micros {
+        0 => String::new(),
+        busy => duration(micros(busy)),
+    };
+    let mut columns = Columns::of(trials)
+        .right("trial", |trial| trial.number.to_string())
+        .left("state", |trial| trial.state.as_str())
+        .point(one_line(&study.spec.objective().metric), value_cell)
+        .right(study.spec.step.as_str(), |trial| {
+            trial.last().map_or_else(String::new, |(step, _)| step.to_string())
+        })
+        .right("time", time);
     for dimension in study.spec.space.dimensions() {
         let align = match dimension.distribution {
             Distribution::Float { .. } => Align::Point,
             Distribution::Int { .. } => Align::Right,
             Distribution::Choice { .. } => Align::Left,
         };
-        let values =
-            cells(&|trial| trial.params.get(&dimension.name).map_or_else(String::new, param));
-        columns.push(Column::new(one_line(&dimension.name), align, values).optional());
+        let value =
+            |trial: &Trial| trial.params.get(&dimension.name).map_or_else(String::new, param);
+        columns = columns.aligned(align, one_line(&dimension.name), value).optional();
     }
-    columns.push(Column::new(
-        "reason",
-        Align::Left,
-        cells(&|trial| trial.reason.as_deref().map_or_else(String::new, one_line)),
-    ));
-    columns
+    let reason = |trial: &Trial| trial.reason.as_deref().map_or_else(String::new, one_line);
+    columns.left("reason", reason).end()
 }

@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
-use super::named_study;
 use super::trial_json::VERSION;
 use crate::engine::verify::{
     Difference, Entry, ORDER, Verified, VersionChange, hold_tables, verify as decide_again,
@@ -80,8 +79,7 @@ struct DifferenceJson {
 
 /// Decides it again.
 pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let reader = console.reader()?;
-    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let (reader, study) = console.study(arguments.study.as_deref())?;
     let Moment { revisions, journal, tables, difference } = moment_of(&reader, study.id)?;
     let mut verified = decide_again(&revisions, &journal, &tables).map_err(|error| {
         Failure::new(Exit::Internal, error)

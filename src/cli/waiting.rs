@@ -6,10 +6,11 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::console::{Console, Talk, is_dumb, terminal_size};
+use crate::app::worker_job::Progress;
 use crate::config::shown::{lines, one_line};
 use crate::report::bar::{self, Estimator};
 use crate::report::sparkline::Charset;
-use crate::runner::errand::Progress;
+use crate::report::wording::number;
 
 /// What is quicker than this needs no line.
 const PATIENCE: Duration = Duration::from_millis(600);
@@ -23,6 +24,26 @@ const NOW_AND_THEN: Duration = Duration::from_secs(30);
 /// The line, from its beginning to its drop.
 pub struct Waiting {
     parts: Option<(Sender<Word>, JoinHandle<()>)>,
+}
+
+/// Shows how far a use case is, until it is dropped.
+pub fn listener(console: &Console) -> impl FnMut(Progress<'_>) {
+    let mut waiting = None::<Waiting>;
+    move |progress| match (progress, &waiting) {
+        (Progress::Began(what), _) => {
+            // The line of what is done is taken away first.
+            drop(waiting.take());
+            waiting = Some(Waiting::start(what, console));
+        }
+        (Progress::At { what, done, of }, Some(waiting)) => waiting.at(what, done, of),
+        (Progress::FewerRows { before, now }, Some(waiting)) => {
+            waiting.say(&format!("{before} rows at once did not fit into memory; now {now}"))
+        }
+        (Progress::Report { clock, step, metric, value }, Some(waiting)) => {
+            waiting.say(&format!("{clock} {step}: {metric} {}", number(value)))
+        }
+        (_, None) => {}
+    }
 }
 
 /// What the line is told.
@@ -70,25 +91,12 @@ impl Waiting {
         }
     }
 
-    /// What a worker says, as far as it is about how far it is.
-    pub fn hear(&self, progress: &Progress) {
-        if let Progress::At { what, done, of } = progress {
-            self.at(what, *done, *of);
-        }
-    }
-
     /// Says something to the person, above the line; nothing with `-q`.
     pub fn say(&self, text: &str) {
         if let Some((tx, _)) = &self.parts {
             // It draws until it is told to end.
             let _ = tx.send(Word::Say(lines(text)));
         }
-    }
-
-    /// Where nobody waits.
-    #[cfg(test)]
-    pub fn in_silence() -> Self {
-        Waiting { parts: None }
     }
 }
 

@@ -1,41 +1,12 @@
 //! `warm_start`: says what a new study takes from earlier ones.
 
-use super::console::Console;
-use super::exit::Failure;
-use super::named_study;
-use crate::app::warm_start::{self, Found, WarmStartError};
+use crate::app::warm_start::Found;
 use crate::report::wording::{count, one_line};
-use crate::samplers::Taken;
-use crate::storage::{StorageReader, StudySummary};
 use crate::study::spec::StudySpec;
 
-/// Fills in the trials of the studies that the study file names, and says what was found; see [`warm_start::take`].
-pub fn settle(
-    spec: &mut StudySpec,
-    known: Option<&StudySpec>,
-    store: &dyn StorageReader,
-    console: &mut Console,
-) -> Result<(), Failure> {
-    let found =
-        warm_start::take(spec, known, store, |reader, name| named_study::find(reader, Some(name)))?;
-    for Found { study, taken } in &found {
-        console.say(&told(study, taken, spec));
-    }
-    Ok(())
-}
-
-impl From<WarmStartError> for Failure {
-    fn from(error: WarmStartError) -> Self {
-        match error {
-            WarmStartError::Store { entry, source } => Failure::from(*source).help(format!("`warm_start` names it: \"{}\"", one_line(&entry))),
-            WarmStartError::Nothing { entry } => Failure::usage(format!("`warm_start` \"{}\" holds no trial that fits the space", one_line(&entry)))
-                .help("take it out, or name a study with complete trials and parameters of the same names"),
-            unknown @ WarmStartError::Unknown { .. } => Failure::usage(unknown.to_string()),
-        }
-    }
-}
-
-fn told(study: &StudySummary, taken: &Taken, spec: &StudySpec) -> String {
+/// What `spec` takes from an earlier study.
+pub fn told(found: &Found, spec: &StudySpec) -> String {
+    let Found { study, taken } = found;
     let mut said = format!(
         "warm start: {} of `{}`",
         count(taken.trials.len() as u64, "trial"),

@@ -4,10 +4,12 @@ use std::io::{self, IsTerminal};
 
 use clap::Args;
 
-use super::console::{Console, can_draw, life};
+use super::console::{Console, can_draw};
 use super::exit::{Exit, Failure};
-use super::request::post;
-use super::{ls, named_study};
+use super::study_columns::columns;
+use crate::app::find;
+use crate::app::request::post;
+use crate::app::study_state::life;
 use crate::storage::StorageReader as _;
 use crate::tui::{Detach, Surroundings, TuiMode, choose_study, run_tui};
 
@@ -25,7 +27,7 @@ pub struct WatchArguments {
 pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, Failure> {
     let mut reader = console.reader()?;
     if !can_draw() {
-        let study = named_study::find(&reader, arguments.study.as_deref())?;
+        let study = find::study(&reader, arguments.study.as_deref())?;
         let is_there = io::stdout().is_terminal() && io::stdin().is_terminal();
         let what = if is_there {
             "`hpsearch watch` needs a terminal that can draw, and `TERM` is `dumb`"
@@ -38,12 +40,12 @@ pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, 
         )));
     }
     let chosen = if arguments.study.is_none() && reader.studies()?.len() > 1 {
-        match choose_study(&mut reader, &ls::columns, console.look)? {
+        match choose_study(&mut reader, &columns, console.look)? {
             Some(chosen) => chosen,
             None => return Ok(Exit::Done),
         }
     } else {
-        named_study::find(&reader, arguments.study.as_deref())?.id
+        find::study(&reader, arguments.study.as_deref())?.id
     };
     let store = console.store.clone();
     let mut surroundings = Surroundings {

@@ -2,24 +2,12 @@
 
 use serde::Serialize;
 
-use super::exit::Failure;
+use crate::app::best::Runs;
 use crate::engine::finalists::CONFIDENCE;
 use crate::report::wording::{count, number, one_line};
-use crate::storage::{StorageReader, StudySummary};
 use crate::study::metric::{Metrics, Number};
-use crate::study::spec::{Duplicates, StudySpec};
 use crate::study::state::StudyView;
 use crate::study::statistics::Sample;
-
-/// The runs behind the best value of a study.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Runs {
-    sample: Sample,
-    /// Why it won, if it is the winner of a race.
-    reason: Option<String>,
-    /// What was measured on the test split, if it is.
-    pub test: Option<Metrics>,
-}
 
 /// The same as `--json` has it.
 #[derive(Clone, Debug, Serialize)]
@@ -49,50 +37,22 @@ impl From<&Runs> for RunsJson {
     }
 }
 
-impl Runs {
-    /// `mean 0.21 of 5 runs, 0.19 to 0.23 (95 %)`
-    pub fn in_words(&self) -> String {
-        let Sample { runs, mean, deviation } = self.sample;
-        let interval = self
-            .sample
-            .half_width(CONFIDENCE)
-            .map(|half| format!(", {} to {} (95 %)", number(mean - half), number(mean + half)));
-        let spread =
-            if runs > 1 { format!(", deviation {}", number(deviation)) } else { String::new() };
-        let which = if self.reason.is_some() { "fresh run" } else { "run" };
-        format!(
-            "mean {} of {}{}{spread}",
-            number(mean),
-            count(runs, which),
-            interval.unwrap_or_default()
-        )
-    }
-}
-
-/// Whether the study compares configurations by more than one run.
-fn has_several_runs(spec: &StudySpec) -> bool {
-    spec.replicates > 1 || spec.race > 0 || spec.duplicates == Duplicates::Replicate
-}
-
-/// The state of a study that compares configurations by several runs; of others it is not needed.
-pub fn view(
-    reader: &dyn StorageReader,
-    study: &StudySummary,
-) -> Result<Option<StudyView>, Failure> {
-    Ok(if has_several_runs(&study.spec) { Some(reader.view(study.id)?) } else { None })
-}
-
-/// The runs behind the best value, where they are more than one.
-pub fn runs(view: &StudyView) -> Option<Runs> {
-    if let Some(winner) = view.race.as_ref().and_then(|race| race.winner()) {
-        return Some(Runs {
-            sample: winner.sample,
-            reason: Some(winner.reason.clone()),
-            test: winner.test.clone(),
-        });
-    }
-    let (_, sample) = view.ranked_configurations().into_iter().next()?;
-    (sample.runs > 1).then_some(Runs { sample, reason: None, test: None })
+/// `mean 0.21 of 5 runs, 0.19 to 0.23 (95 %)`
+pub fn in_words(behind: &Runs) -> String {
+    let Sample { runs, mean, deviation } = behind.sample;
+    let interval = behind
+        .sample
+        .half_width(CONFIDENCE)
+        .map(|half| format!(", {} to {} (95 %)", number(mean - half), number(mean + half)));
+    let spread =
+        if runs > 1 { format!(", deviation {}", number(deviation)) } else { String::new() };
+    let which = if behind.reason.is_some() { "fresh run" } else { "run" };
+    format!(
+        "mean {} of {}{}{spread}",
+        number(mean),
+        count(runs, which),
+        interval.unwrap_or_default()
+    )
 }
 
 /// How the race stands, in one sentence.

@@ -296,9 +296,7 @@ fn file_digest(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::event::Event;
     use crate::study::space::Space;
-    use crate::study::state::StudyView;
     use crate::study::time::Timestamp;
     use crate::study::trial::{Origin, TrialNumber};
     use proptest::prelude::*;
@@ -316,17 +314,8 @@ mod tests {
         spec
     }
 
-    fn trial(spec: &StudySpec, until: Option<u64>) -> Trial {
-        let mut view = StudyView::new(spec);
-        view.apply(
-            Timestamp(0),
-            &Event::TrialCreated {
-                trial: TrialNumber(0),
-                params: Params::new(),
-                origin: Origin::Asked,
-            },
-        );
-        let mut trial = view.trials.swap_remove(0);
+    fn trial(until: Option<u64>) -> Trial {
+        let mut trial = Trial::new(TrialNumber(0), Params::new(), Origin::Asked, Timestamp(0));
         trial.until = until;
         trial
     }
@@ -337,7 +326,7 @@ mod tests {
             let mut spec = spec(StepClock::Step, "max_steps");
             spec.objectives[0].metric = metric;
             spec.program = Program::Command { run: vec![text.clone(), "{x}".to_owned()], cwd: "/".into(), env: BTreeMap::new(), args: Default::default(), metrics: Default::default() };
-            let mut trial = trial(&spec, None);
+            let mut trial = trial(None);
             trial.params.insert(text.clone(), text.as_str());
             trial.params.insert("plain", 1i64);
             let recipe = Recipe::of(&spec, &trial, Some(1), Milestones::default()).unwrap();
@@ -353,12 +342,12 @@ mod tests {
     #[test]
     fn a_run_of_the_final_comparison_has_the_seed_of_its_round() {
         let spec = spec(StepClock::Step, "max_steps");
-        let mut raced = trial(&spec, None);
+        let mut raced = trial(None);
         raced.origin = Origin::Race { of: TrialNumber(7), race: 0, round: 2 };
         let seed =
             |trial: &Trial| Recipe::of(&spec, trial, None, Milestones::default()).unwrap().seed;
         assert_eq!(seed(&raced), SeedTree::new(spec.seed).number("race/0/2"));
-        assert_eq!(seed(&trial(&spec, None)), SeedTree::new(spec.seed).number("trial/0"));
+        assert_eq!(seed(&trial(None)), SeedTree::new(spec.seed).number("trial/0"));
     }
 
     #[test]
@@ -367,7 +356,7 @@ mod tests {
         {
             let spec = spec(clock, key);
             let recipe =
-                Recipe::of(&spec, &trial(&spec, Some(9)), Some(9), Milestones::default()).unwrap();
+                Recipe::of(&spec, &trial(Some(9)), Some(9), Milestones::default()).unwrap();
             assert_eq!(
                 (recipe.trainer_arguments()[key].as_f64(), recipe.continued_after),
                 (Some(9.0), Some(4))
@@ -381,8 +370,7 @@ mod tests {
     #[test]
     fn a_value_of_the_first_part_keeps_the_first_length() {
         let spec = spec(StepClock::Step, "max_steps");
-        let recipe =
-            Recipe::of(&spec, &trial(&spec, Some(9)), Some(4), Milestones::default()).unwrap();
+        let recipe = Recipe::of(&spec, &trial(Some(9)), Some(4), Milestones::default()).unwrap();
         assert_eq!(
             (recipe.trainer_arguments()["max_steps"].as_u64(), recipe.continued_after),
             (Some(4), None)

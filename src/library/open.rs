@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use super::{Finished, StudyError};
 use crate::engine::{Assignment, Effect, Engine, Input, Outcome, Told};
 use crate::runner::clock::Clock;
+use crate::runner::commit::commit;
 use crate::runner::inline::{GoOn, TrialError};
 use crate::runner::lease::OwnLease;
 use crate::runner::{self, RunnerError};
 use crate::storage::{Storage, StoredStudy};
 use crate::study::decision::Verdict;
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::AttemptEnd;
 use crate::study::params::{Params, Value};
 use crate::study::trial::{AttemptNumber, LARGEST_STEP, Trial, TrialNumber};
 
@@ -291,21 +292,11 @@ impl Session {
         &mut self,
         effects: Vec<Effect>,
     ) -> Result<(Option<Assignment>, Option<Verdict>), StudyError> {
-        let (events, others): (Vec<Effect>, Vec<Effect>) =
-            effects.into_iter().partition(|effect| matches!(effect, Effect::Append(_)));
-        let events: Vec<Event> = events
-            .into_iter()
-            .filter_map(
-                |effect| if let Effect::Append(event) = effect { Some(event) } else { None },
-            )
-            .collect();
-        if !events.is_empty() {
-            let written = self.store.append(&self.lease, self.clock.now(), &events);
-            self.is_broken |= written.is_err();
-            written?;
-        }
+        let now = self.clock.now();
+        let committed = commit(self.store.as_mut(), &self.lease, now, effects);
+        self.is_broken |= committed.is_err();
         let (mut launched, mut answered) = (None, None);
-        for effect in others {
+        for effect in committed?.acts {
             match effect {
                 Effect::Launch(assignment) => launched = Some(assignment),
                 Effect::Answer { verdict, .. } => answered = Some(verdict),

@@ -70,6 +70,58 @@ impl Column {
     }
 }
 
+/// Columns with a cell for each of some rows.
+pub struct Columns<'a, T> {
+    rows: &'a [T],
+    columns: Vec<Column>,
+}
+
+impl<'a, T> Columns<'a, T> {
+    /// None yet.
+    pub fn of(rows: &'a [T]) -> Self {
+        Columns { rows, columns: Vec::new() }
+    }
+
+    /// And one of texts.
+    pub fn left<S: Into<String>>(self, title: impl Into<String>, cell: impl Fn(&T) -> S) -> Self {
+        self.aligned(Align::Left, title, cell)
+    }
+
+    /// And one of whole numbers.
+    pub fn right<S: Into<String>>(self, title: impl Into<String>, cell: impl Fn(&T) -> S) -> Self {
+        self.aligned(Align::Right, title, cell)
+    }
+
+    /// And one of numbers with decimals.
+    pub fn point<S: Into<String>>(self, title: impl Into<String>, cell: impl Fn(&T) -> S) -> Self {
+        self.aligned(Align::Point, title, cell)
+    }
+
+    /// And one.
+    pub fn aligned<S: Into<String>>(
+        mut self,
+        align: Align,
+        title: impl Into<String>,
+        cell: impl Fn(&T) -> S,
+    ) -> Self {
+        let cells = self.rows.iter().map(|row| cell(row).into()).collect();
+        self.columns.push(Column::new(title, align, cells));
+        self
+    }
+
+    /// The last one is [optional](Column::optional).
+    pub fn optional(mut self) -> Self {
+        let last = self.columns.pop().map(Column::optional);
+        self.columns.extend(last);
+        self
+    }
+
+    /// All of them.
+    pub fn end(self) -> Vec<Column> {
+        self.columns
+    }
+}
+
 /// Spaces after each number so that all have as much behind their point; `NaN` and the like stay at the edge.
 fn aligned_at_point(cells: Vec<String>) -> Vec<String> {
     // Without a point it would stand before the exponent.

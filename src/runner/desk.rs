@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use super::commit::commit;
 use super::removal::Remover;
 use super::{RunnerError, clear_leftovers, listed_in, ownership, take_lease};
 use crate::engine::{Effect, Engine};
 use crate::storage::{Lease, Storage, StoredStudy};
 use crate::study::device::{Device, Slot};
-use crate::study::event::Event;
 
 /// Serves all requests that wait. `Busy`, if someone runs the study: then it is theirs to serve.
 pub fn serve_at_rest(
@@ -43,10 +43,9 @@ fn serve(
     let mut engine = Engine::new(spec, storage.view(study.id)?, no_slot_is_used)?;
     let at = super::clock_of(storage, study.id)?.now();
     let effects = engine.serve_at_rest(at, requests);
-    let events: Vec<Event> = effects.iter().filter_map(Effect::event).cloned().collect();
-    storage.append(lease, at, &events)?;
+    let acts = commit(storage, lease, at, effects)?.acts;
     let mut remover = Remover::new(ownership::own_homes(storage, &summary.stored(), store)?);
-    for effect in &effects {
+    for effect in &acts {
         if let Effect::Remove { trial, path } = effect {
             remover.remove(*trial, path, listed_in(engine.view()));
         }

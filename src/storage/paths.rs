@@ -134,6 +134,15 @@ pub fn component(name: &str) -> String {
     text
 }
 
+/// The file of a store, and those that SQLite keeps beside it.
+pub fn store_files(store: &Path) -> [PathBuf; 3] {
+    ["", "-wal", "-shm"].map(|end| {
+        let mut path = store.to_owned().into_os_string();
+        path.push(end);
+        PathBuf::from(path)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -299,31 +299,7 @@ impl StudyView {
         self.counts.queued += 1;
         self.changes.note(number);
         self.race_counts.queued += u64::from(origin.is_race());
-        self.trials.push(Trial {
-            number,
-            params,
-            origin,
-            state: TrialState::Queued,
-            value: None,
-            violation: None,
-            curve: Vec::new(),
-            last_metrics: Default::default(),
-            decisions: Vec::new(),
-            checkpoints: Vec::new(),
-            attempts: 0,
-            failures: 0,
-            device: None,
-            until: None,
-            hold: None,
-            continued: None,
-            notes: Vec::new(),
-            tags: Vec::new(),
-            reason: None,
-            created: at,
-            started: None,
-            finished: None,
-            busy_micros: 0,
-        });
+        self.trials.push(Trial::new(number, params, origin, at));
     }
 
     fn apply_to_trial(&mut self, at: Timestamp, event: &Event) {

@@ -244,6 +244,35 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// A trial that waits for its first start.
+    pub fn new(number: TrialNumber, params: Params, origin: Origin, created: Timestamp) -> Self {
+        Trial {
+            number,
+            params,
+            origin,
+            state: TrialState::Queued,
+            value: None,
+            violation: None,
+            curve: Vec::new(),
+            last_metrics: Default::default(),
+            decisions: Vec::new(),
+            checkpoints: Vec::new(),
+            attempts: 0,
+            failures: 0,
+            device: None,
+            until: None,
+            hold: None,
+            continued: None,
+            notes: Vec::new(),
+            tags: Vec::new(),
+            reason: None,
+            created,
+            started: None,
+            finished: None,
+            busy_micros: 0,
+        }
+    }
+
     /// Whether it rests where it was stopped, for good or until it is promoted, so that what it reported is all that is known of it.
     pub fn rests(&self) -> bool {
         self.state == TrialState::Pruned

@@ -841,6 +841,61 @@ fn uses_of_files(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     uses
 }
 
+/// The verbs: what `dispatch` in the command line calls.
+fn verbs(sources: &[Source]) -> BTreeSet<String> {
+    let cli =
+        sources.iter().find(|source| source.path == "cli.rs").expect("there is a command line");
+    let (_, dispatch) = cli.text.split_once("fn dispatch(").expect("it calls its verbs");
+    let body = dispatch.split("\n}\n").next().unwrap_or_default();
+    let called = body.split(|char: char| !is_word(char) && char != ':');
+    called
+        .filter_map(|word| word.split_once("::").filter(|(verb, _)| !verb.is_empty()))
+        .filter(|(verb, _)| verb.starts_with(char::is_lowercase))
+        .map(|(verb, _)| format!("cli::{verb}"))
+        .collect()
+}
+
+/// Files of the command line that use a verb which they are no part of: what two verbs do is in `app`, what they print in a file
+/// that is no verb.
+fn uses_of_other_verbs(sources: &[Source]) -> Vec<String> {
+    let verbs = verbs(sources);
+    let verb_of = |file: &str| {
+        verbs
+            .iter()
+            .find(|verb| file == **verb || file.starts_with(&format!("{verb}::")))
+            .map(String::as_str)
+    };
+    let uses = uses_of_files(sources);
+    let of_the_command_line = uses.iter().filter(|(file, _)| file.starts_with("cli::"));
+    of_the_command_line
+        .flat_map(|(file, used)| used.iter().map(move |used| (file, used)))
+        .filter(|(file, used)| verb_of(used).is_some_and(|verb| verb_of(file) != Some(verb)))
+        .map(|(file, used)| format!("`{file}` uses `{used}`, which is another verb's"))
+        .collect()
+}
+
+#[test]
+fn no_verb_uses_another_verbs_file() {
+    report(&uses_of_other_verbs(&sources()));
+    let planted = [
+        Source::new(
+            "cli.rs",
+            "//! .\nmod ls;\nmod run;\nmod shared;\nfn dispatch() {\n    ls::ls();\n    run::run()\n}\n",
+        ),
+        Source::new("cli/ls.rs", "//! .\nuse super::shared::say;\n"),
+        Source::new("cli/run.rs", "//! .\nuse super::ls::columns;\n"),
+        Source::new("cli/run/part.rs", "//! .\nuse crate::cli::run::go;\n"),
+        Source::new("cli/shared.rs", "//! .\nuse super::run::go;\n"),
+    ];
+    assert_eq!(
+        uses_of_other_verbs(&planted),
+        [
+            "`cli::run` uses `cli::ls`, which is another verb's",
+            "`cli::shared` uses `cli::run`, which is another verb's"
+        ]
+    );
+}
+
 /// What `from` reaches.
 fn reached(uses: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();

@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use super::{Ahead, Found};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::show::ForecastJson;
-use crate::cli::trial_json::VERSION;
+use crate::cli::trial_json::{ForecastJson, VERSION};
 use crate::config::{Diagnostic, Diagnostics, Severity};
 
 /// The answer.
@@ -93,6 +92,7 @@ impl Answer {
         let problems = match failure {
             Failure::StudyFile(error) => problems(&error.into_diagnostics()),
             Failure::Error { exit: Exit::Usage, error, help } => {
+                let help = help.map(|help| help.in_words(""));
                 vec![plain("error", error.to_string(), help)]
             }
             other => return Err(other),

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Finding;
+use crate::app::devices;
 use crate::cli::console::{Console, shown};
-use crate::cli::devices;
 use crate::report::sparkline::Charset;
 use crate::report::wording::count;
 use crate::storage::sqlite::sqlite_version;

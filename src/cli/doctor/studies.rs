@@ -5,10 +5,11 @@ use std::fs;
 
 use super::Finding;
 use super::machine::{room, size};
-use crate::cli::console::{Console, life, shown};
+use crate::app::study_state::has_runner;
+use crate::cli::console::{Console, shown};
 use crate::cli::exit::Failure;
 use crate::cli::waiting::Waiting;
-use crate::report::wording::{HolderLife, one_line};
+use crate::report::wording::one_line;
 use crate::runner::processes;
 use crate::runner::{Liveness, liveness};
 use crate::storage::paths::files_directory;
@@ -101,7 +102,7 @@ fn of_study(
 ) -> Result<Vec<Finding>, Failure> {
     let mut found = Vec::new();
     let name = one_line(&study.spec.name);
-    let is_run = study.held.as_ref().is_some_and(|held| life(held) == HolderLife::Alive);
+    let is_run = has_runner(study);
     if let (Some(held), false) = (&study.held, is_run) {
         let what = format!("`{name}` was left by process {}, which is gone", held.holder.pid);
         found.push(Finding::warning(

@@ -8,8 +8,8 @@ use super::as_named;
 use super::study_file::{Task, TrainerStudy};
 use crate::arguments::{DECODER_TYPES, ENCODER_TYPES};
 use crate::cli::exit::Failure;
-use crate::cli::predict::holds_weights;
 use crate::config;
+use crate::export::holds_weights;
 use crate::report::wording::one_line;
 
 /// What a model does with a text.

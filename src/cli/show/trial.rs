@@ -8,8 +8,8 @@ use super::super::OutputForm;
 use super::super::console::Console;
 use super::super::exit::{Exit, Failure};
 use super::super::lineage::{self, Made, MadeJson};
-use super::super::logs::unknown_trial;
 use super::super::trial_json::{TrialJson, VERSION};
+use crate::app::find;
 use crate::arguments::RowsAtOnce;
 use crate::engine::batch_halving::BatchHalving;
 use crate::engine::seed_of;
@@ -57,7 +57,7 @@ pub fn show(
     form: Form,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let trial = reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(study, number))?;
+    let trial = find::trial(reader, study, number)?;
     let made = lineage::of_trial(reader, study.id, number)?;
     let remarks = Remarked::taken_together(reader.remarks(study.id, number, Seq::default())?.0);
     match form {

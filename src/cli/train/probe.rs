@@ -1,16 +1,19 @@
 //! `hpsearch train --overfit-one-batch` and `--find-lr`: what a training promises, before it is made.
 
 use std::borrow::Cow;
+use std::path::Path;
 
-use super::alone;
+use serde_json::Value as Json;
+
+use crate::app::train_once::look;
 use crate::arguments::Probe;
 use crate::cli::console::Console;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::picture::{self, Size};
-use crate::cli::waiting::Waiting;
+use crate::cli::waiting::listener;
+use crate::export::Recipe;
 use crate::report::wording::number;
-use crate::runner::errand::{self, ErrandError};
-use crate::runner::process::own_program;
+use crate::runner::errand::ErrandError;
 use crate::runner::protocol::{Job, TrainJob};
 use crate::study::space::Scale;
 use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
@@ -25,13 +28,15 @@ const BY_HEART: f64 = 0.9;
 type Point = (f64, f64);
 
 /// Learns the first batch by heart, without anything that stands in the way of it, and says whether that works.
-pub fn one_batch(train: TrainJob, steps: u32, console: &mut Console) -> Result<Exit, Failure> {
-    let points = points(
-        without_regularisation(train),
-        Probe::OneBatch { steps },
-        "learning one batch by heart",
-        console,
-    )?;
+pub fn one_batch(
+    recipe: &Recipe,
+    scratch: &Path,
+    steps: u32,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    let (what, probe) = ("learning one batch by heart", Probe::OneBatch { steps });
+    let of = |train| Job::Probe { train: without_regularisation(train), probe };
+    let points = points(look(what, recipe, scratch, of, &mut listener(console))?)?;
     let (Some((_, first)), Some((rate, last))) = (points.first(), points.last()) else {
         console.say("the loss is not finite from the first step on: look at the data, and lower `learning_rate`");
         return Ok(Exit::Done);
@@ -52,10 +57,16 @@ pub fn one_batch(train: TrainJob, steps: u32, console: &mut Console) -> Result<E
 }
 
 /// Tries rising learning rates and says which work.
-pub fn learning_rates(train: TrainJob, steps: u32, console: &mut Console) -> Result<Exit, Failure> {
+pub fn learning_rates(
+    recipe: &Recipe,
+    scratch: &Path,
+    steps: u32,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
     let (from, to) = RATES;
-    let points =
-        points(train, Probe::LearningRates { from, to, steps }, "trying learning rates", console)?;
+    let (what, probe) = ("trying learning rates", Probe::LearningRates { from, to, steps });
+    let of = |train| Job::Probe { train, probe };
+    let points = points(look(what, recipe, scratch, of, &mut listener(console))?)?;
     let smooth: Vec<Point> = points.iter().map(|(rate, _)| *rate).zip(smoothed(&points)).collect();
     let axis = Axis { scale: Scale::Log, ..Axis::linear() };
     draw(
@@ -88,25 +99,9 @@ fn without_regularisation(mut train: TrainJob) -> TrainJob {
     train
 }
 
-fn points(
-    train: TrainJob,
-    probe: Probe,
-    what: &str,
-    console: &Console,
-) -> Result<Vec<Point>, Failure> {
-    let waiting = Waiting::start(what, console);
-    let (train, environment) = alone(train);
-    let answer = errand::run_in(
-        &own_program(),
-        Job::Probe { train, probe },
-        &environment,
-        &mut |progress| waiting.hear(&progress),
-    );
-    drop(waiting);
-    let body = answer?.unwrap_or_default();
-    let points = serde_json::from_value(body["points"].clone());
-    Ok(points
-        .map_err(|error| ErrandError::Failed(format!("the worker's answer is not understood ({error}): do the worker and this program differ?")))?)
+fn points(mut answer: Json) -> Result<Vec<Point>, ErrandError> {
+    serde_json::from_value(answer["points"].take())
+        .map_err(|error| ErrandError::Failed(format!("the worker's answer is not understood ({error}): do the worker and this program differ?")))
 }
 
 fn draw(

@@ -5,32 +5,24 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::alone;
+use crate::app::train_once::look;
 use crate::cli::console::{Console, shown};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::waiting::Waiting;
-use crate::runner::errand;
-use crate::runner::process::own_program;
-use crate::runner::protocol::{Job, TrainJob};
+use crate::cli::waiting::listener;
+use crate::export::Recipe;
+use crate::runner::protocol::Job;
 
 /// Makes `steps` steps and shows what they consist of; every span goes to `trace`.
 pub fn profile(
-    train: TrainJob,
+    recipe: &Recipe,
+    scratch: &Path,
     steps: u32,
     trace: &Path,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let path = std::path::absolute(trace)?;
-    let waiting = Waiting::start("profiling", console);
-    let (train, environment) = alone(train);
-    let answer = errand::run_in(
-        &own_program(),
-        Job::Profile { train, steps, trace: path },
-        &environment,
-        &mut |progress| waiting.hear(&progress),
-    );
-    drop(waiting);
-    let profile = answer?.unwrap_or_default();
+    let of = |train| Job::Profile { train, steps, trace: path };
+    let profile = look("profiling", recipe, scratch, of, &mut listener(console))?;
     let (steps, seconds) = (f64::from(steps), profile["seconds"].as_f64().unwrap_or_default());
     let named = |key: &str| {
         profile[key]

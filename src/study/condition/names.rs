@@ -2,6 +2,7 @@
 
 use super::property::Property;
 use super::syntax::{ExpressionError, Span};
+use crate::study::suggestion::nearest;
 use crate::study::space::Distribution;
 use crate::study::spec::StudySpec;
 

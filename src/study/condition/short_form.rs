@@ -1,9 +1,10 @@
 //! The short forms of filters, such as `-state:failed` and `layers=2,4`, to the tree of the condition that they stand for.
 
 use super::expression::{Comparison, Node, Part};
-use super::names::{Names, nearest};
+use super::names::Names;
 use super::property::Property;
 use super::syntax::{ExpressionError, Span, Word};
+use crate::study::suggestion::nearest;
 use crate::study::space::Distribution;
 use crate::study::trial::TrialState;
 

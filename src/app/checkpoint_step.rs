@@ -3,11 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::exit::Failure;
 use crate::export::Holds;
 use crate::runner::disk;
 use crate::storage::paths::is_copy;
-use crate::storage::{StorageReader, StudyId};
+use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Event, Seq};
 use crate::study::spec::{Program, StudySpec};
@@ -21,6 +20,9 @@ const SLACK: Duration = Duration::from_secs(1);
 const PAGE: u64 = 10_000;
 
 /// Of which step `checkpoint` is, where the trial's value is that of `step`.
+///
+/// # Errors
+/// The store failed.
 pub fn holds(
     reader: &dyn StorageReader,
     study: StudyId,
@@ -28,7 +30,7 @@ pub fn holds(
     trial: &Trial,
     checkpoint: &Checkpoint,
     step: Option<u64>,
-) -> Result<Holds, Failure> {
+) -> Result<Holds, StorageError> {
     if was_written_to(reader, study, spec, trial, checkpoint)? {
         return Ok(Holds::Unknown { registered: checkpoint.step });
     }
@@ -47,7 +49,7 @@ fn was_written_to(
     spec: &StudySpec,
     trial: &Trial,
     checkpoint: &Checkpoint,
-) -> Result<bool, Failure> {
+) -> Result<bool, StorageError> {
     if !matches!(spec.program, Program::Command { .. }) || is_copy(&checkpoint.path) {
         return Ok(false);
     }
@@ -81,7 +83,7 @@ fn registered_at(
     study: StudyId,
     trial: &Trial,
     path: &Path,
-) -> Result<Option<Registered>, Failure> {
+) -> Result<Option<Registered>, StorageError> {
     let mut before = Seq(i64::MAX);
     loop {
         let page = reader.events_before(study, before, PAGE)?;

@@ -1,15 +1,12 @@
-//! What `check` says of a command: whether the files it needs are there, and which words its trials are started with.
+//! Files that a study's command needs and that are not where it looks for them.
 
 use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::config::command_line;
 use crate::config::placeholder::{Piece, fill_in, pieces};
 use crate::config::shown::one_line;
-use crate::study::constraint::broken;
-use crate::study::params::Params;
 use crate::study::spec::{Program, StudySpec};
 use crate::study::suggestion::nearest;
 
@@ -28,9 +25,6 @@ const INTERPRETERS: [&str; 10] =
 const TEXTS: [&str; 4] = ["-c", "-e", "-m", "--eval"];
 /// Parts of the names of options whose files the program writes.
 const OUTPUTS: [&str; 8] = ["out", "save", "log", "result", "write", "dump", "export", "to"];
-
-/// How many configurations are looked at for two whose command lines differ.
-const CONFIGURATIONS: u32 = 256;
 
 /// The warning that a file of a command is not where it is looked for.
 #[derive(Clone, Debug)]
@@ -194,28 +188,6 @@ fn missing_program(spec: &StudySpec, program: Option<&str>) -> Option<MissingFil
     warning("on PATH", &help)
 }
 
-/// The command lines of two configurations, with other parameters active in the second if there are such; one where all are the same.
-pub fn examples(spec: &StudySpec) -> Vec<String> {
-    let Program::Command { run, args, .. } = &spec.program else { return Vec::new() };
-    let points = (0..CONFIGURATIONS).map(|index| spec.space.spread(&Params::new(), index));
-    let mut lines: Vec<(Vec<String>, String)> = Vec::new();
-    for point in points.filter(|point| broken(&spec.constraints, point).is_none()) {
-        let active: Vec<String> = point.iter().map(|(name, _)| name.to_owned()).collect();
-        let is_wanted = match lines.as_slice() {
-            [first, second] => first.0 == second.0 && first.0 != active,
-            _ => true,
-        };
-        if is_wanted {
-            let line = command_line::quoted(&command_line::words(run, *args, &spec.space, &point));
-            lines.truncate(1);
-            if lines.first().is_none_or(|first| first.1 != line) {
-                lines.push((active, line));
-            }
-        }
-    }
-    lines.into_iter().map(|(_, line)| one_line(&line)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,27 +253,5 @@ mod tests {
         for run in fine {
             assert_eq!(warnings(run), "", "{run}");
         }
-    }
-
-    #[test]
-    fn two_examples_differ_in_what_is_active() {
-        let directory = tempfile::tempdir().unwrap();
-        let space = "optimizer = [\"sgd\", \"adam\"]\nlr = { float = [0.1, 0.9] }\nmomentum = { float = [0.1, 0.9], when = { optimizer = \"sgd\" } }";
-        let run = r#""sh", "my train.sh", "--optimizer={optimizer}", "--lr", "{lr}", "--momentum", "{momentum}""#;
-        let lines = examples(&study(directory.path(), run, space));
-        assert_eq!(lines.len(), 2);
-        assert!(
-            lines.iter().all(|line| line.starts_with("sh 'my train.sh' --optimizer=")
-                && line.contains(" --lr 0.")),
-            "{lines:?}"
-        );
-        assert_eq!(
-            lines.iter().filter(|line| line.contains("--momentum 0.")).count(),
-            1,
-            "{lines:?}"
-        );
-        assert_eq!(lines.iter().filter(|line| line.contains("--momentum")).count(), 1, "{lines:?}");
-        let one = examples(&study(directory.path(), r#""sh", "x.sh""#, "x = [1]"));
-        assert_eq!(one, ["sh x.sh"]);
     }
 }

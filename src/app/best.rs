@@ -1,0 +1,125 @@
+//! The best trial of a study: its value and metrics, and the runs of its configuration where there are several.
+
+use super::AppError;
+use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
+use crate::study::metric::Metrics;
+use crate::study::spec::{Duplicates, StudySpec};
+use crate::study::state::{self, StudyView};
+use crate::study::statistics::Sample;
+use crate::study::trial::{Trial, TrialNumber};
+
+/// The best trial.
+#[derive(Clone, Debug)]
+pub struct Best {
+    /// The trial.
+    pub trial: Trial,
+    /// Its value, also while it goes on past its end.
+    pub value: Option<f64>,
+    /// The clock value of its value.
+    pub step: Option<u64>,
+    /// What was measured there.
+    pub metrics: Metrics,
+    /// The runs of its configuration, where they are more than one.
+    pub runs: Option<Runs>,
+}
+
+/// The runs behind the best value of a study.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Runs {
+    /// Their statistics.
+    pub sample: Sample,
+    /// Why it won, if it is the winner of a race.
+    pub reason: Option<String>,
+    /// What was measured on the test split, if it is.
+    pub test: Option<Metrics>,
+}
+
+/// The best trial of a study.
+///
+/// # Errors
+/// No trial is complete, has a value and keeps the limits.
+pub fn best(reader: &dyn StorageReader, study: &StudySummary) -> Result<Best, AppError> {
+    let number = number(reader, study)?;
+    let Some(trial) = reader.trial(study.id, number)? else {
+        return Err(no_best_trial(reader, study));
+    };
+    let goes_on = study.best.filter(|_| trial.continued.is_some()).map(|(_, value)| value);
+    let step = value_step(&study.spec, &trial);
+    Ok(Best {
+        value: trial.value.or(goes_on),
+        step,
+        metrics: metrics_at(reader, study.id, number, step)?,
+        runs: view_of_runs(reader, study)?.as_ref().and_then(runs),
+        trial,
+    })
+}
+
+/// The number of the best trial.
+///
+/// # Errors
+/// As [`best`]'s.
+pub fn number(reader: &dyn StorageReader, study: &StudySummary) -> Result<TrialNumber, AppError> {
+    study.best.map(|(best, _)| best).ok_or_else(|| no_best_trial(reader, study))
+}
+
+fn no_best_trial(reader: &dyn StorageReader, study: &StudySummary) -> AppError {
+    let (name, complete) = (study.spec.name.clone(), study.counts.complete);
+    let view = if complete > 0 { reader.view(study.id) } else { Ok(StudyView::new(&study.spec)) };
+    let trials = match view {
+        Ok(view) => view.trials,
+        Err(error) => return error.into(),
+    };
+    let broken = trials.into_iter().filter(|trial| trial.violation.is_some());
+    let nearest = broken
+        .min_by(|a, b| a.violation.unwrap_or(f64::MAX).total_cmp(&b.violation.unwrap_or(f64::MAX)));
+    let nearest = nearest.map(|trial| (trial.number, trial.reason.unwrap_or_default()));
+    AppError::NoBestTrial { study: name, complete, nearest }
+}
+
+/// The clock value of the report that is the trial's value.
+pub fn value_step(spec: &StudySpec, trial: &Trial) -> Option<u64> {
+    state::value_step(spec.value, spec.direction(), trial)
+}
+
+/// What a trial reported at `step`.
+///
+/// # Errors
+/// The store failed.
+pub fn metrics_at(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    trial: TrialNumber,
+    step: Option<u64>,
+) -> Result<Metrics, StorageError> {
+    let reports = reader.reports(study, trial)?.into_iter();
+    Ok(reports
+        .filter(|(_, at, _)| Some(*at) == step)
+        .map(|(name, _, value)| (name, value))
+        .collect())
+}
+
+/// The state of a study that compares configurations by several runs; of others it is not needed.
+///
+/// # Errors
+/// The store failed.
+pub fn view_of_runs(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+) -> Result<Option<StudyView>, StorageError> {
+    let StudySpec { replicates, race, duplicates, .. } = &study.spec;
+    let has_several = *replicates > 1 || *race > 0 || *duplicates == Duplicates::Replicate;
+    has_several.then(|| reader.view(study.id)).transpose()
+}
+
+/// The runs behind the best value, where they are more than one.
+pub fn runs(view: &StudyView) -> Option<Runs> {
+    if let Some(winner) = view.race.as_ref().and_then(|race| race.winner()) {
+        return Some(Runs {
+            sample: winner.sample,
+            reason: Some(winner.reason.clone()),
+            test: winner.test.clone(),
+        });
+    }
+    let (_, sample) = view.ranked_configurations().into_iter().next()?;
+    (sample.runs > 1).then_some(Runs { sample, reason: None, test: None })
+}

@@ -1,0 +1,306 @@
+//! Why a use case could not be done, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::config::ConfigError;
+use crate::export::ExportError;
+use crate::report::wording::{StudyState, count, one_line};
+use crate::runner::RunnerError;
+use crate::runner::errand::ErrandError;
+use crate::runner::slots::SlotsError;
+use crate::storage::StorageError;
+use crate::study::suggestion::quoted;
+use crate::study::trial::TrialNumber;
+
+/// Why a use case could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The store failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The study file gives no study.
+    #[error(transparent)]
+    StudyFile(#[from] ConfigError),
+    /// The study cannot be run.
+    #[error(transparent)]
+    Runner(#[from] RunnerError),
+    /// Nobody runs the study, and its requests cannot be served here.
+    #[error(transparent)]
+    NotServed(RunnerError),
+    /// The export cannot be written.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// The export at the end of a run cannot be written where the study file says.
+    #[error(transparent)]
+    ExportAtTheEnd(ExportError),
+    /// A worker did not do its job.
+    #[error(transparent)]
+    Job(#[from] ErrandError),
+    /// There is no device to use.
+    #[error(transparent)]
+    Slots(#[from] SlotsError),
+    /// The system refused something.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A worker's answer is not understood.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// No study has this name.
+    #[error("there is no study `{}`", one_line(name))]
+    UnknownStudy {
+        /// As it was written.
+        name: String,
+        /// The study that may be meant.
+        near: Option<String>,
+        /// All studies.
+        names: Vec<String>,
+    },
+    /// The study of a file was never run.
+    #[error("the study `{}` of `{}` is not in the store", one_line(name), file.display())]
+    NeverRun {
+        /// Its name.
+        name: String,
+        /// The file.
+        file: PathBuf,
+        /// All studies.
+        names: Vec<String>,
+    },
+    /// There is no study.
+    #[error("the store holds no study yet")]
+    EmptyStore,
+    /// There is more than one study, and none was named.
+    #[error("the store holds several studies: say which")]
+    SeveralStudies {
+        /// All studies.
+        names: Vec<String>,
+    },
+    /// The store was named instead of a study file.
+    #[error("`{path}` is the store, and no study file")]
+    StoreAsFile {
+        /// As it was written.
+        path: String,
+    },
+    /// The study has no such trial.
+    #[error("there is no trial {trial} in `{study}`")]
+    UnknownTrial {
+        /// The study's name.
+        study: String,
+        /// The trial.
+        trial: TrialNumber,
+        /// How many trials it has.
+        trials: u64,
+    },
+    /// No process runs the study.
+    #[error("`{}` is not running (it is {})", one_line(study), state.as_str())]
+    NotRunning {
+        /// Its name.
+        study: String,
+        /// Its state.
+        state: StudyState,
+    },
+    /// No trial has a value.
+    #[error("{}", no_value(study, *complete, nearest.is_some()))]
+    NoBestTrial {
+        /// The study's name.
+        study: String,
+        /// How many trials are complete.
+        complete: u64,
+        /// The one that breaks the limits least, and how it does.
+        nearest: Option<(TrialNumber, String)>,
+    },
+    /// The trial's checkpoint was removed.
+    #[error("trial {trial} has no checkpoint any more (`[checkpoints] keep` says which stay)")]
+    NoCheckpoint {
+        /// The trial.
+        trial: TrialNumber,
+    },
+    /// Weights that are not the built-in trainer's cannot be quantised.
+    #[error(
+        "study `{study}` runs a command, and only the built-in trainer's weights can be quantised"
+    )]
+    NotQuantizable {
+        /// The study's name.
+        study: String,
+    },
+    /// A single model is trained by the built-in trainer only.
+    #[error("this study runs a command, not the built-in trainer")]
+    NotOfTheTrainer,
+    /// A training never evaluated.
+    #[error("the training reported no value")]
+    NoReport,
+    /// Parameters that are no configuration of the study.
+    #[error("this is no configuration of `{}`:\n  {}", one_line(study), problems.join("\n  "))]
+    NoConfiguration {
+        /// The study's name.
+        study: String,
+        /// What is wrong.
+        problems: Vec<String>,
+    },
+    /// A configuration that was tried before.
+    #[error("trial {trial} has these parameters already")]
+    Tried {
+        /// By this trial.
+        trial: TrialNumber,
+    },
+    /// The store of an earlier study cannot be read.
+    #[error("`warm_start` \"{}\" cannot be read", one_line(entry))]
+    WarmStartUnreadable {
+        /// As it was written.
+        entry: String,
+        /// Why.
+        #[source]
+        source: StorageError,
+    },
+    /// A store does not hold an earlier study.
+    #[error(
+        "`warm_start` \"{}\" names no study of its store, which {}",
+        one_line(entry),
+        held(names)
+    )]
+    WarmStartUnknown {
+        /// As it was written.
+        entry: String,
+        /// The studies of that store.
+        names: Vec<String>,
+    },
+    /// No trial of an earlier study has a parameter of the new one.
+    #[error("`warm_start` \"{}\" holds no trial that fits the space", one_line(entry))]
+    WarmStartEmpty {
+        /// As it was written.
+        entry: String,
+    },
+}
+
+/// What to do about an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// A sentence.
+    Text(String),
+    /// A command to type next.
+    Command {
+        /// Its words, without the program and the store.
+        words: String,
+        /// What it does.
+        does: &'static str,
+    },
+}
+
+impl Remedy {
+    /// With the option by which the store is named, ` --store PATH`, or nothing.
+    pub fn in_words(&self, store: &str) -> String {
+        match self {
+            Remedy::Text(text) => text.clone(),
+            Remedy::Command { words, does } => format!("`hpsearch {words}{store}` {does}"),
+        }
+    }
+}
+
+impl AppError {
+    /// What to do about it, where its sentence or its cause does not say.
+    pub fn remedy(&self) -> Option<Remedy> {
+        let text = |text: &str| Some(Remedy::Text(text.to_owned()));
+        let said = |text: String| Some(Remedy::Text(text));
+        match self {
+            AppError::UnknownStudy { names, .. } if names.is_empty() => {
+                text("the store holds no study yet: `hpsearch run study.toml` starts one")
+            }
+            AppError::UnknownStudy { near: Some(near), names, .. } => {
+                said(format!("did you mean `{}`? There are {}", one_line(near), listed(names)))
+            }
+            AppError::UnknownStudy { names, .. } => said(format!("there are {}", listed(names))),
+            AppError::NeverRun { file, names, .. } => {
+                let others = match names.as_slice() {
+                    [] => String::new(),
+                    names => format!("; the store {}", held(names)),
+                };
+                said(format!("`hpsearch run {}` starts it{others}", file.display()))
+            }
+            AppError::EmptyStore => text("`hpsearch run study.toml` starts one"),
+            AppError::SeveralStudies { names } => {
+                said(format!("there are {}: name one behind the verb", listed(names)))
+            }
+            AppError::StoreAsFile { .. } => text("name a study, or the file it is run from"),
+            AppError::UnknownTrial { trials: 0, .. } => text("the study has no trials yet"),
+            AppError::UnknownTrial { trials, .. } => {
+                said(format!("it has {}, the last is {}", count(*trials, "trial"), trials - 1))
+            }
+            AppError::NotRunning { .. } => {
+                Some(Remedy::Command { words: "ls".to_owned(), does: "shows which studies run" })
+            }
+            AppError::NoBestTrial { nearest: Some((trial, reason)), .. } => {
+                said(format!("trial {trial} comes nearest: {}", one_line(reason)))
+            }
+            AppError::NoBestTrial { study, .. } => {
+                let words = format!("trials {}", one_line(study));
+                Some(Remedy::Command { words, does: "shows where they stand" })
+            }
+            AppError::NoCheckpoint { .. } => {
+                text("export the best trial, or set keep = \"all\" before a study")
+            }
+            AppError::NotQuantizable { .. } => text("export it without `quantize`"),
+            AppError::NotOfTheTrainer => text("`hpsearch run` runs it"),
+            AppError::NoReport => text(
+                "its `[trainer]` arguments must let it evaluate once: look at num_train_epochs, max_steps and eval_strategy",
+            ),
+            AppError::NoConfiguration { .. } => {
+                text("`hpsearch show` lists the parameters with their ranges; nothing was enqueued")
+            }
+            AppError::Tried { .. } => text("`--again` runs them once more"),
+            AppError::ExportAtTheEnd(_) => text(
+                "`[export] dir` in the study file says where the best trial is exported to at the end",
+            ),
+            AppError::NotServed(_) => {
+                text("what was asked is kept, and done when the study is run")
+            }
+            AppError::WarmStartUnreadable { .. } => {
+                text("name a store of hpsearch, or take it out")
+            }
+            AppError::WarmStartUnknown { .. } => {
+                text("write the name of a study, `store.db`, or `store.db:study`")
+            }
+            AppError::WarmStartEmpty { .. } => text(
+                "take it out, or name a study with complete trials and parameters of the same names",
+            ),
+            AppError::Storage(_)
+            | AppError::StudyFile(_)
+            | AppError::Runner(_)
+            | AppError::Export(_)
+            | AppError::Job(_)
+            | AppError::Slots(_)
+            | AppError::Io(_)
+            | AppError::Json(_) => None,
+        }
+    }
+
+    /// What happened and what to do, in one sentence.
+    pub fn with_remedy(&self) -> String {
+        let remedy = self.remedy().map(|remedy| remedy.in_words(""));
+        remedy.map_or_else(|| self.to_string(), |remedy| format!("{self}: {remedy}"))
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    one_line(&quoted(names.iter().map(String::as_str)))
+}
+
+fn held(names: &[String]) -> String {
+    if names.is_empty() {
+        "holds no study yet".to_owned()
+    } else {
+        format!("holds {}", listed(names))
+    }
+}
+
+fn no_value(study: &str, complete: u64, breaks_limits: bool) -> String {
+    let study = one_line(study);
+    match (complete, breaks_limits) {
+        (0, _) => format!("no trial of `{study}` is complete yet"),
+        (_, true) => {
+            format!("none of the {complete} complete trials of `{study}` keeps all limits")
+        }
+        (_, false) => format!(
+            "none of the {complete} complete trials of `{study}` has a value: what they reported is NaN"
+        ),
+    }
+}

@@ -1,0 +1,398 @@
+//! The best trial, or another one, as a directory that is ready for use; its model measured on the test split.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::best::{self, metrics_at, value_step, view_of_runs};
+use super::worker_job::{self, Hear, Progress, halving};
+use super::{AppError, checkpoint_step, find};
+use crate::arguments::RowsAtOnce;
+use crate::config::full_trial;
+use crate::export::{
+    self, Draft, ExportError, Exported, Holds, Needed, Obstacle, Otherwise, Placed, Purpose,
+    Quantized, Recipe, Target,
+};
+use crate::pruners;
+use crate::runner;
+use crate::runner::protocol::Job;
+use crate::storage::paths::{self, store_files};
+use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId, StudySummary};
+use crate::study::checkpoint::Checkpoint;
+use crate::study::device::Device;
+use crate::study::event::Event;
+use crate::study::metric::Metrics;
+use crate::study::query::{SortKey, TrialQuery};
+use crate::study::spec::{Milestones, Program, Quantize, StudySpec};
+use crate::study::trial::{Trial, TrialNumber};
+
+/// The directory that an export of a study may go to; `file` is the study's, `known` the study in the store, if it is there,
+/// `store` the store's absolute path.
+///
+/// # Errors
+/// It holds something that is needed, or lies in something that is removed one day.
+pub fn target(
+    directory: &Path,
+    spec: &StudySpec,
+    file: Option<&Path>,
+    known: Option<(&dyn StorageReader, StudyId)>,
+    store: &Path,
+) -> Result<Target, AppError> {
+    let files = paths::files_directory(spec, store);
+    let mut needed: Vec<(Needed, PathBuf)> =
+        store_files(store).map(|path| (Needed::Store, path)).into();
+    needed.extend(file.map(|file| (Needed::StudyFile, file.to_owned())));
+    needed.push((Needed::CurrentDirectory, std::env::current_dir()?));
+    let trials = match known {
+        Some((reader, study)) => reader.summary(study)?.files(store).directory(),
+        None => paths::StudyFiles::of(spec, None, store).directory(),
+    };
+    needed.extend([trials, paths::data_cache(spec, store)].map(|path| (Needed::TrialFiles, path)));
+    needed.extend(with_trials(&files).map(|path| (Needed::TrialFiles, path)));
+    needed.push((Needed::Files, files));
+    if let Some((reader, study)) = known {
+        needed.extend(
+            reader
+                .checkpoints(study)?
+                .into_iter()
+                .map(|(_, checkpoint)| (Needed::Checkpoint, checkpoint.path)),
+        );
+    }
+    Ok(Target::new(directory, needed)?)
+}
+
+/// Directories of studies, also of other stores': what lies there may be taken for files of a trial.
+fn with_trials(files: &Path) -> impl Iterator<Item = PathBuf> {
+    let inside = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    let is_trial = |entry: fs::DirEntry| {
+        entry.file_name().to_str().is_some_and(|name| name.starts_with("trial-"))
+            && entry.path().is_dir()
+    };
+    inside(files).map(|entry| entry.path()).filter(move |path| inside(path).any(is_trial))
+}
+
+/// Looks whether a study may be exported where its file says, before a trial runs. An export that was edited stands in no run's way
+/// once the study was run: what is exported at the end goes beside it, for the reason that is given here.
+///
+/// # Errors
+/// The export could not be written.
+pub fn check_target(
+    spec: &StudySpec,
+    file: &Path,
+    known: Option<(&dyn StorageReader, StudyId)>,
+    store: &Path,
+) -> Result<Option<ExportError>, AppError> {
+    let Some(directory) = spec.export.dir.as_ref().filter(|_| spec.export.on_finish) else {
+        return Ok(None);
+    };
+    let checked = target(directory, spec, Some(file), known, store)
+        .and_then(|target| target.check().map_err(AppError::Export));
+    match checked {
+        Ok(()) => Ok(None),
+        Err(AppError::Export(
+            edited @ ExportError::Occupied {
+                why: Obstacle::Unknown(_) | Obstacle::Changed(_), ..
+            },
+        )) if known.is_some() => Ok(Some(edited)),
+        Err(AppError::Export(error)) => Err(AppError::ExportAtTheEnd(error)),
+        Err(error) => Err(error),
+    }
+}
+
+/// What is exported, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The trial; `None`: the best one.
+    pub trial: Option<TrialNumber>,
+    /// The format of smaller weights.
+    pub quantize: Option<Quantize>,
+    /// Where it goes.
+    pub target: &'a Target,
+    /// What is done if something is there.
+    pub otherwise: Otherwise,
+}
+
+/// An export that was written.
+#[derive(Debug)]
+pub struct Written {
+    /// Its trial.
+    pub trial: Trial,
+    /// The clock value of the trial's value.
+    pub step: Option<u64>,
+    /// Of which step the checkpoint is.
+    pub holds: Holds,
+    /// What was measured for what the checkpoint holds.
+    pub value: Option<f64>,
+    /// Whether there is a model, besides the configuration.
+    pub has_model: bool,
+    /// What was measured.
+    pub metrics: Metrics,
+    /// What smaller weights cost.
+    pub quantized: Option<Quantized>,
+    /// The command that uses the model.
+    pub verb: &'static str,
+    /// Where it lies.
+    pub placed: Placed,
+}
+
+/// Exports a trial.
+///
+/// # Errors
+/// There is no such trial, or no checkpoint of it; it cannot be measured or written.
+pub fn export_trial(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    wanted: Wanted<'_>,
+    store: &Path,
+    hear: &mut Hear<'_>,
+) -> Result<Written, AppError> {
+    let spec = &study.spec;
+    let number = wanted.trial.map_or_else(|| best::number(reader, study), Ok)?;
+    let trial = find::trial(reader, study, number)?;
+    let step = value_step(spec, &trial);
+    let registered = trial.checkpoint_of(step);
+    if let Some(Checkpoint { step, path, .. }) =
+        registered.filter(|checkpoint| matches!(checkpoint.path.try_exists(), Ok(false)))
+    {
+        return Err(ExportError::Missing { trial: number, step: *step, path: path.clone() }.into());
+    }
+    let holds = registered.map_or(Ok(Holds::Value), |checkpoint| {
+        checkpoint_step::holds(reader, study.id, spec, &trial, checkpoint, step)
+    })?;
+    let checkpoint = registered.map(|checkpoint| checkpoint.path.clone());
+    let is_trained = matches!(spec.program, Program::Trainer { .. });
+    if checkpoint.is_none() && is_trained {
+        return Err(AppError::NoCheckpoint { trial: number });
+    }
+    if wanted.quantize.is_some() && !is_trained {
+        return Err(AppError::NotQuantizable { study: spec.name.clone() });
+    }
+    let held = holds.step(step);
+    let mut metrics = metrics_at(reader, study.id, number, held)?;
+    let small = match (wanted.quantize, &checkpoint) {
+        (Some(format), Some(checkpoint)) => {
+            Some(Small::new(spec, &trial, checkpoint, format, wanted.target, store, hear)?)
+        }
+        _ => None,
+    };
+    metrics.0.extend(match &small {
+        Some(small) => small.after.0.clone(),
+        None => test_metrics(reader, study, &trial, checkpoint.as_deref(), store, hear)?.0,
+    });
+    let mut exported = Exported {
+        spec,
+        trial: &trial,
+        checkpoint: small.as_ref().map(|small| small.model.as_path()).or(checkpoint.as_deref()),
+        step,
+        holds,
+        metrics,
+        recipe: Recipe::of(spec, &trial, held, milestones(spec))?,
+        leaders: leaders(reader, study)?,
+        quantized: small.as_ref().map(|small| small.told.clone()),
+    };
+    let value = exported.held_value();
+    exported.recipe.value = value.filter(|value| value.is_finite());
+    let placed = write(&exported, wanted.target, wanted.otherwise, hear)?;
+    Ok(Written {
+        step,
+        holds,
+        value,
+        has_model: checkpoint.is_some(),
+        verb: exported.recipe.verb(),
+        metrics: exported.metrics,
+        quantized: exported.quantized,
+        trial,
+        placed,
+    })
+}
+
+/// Writes it, and tells how far that is.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(
+    exported: &Exported<'_>,
+    target: &Target,
+    otherwise: Otherwise,
+    hear: &mut Hear<'_>,
+) -> Result<Placed, ExportError> {
+    let what = "copying the checkpoint";
+    hear(Progress::Began(what));
+    export::write(exported, target, otherwise, &mut |done, of| {
+        hear(Progress::At { what, done, of })
+    })
+}
+
+/// A checkpoint's model in fewer bits, in a directory of its own until it is exported.
+struct Small {
+    _directory: Draft,
+    model: PathBuf,
+    told: Quantized,
+    /// What was measured with the smaller weights.
+    after: Metrics,
+}
+
+impl Small {
+    /// Writes it beside `target`, and measures both on the test split, or where there is none on the validation split.
+    fn new(
+        spec: &StudySpec,
+        trial: &Trial,
+        checkpoint: &Path,
+        format: Quantize,
+        target: &Target,
+        store: &Path,
+        hear: &mut Hear<'_>,
+    ) -> Result<Self, AppError> {
+        fs::create_dir_all(directory_of(target.path()))?;
+        let directory = Draft::beside(target.path(), Purpose::Small)?;
+        let model = directory.path().join("model");
+        let told = Quantized { format, before: Metrics::default(), bytes: [0; 2] };
+        let mut small = Self { _directory: directory, model, told, after: Metrics::default() };
+        let job = Job::Quantize { checkpoint: checkpoint.to_owned(), target: small.model.clone() };
+        let answer = worker_job::run("quantising the weights", job, hear)?;
+        small.told.bytes = ["before", "after"].map(|key| answer[key].as_u64().unwrap_or_default());
+        let mut measured =
+            |model| measure(spec, trial, Some(model), OrValidation::Yes, store, &mut *hear);
+        small.told.before = measured(checkpoint)?;
+        small.after = measured(&small.model)?;
+        Ok(small)
+    }
+}
+
+/// The test split is measured once: of the winner of a race it was when that was over.
+fn test_metrics(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: &Trial,
+    checkpoint: Option<&Path>,
+    store: &Path,
+    hear: &mut Hear<'_>,
+) -> Result<Metrics, AppError> {
+    let race = view_of_runs(reader, study)?.and_then(|view| view.race);
+    let measured = race
+        .as_ref()
+        .and_then(|race| race.winner())
+        .filter(|winner| winner.trial == trial.number)
+        .and_then(|winner| winner.test.clone());
+    match measured {
+        Some(measured) => Ok(measured),
+        None => measure_on_test(&study.spec, trial, checkpoint, store, hear),
+    }
+}
+
+/// Measures the winner of the study's race on the test split, if that was not done, and writes it down.
+///
+/// # Errors
+/// It cannot be measured, or the store failed.
+pub fn test_winner(
+    store: &mut dyn Storage,
+    study: &StoredStudy,
+    path: &Path,
+    hear: &mut Hear<'_>,
+) -> Result<(), AppError> {
+    if study.spec.race == 0 {
+        return Ok(());
+    }
+    let view = store.view(study.id)?;
+    let Some(winner) =
+        view.race.as_ref().and_then(|race| race.winner()).filter(|winner| winner.test.is_none())
+    else {
+        return Ok(());
+    };
+    let Some(trial) = view.trial(winner.trial) else { return Ok(()) };
+    let checkpoint = trial
+        .checkpoint_of(value_step(&study.spec, trial))
+        .map(|checkpoint| checkpoint.path.clone());
+    let metrics = measure_on_test(&study.spec, trial, checkpoint.as_deref(), path, hear)?;
+    if metrics.iter().next().is_none() {
+        return Ok(());
+    }
+    let lease = runner::take_lease(store, study)?;
+    let written = store.append(
+        &lease,
+        runner::now(),
+        &[Event::WinnerTested { trial: winner.trial, metrics }],
+    );
+    store.release(&lease)?;
+    written?;
+    Ok(())
+}
+
+/// The study's best trials, for the model's card.
+fn leaders(reader: &dyn StorageReader, study: &StudySummary) -> Result<Vec<Trial>, StorageError> {
+    const SHOWN: u64 = 10;
+    let best = TrialQuery { limit: SHOWN, ..TrialQuery::all(SortKey::Value) };
+    Ok(reader.trials(study.id, &best)?.into_iter().filter(|trial| trial.value.is_some()).collect())
+}
+
+/// Whether to look at the validation split where there is no test split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OrValidation {
+    Yes,
+    No,
+}
+
+/// The test split is looked at here only: for the trial that was chosen.
+fn measure_on_test(
+    spec: &StudySpec,
+    trial: &Trial,
+    checkpoint: Option<&Path>,
+    store: &Path,
+    hear: &mut Hear<'_>,
+) -> Result<Metrics, AppError> {
+    let measured = measure(spec, trial, checkpoint, OrValidation::No, store, hear)?;
+    Ok(measured.iter().map(|(name, value)| (test_name(name), value)).collect())
+}
+
+/// What a checkpoint comes to on the test split.
+fn measure(
+    spec: &StudySpec,
+    trial: &Trial,
+    checkpoint: Option<&Path>,
+    or: OrValidation,
+    store: &Path,
+    hear: &mut Hear<'_>,
+) -> Result<Metrics, AppError> {
+    let (Program::Trainer { arguments, data }, Some(checkpoint)) = (&spec.program, checkpoint)
+    else {
+        return Ok(Metrics::default());
+    };
+    let mut values = arguments.clone();
+    values.extend(trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
+    let usual = RowsAtOnce::that_may_be_halved(&values).map(|rows| RowsAtOnce { train: 1, ..rows });
+    hear(Progress::Began("measuring on the test split"));
+    let answer = halving(usual, hear, |rows, hear| {
+        let job = Job::Evaluate {
+            checkpoint: checkpoint.to_owned(),
+            arguments: values.clone(),
+            data: data.clone(),
+            cache: paths::data_cache(spec, store),
+            device: Device::Cpu,
+            or_validation: or == OrValidation::Yes,
+            rows: rows.map(|rows| rows.eval),
+        };
+        worker_job::again(job, hear)
+    });
+    Ok(serde_json::from_value(answer?)?)
+}
+
+fn test_name(name: &str) -> String {
+    let bare = name.strip_prefix("eval_").or_else(|| name.strip_prefix("test_")).unwrap_or(name);
+    format!("test_{bare}")
+}
+
+/// Where the trainer of a study has to evaluate.
+pub fn milestones(spec: &StudySpec) -> Milestones {
+    let budget = full_trial(spec);
+    let pruner = pruners::find(&spec.pruner.name)
+        .ok()
+        .and_then(|entry| (entry.build)(&spec.pruner, budget).ok());
+    pruner.map(|pruner| pruner.milestones(budget)).unwrap_or_default()
+}
+
+/// The directory that holds a file.
+pub fn directory_of(file: &Path) -> PathBuf {
+    file.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+        .to_owned()
+}

@@ -1,0 +1,163 @@
+//! Data is read, checked and tokenised once, before any trial needs it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+
+use super::worker_job::{self, Hear};
+use crate::arguments::{ARGUMENTS, TrainerArguments};
+use crate::runner::errand::ErrandError;
+use crate::runner::protocol::Job;
+use crate::storage::paths;
+use crate::study::constraint::broken;
+use crate::study::params::{Params, Value};
+use crate::study::space::{Dimension, Distribution};
+use crate::study::spec::{Program, StudySpec};
+
+/// Data that is ready for trials.
+#[derive(Clone, Debug, Default)]
+pub struct PreparedData {
+    /// What was found in it.
+    pub findings: Vec<String>,
+    /// Where it lies, with its tokenizer.
+    pub directory: Option<PathBuf>,
+}
+
+/// A preparation whose worker is killed is begun again, so many times in all: whatever died, the study goes on.
+const PREPARATIONS: u32 = 3;
+
+/// Prepares the data of a study; `store` is its store's absolute path.
+///
+/// # Errors
+/// The data is wrong, or the worker cannot do its job.
+pub fn prepare_data(
+    spec: &StudySpec,
+    store: &Path,
+    hear: &mut Hear<'_>,
+) -> Result<PreparedData, ErrandError> {
+    let Program::Trainer { arguments, data } = &spec.program else {
+        return Ok(PreparedData::default());
+    };
+    // The tokenizer's arguments may be among what is searched.
+    let point =
+        trainable(spec, &Params::new()).unwrap_or_else(|| spec.space.spread(&Params::new(), 0));
+    let job = Job::Prepare {
+        arguments: with(arguments, &point),
+        data: data.clone(),
+        cache: paths::data_cache(spec, store),
+        others: other_models(spec).iter().map(|point| with(arguments, point)).collect(),
+    };
+    let mut tries = 1;
+    let mut answer = worker_job::run("preparing the data", job.clone(), hear);
+    while tries < PREPARATIONS && matches!(answer, Err(ErrandError::Killed { .. })) {
+        tries += 1;
+        answer = worker_job::again(job.clone(), hear);
+    }
+    let answer = answer?;
+    let findings = answer["findings"].as_array().into_iter().flatten();
+    Ok(PreparedData {
+        findings: findings
+            .filter_map(|finding| finding["message"].as_str().map(str::to_owned))
+            .collect(),
+        directory: answer["directory"].as_str().map(PathBuf::from),
+    })
+}
+
+/// Arguments that may not fit a model or the data, which shows only once both are read.
+const MAY_NOT_FIT: [&str; 5] =
+    ["model.pretrained", "freeze", "freeze_layers", "lora_target_modules", "class_weights"];
+
+/// Points whose models are not that of the middle: each end and each choice of what may not fit one, as far as it can be trained.
+fn other_models(spec: &StudySpec) -> Vec<Params> {
+    let argument = |name: &str| {
+        ARGUMENTS.iter().find(|argument| argument.name == name || argument.aliases.contains(&name))
+    };
+    let searched = spec.space.dimensions().iter().filter(|dimension| {
+        argument(&dimension.name).is_some_and(|one| MAY_NOT_FIT.contains(&one.name))
+    });
+    let points = searched.flat_map(|dimension| {
+        let values = match &dimension.distribution {
+            Distribution::Choice { choices } => choices.clone(),
+            range => vec![range.from_unit(0.0), range.from_unit(1.0)],
+        };
+        values.into_iter().filter_map(|value| with_value(spec, dimension, value))
+    });
+    points.collect()
+}
+
+/// The first of points spread over the space that can be trained with this value, and with those of others that it needs to mean
+/// something; nothing where none can.
+fn with_value(spec: &StudySpec, dimension: &Dimension, value: Value) -> Option<Params> {
+    let mut fixed = Params::new();
+    fixed.insert(dimension.name.clone(), value);
+    for (parent, accepted) in dimension.when.iter().flat_map(|condition| &condition.0) {
+        fixed.insert(parent.clone(), accepted.first().cloned().unwrap_or(Value::Bool(true)));
+    }
+    trainable(spec, &fixed)
+}
+
+/// How many points are looked at for one that can be trained.
+const POINTS: u32 = 4_096;
+
+/// The first of points spread over the space, from its middle on, that keeps the constraints and whose arguments go together.
+fn trainable(spec: &StudySpec, fixed: &Params) -> Option<Params> {
+    let Program::Trainer { arguments, .. } = &spec.program else { return None };
+    let is_sound = |point: &Params| {
+        broken(&spec.constraints, point).is_none()
+            && TrainerArguments::resolve(&with(arguments, point)).is_ok()
+    };
+    (0..POINTS).map(|index| spec.space.spread(fixed, index)).find(is_sound)
+}
+
+/// The fixed arguments and those of a point.
+fn with(arguments: &BTreeMap<String, Json>, point: &Params) -> BTreeMap<String, Json> {
+    let searched = point.iter().map(|(name, value)| (name.to_owned(), value.to_json()));
+    arguments.iter().map(|(name, value)| (name.clone(), value.clone())).chain(searched).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    fn study(space: &str, rest: &str) -> StudySpec {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("t.csv"), "text,label\na,b\n").unwrap();
+        let text = format!(
+            "[study]\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 3\n[trainer]\ntask = \"text-classification\"\n\
+             [data]\ntrain = \"t.csv\"\ntext = \"text\"\nlabel = \"label\"\nvalidation_split = 0.5\n[space]\n{space}\n{rest}\n"
+        );
+        config::parse(&text, Path::new("s.toml"), directory.path(), &[])
+            .unwrap_or_else(|problems| panic!("{problems}"))
+    }
+
+    const FEW: &str =
+        "model.hidden_size = { int = [32, 256] }\nmodel.num_heads = { int = [3, 16] }";
+
+    #[test]
+    fn data_is_prepared_with_a_configuration_that_can_be_trained() {
+        let spec = study(FEW, "");
+        let Program::Trainer { arguments, .. } = &spec.program else { panic!() };
+        let middle = spec.space.spread(&Params::new(), 0);
+        assert!(
+            TrainerArguments::resolve(&with(arguments, &middle)).is_err(),
+            "{middle}: the middle has to be one that cannot"
+        );
+        let point = trainable(&spec, &Params::new()).unwrap();
+        assert!(TrainerArguments::resolve(&with(arguments, &point)).is_ok(), "{point}");
+        // So are the models that are tried beside it.
+        let spec = study(&format!("{FEW}\nfreeze_layers = [0, 1]"), "");
+        for other in other_models(&spec) {
+            assert!(TrainerArguments::resolve(&with(arguments, &other)).is_ok(), "{other}");
+        }
+    }
+
+    #[test]
+    fn constraints_are_kept_by_what_data_is_prepared_with() {
+        let spec = study(FEW, "[[constraint]]\nrequire = \"model.hidden_size >= 240\"");
+        let size = trainable(&spec, &Params::new())
+            .and_then(|point| point.get("model.hidden_size")?.as_number());
+        assert!(size.is_some_and(|size| size >= 240.0), "{size:?}");
+    }
+}

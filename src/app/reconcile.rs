@@ -1,0 +1,121 @@
+//! A study is run again: what changed since it was stored is shown, and taken if it may be.
+
+use std::path::Path;
+
+use crate::config::{self, Change, ChangeClass, Moved};
+use crate::runner::ownership::{self, Owner};
+use crate::runner::surroundings::environment;
+use crate::runner::{self, RunnerError};
+use crate::storage::paths::StudyFiles;
+use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};
+use crate::study::spec::{Extension, StudySpec};
+
+/// Whether the person agrees to a changed search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// Not yet.
+    Missing,
+    /// `--accept`.
+    Given,
+}
+
+/// What the most telling of `changes` asks for, if the study may not go on like that.
+pub fn refusal(changes: &[Change], consent: Consent) -> Option<ChangeClass> {
+    let class = changes.iter().map(|change| change.class).max()?;
+    let is_accepted = class == ChangeClass::NeedsAccept && consent == Consent::Given;
+    (class != ChangeClass::Free && !is_accepted).then_some(class)
+}
+
+/// What changed in a study of the store. `salt`: the store's, for the variables of a command.
+///
+/// # Errors
+/// The store failed.
+pub fn changes(
+    reader: &dyn StorageReader,
+    (study, known): (StudyId, &StudySpec),
+    spec: &StudySpec,
+    salt: &str,
+) -> Result<Vec<Change>, StorageError> {
+    let complete = reader.summary(study)?.counts.complete;
+    let mut changes = config::difference_to_stored(known, spec, complete);
+    changes.extend(changed_variables(reader, study, spec, salt)?);
+    Ok(changes)
+}
+
+/// The variables of `[command] env` that had another value in the last run, as changes that are taken without a word: their
+/// values are stored nowhere. Those that came or went are changes of the specification.
+fn changed_variables(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    spec: &StudySpec,
+    salt: &str,
+) -> Result<Vec<Change>, StorageError> {
+    let now = environment(spec, salt);
+    if now.is_empty() {
+        return Ok(Vec::new());
+    }
+    let runners = reader.runners(study)?;
+    let before = runners
+        .iter()
+        .rev()
+        .find_map(|runner| runner.lineage.as_ref())
+        .map_or(&[][..], |lineage| &lineage.environment);
+    let is_other = |name: &str, digest: &str| {
+        before.iter().any(|variable| variable.name == name && variable.digest != digest)
+    };
+    let changed = now.iter().filter(|variable| is_other(&variable.name, &variable.digest));
+    Ok(changed.map(|variable| Change::of_value(&variable.name)).collect())
+}
+
+/// A stored study as it reads where its project is now, if that was moved or copied with its store at `path`.
+pub fn moved(known: &StoredStudy, spec: &StudySpec, path: &Path) -> Option<(Moved, StudySpec)> {
+    let marked =
+        ownership::owner(&StudyFiles::of(spec, known.directory.as_deref(), path).directory());
+    // A project that was copied as a whole has its store at the same place in it as its original.
+    let is_copied = |moved: &Moved| match &marked {
+        Owner::Store { path: before, .. } => {
+            before.strip_prefix(&moved.from).is_ok_and(|below| path == moved.to.join(below))
+        }
+        _ => false,
+    };
+    config::moved(&known.spec, spec, &|moved| {
+        moved.to.exists() && (!moved.from.exists() || is_copied(moved))
+    })
+}
+
+/// The study in the store, as `spec` has it now.
+///
+/// # Errors
+/// The store failed, or another process holds the study.
+pub fn settle(
+    store: &mut dyn Storage,
+    known: Option<StoredStudy>,
+    spec: &StudySpec,
+) -> Result<StoredStudy, RunnerError> {
+    let Some(known) = known else {
+        let now = runner::now();
+        return match store.create_study(now, spec) {
+            Ok(id) => Ok(StoredStudy {
+                id,
+                spec: spec.clone(),
+                extension: Extension::default(),
+                created: now,
+                directory: None,
+            }),
+            // Another runner of the same file was faster, a moment ago: who runs the study is decided by the lease.
+            Err(error @ StorageError::Exists { .. }) => store
+                .study(&spec.name)?
+                .filter(|known| known.spec == *spec)
+                .ok_or_else(|| error.into()),
+            Err(error) => Err(error.into()),
+        };
+    };
+    if known.spec != *spec {
+        let lease = runner::take_lease(store, &known)?;
+        let updated = store.update_spec(&lease, runner::now(), spec);
+        store.release(&lease)?;
+        updated?;
+    }
+    // The values of `[command] env` are in the file's specification only.
+    Ok(StoredStudy { spec: spec.clone(), ..known })
+}

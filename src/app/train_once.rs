@@ -1,0 +1,201 @@
+//! One model is trained without a study: that of a `best.toml`, or one configuration of a study file.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+
+use super::AppError;
+use super::export::{milestones, write};
+use super::worker_job::{Hear, Progress, at, halving};
+use crate::arguments::RowsAtOnce;
+use crate::export::{Exported, Holds, Otherwise, Placed, Recipe, Target};
+use crate::runner::errand::{self, ErrandError};
+use crate::runner::process::{gpu_environment, inside, own_program};
+use crate::runner::protocol::{Job, TrainJob, TrialJob};
+use crate::runner::slots::{Machine, slots, tried};
+use crate::study::metric::{Metrics, Score};
+use crate::study::params::Params;
+use crate::study::space::Space;
+use crate::study::spec::{Program, StudySpec, ValueRule};
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
+
+/// A model that was trained.
+#[derive(Debug)]
+pub struct Trained {
+    /// Its value.
+    pub value: f64,
+    /// Where it lies.
+    pub placed: Placed,
+}
+
+/// A report of the run, with the checkpoint saved before it.
+struct Report {
+    step: u64,
+    value: f64,
+    metrics: Metrics,
+    checkpoint: Option<PathBuf>,
+}
+
+/// One configuration of a study, on the first of its devices that works: its first `[[enqueue]]`, or the middle of its space;
+/// with what is wrong with other devices.
+///
+/// # Errors
+/// The study runs a command, or no device works.
+pub fn recipe_of_study(spec: &StudySpec) -> Result<(Recipe, Vec<String>), AppError> {
+    if !matches!(spec.program, Program::Trainer { .. }) {
+        return Err(AppError::NotOfTheTrainer);
+    }
+    let given = spec.enqueue.first().cloned().unwrap_or_default();
+    let Ok(params) = spec
+        .space
+        .assemble(&given, |searched, _| Ok::<_, Infallible>(searched.distribution.from_unit(0.5)));
+    let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
+    let (places, troubles) = tried(places, &spec.devices, &spec.program)?;
+    let trial = Trial::new(TrialNumber(0), params, Origin::Enqueued(0), Timestamp(0));
+    let mut recipe = Recipe::of(spec, &trial, None, milestones(spec))?;
+    if let Some(first) = places.into_iter().next() {
+        recipe.device = first.device;
+    }
+    Ok((recipe, troubles))
+}
+
+/// Trains the model of `recipe` with its files in `scratch`, and writes it to `target`.
+///
+/// # Errors
+/// The training failed or reported nothing, or its model cannot be written.
+pub fn train(
+    recipe: &Recipe,
+    scratch: &Path,
+    target: &Target,
+    hear: &mut Hear<'_>,
+) -> Result<Trained, AppError> {
+    let mut reports = reports(recipe, scratch, hear)?;
+    let chosen = match recipe.rule {
+        ValueRule::Last => reports.len().checked_sub(1),
+        ValueRule::Best => (0..reports.len())
+            .min_by_key(|index| Score::new(recipe.direction, reports[*index].value)),
+    };
+    let Report { step, value, metrics, checkpoint } =
+        reports.swap_remove(chosen.ok_or(AppError::NoReport)?);
+    let params = recipe.params.clone();
+    let trial = Trial {
+        state: TrialState::Complete,
+        value: Some(value),
+        device: Some(recipe.device.clone()),
+        ..Trial::new(TrialNumber(recipe.trial), params, Origin::Enqueued(0), Timestamp(0))
+    };
+    let exported = Exported {
+        spec: &study_of(recipe),
+        trial: &trial,
+        checkpoint: checkpoint.as_deref(),
+        step: Some(step),
+        holds: Holds::Value,
+        metrics,
+        recipe: Recipe {
+            value: Some(value).filter(|value| value.is_finite()),
+            continued_after: None,
+            ..recipe.clone()
+        },
+        leaders: Vec::new(),
+        quantized: None,
+    };
+    Ok(Trained { value, placed: write(&exported, target, Otherwise::Beside, hear)? })
+}
+
+fn reports(
+    recipe: &Recipe,
+    scratch: &Path,
+    hear: &mut Hear<'_>,
+) -> Result<Vec<Report>, ErrandError> {
+    let mut reports: Vec<Report> = Vec::new();
+    let (mut saved, mut newest) = (None, None);
+    let (train, environment) = job(recipe, scratch);
+    let usual = RowsAtOnce::that_may_be_halved(&train.arguments);
+    hear(Progress::Began("training"));
+    halving(usual, hear, |rows_at_once, hear| {
+        let mut train = TrainJob {
+            rows_at_once,
+            reported: reports.last().map(|report: &Report| report.step),
+            ..train.clone()
+        };
+        train.trial.resume.clone_from(&newest);
+        errand::run_in(&own_program(), Job::Train(train), &environment, &mut |progress| {
+            match progress {
+                errand::Progress::Checkpoint { path, .. } => {
+                    newest = Some(path.clone());
+                    saved = Some(path);
+                }
+                errand::Progress::Report { step, metrics } => {
+                    let Some(value) = metrics.get(&recipe.metric) else { return };
+                    let (clock, metric) = (recipe.clock.as_str(), recipe.metric.as_str());
+                    hear(Progress::Report { clock, step, metric, value });
+                    reports.push(Report { step, value, metrics, checkpoint: saved.take() });
+                }
+                other => at(&other, hear),
+            }
+        })
+    })?;
+    Ok(reports)
+}
+
+/// Has a worker look at the training of `recipe` instead of doing it whole; its answer.
+///
+/// # Errors
+/// The training failed.
+pub fn look(
+    what: &str,
+    recipe: &Recipe,
+    scratch: &Path,
+    of: impl FnOnce(TrainJob) -> Job,
+    hear: &mut Hear<'_>,
+) -> Result<Json, ErrandError> {
+    let (train, environment) = job(recipe, scratch);
+    hear(Progress::Began(what));
+    let hear = &mut |progress| at(&progress, hear);
+    let answer = errand::run_in(&own_program(), of(train), &environment, hear);
+    answer.map(Option::unwrap_or_default)
+}
+
+/// The training, in a process that sees its device alone, and the environment that says so.
+fn job(recipe: &Recipe, scratch: &Path) -> (TrainJob, BTreeMap<String, String>) {
+    let trial = TrialJob {
+        study: recipe.study.clone(),
+        trial: TrialNumber(recipe.trial),
+        attempt: AttemptNumber(0),
+        params: Params::new(),
+        device: inside(&recipe.device),
+        seed: recipe.seed,
+        cpu_threads: 1,
+        directory: scratch.to_owned(),
+        resume: None,
+        metric: recipe.metric.clone(),
+        store: PathBuf::new(),
+    };
+    let train = TrainJob {
+        trial,
+        arguments: recipe.trainer_arguments(),
+        data: recipe.data_arguments(),
+        cache: scratch.join("data"),
+        direction: recipe.direction,
+        clock: recipe.clock,
+        milestones: recipe.milestones.clone(),
+        rows_at_once: None,
+        until: None,
+        reported: None,
+        is_watched: true,
+    };
+    (train, gpu_environment(&recipe.device))
+}
+
+fn study_of(recipe: &Recipe) -> StudySpec {
+    let program =
+        Program::Trainer { arguments: recipe.trainer_arguments(), data: recipe.data_arguments() };
+    let mut spec =
+        StudySpec::new(&recipe.study, &recipe.metric, recipe.direction, Space::default(), program);
+    spec.value = recipe.rule;
+    spec.step = recipe.clock;
+    spec
+}

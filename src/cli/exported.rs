@@ -1,0 +1,106 @@
+//! What is said of an export that was written.
+
+use super::console::{Console, shown};
+use crate::app::export::Written;
+use crate::export::{ExportError, Holds, Placed};
+use crate::report::wording::{bytes, number, one_line};
+use crate::study::spec::{Program, StudySpec};
+
+/// Says what was exported where, and what is lost with it.
+pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
+    let (trial, directory) = (exported.trial.number, shown(&exported.placed.directory));
+    let value = exported
+        .value
+        .map(|value| format!(" ({} {})", spec.objective().metric, number(value)))
+        .unwrap_or_default();
+    console.say(&format!("exported trial {trial}{value} to {directory}"));
+    if let Some(warning) = of_another_step(spec, exported) {
+        console.say(&warning);
+    }
+    if !exported.has_model {
+        console.say(&format!(
+            "trial {trial} has no checkpoint: the export holds its configuration only, no model"
+        ));
+    }
+    tell_placed(&exported.placed, console);
+    if let Some(quantized) = &exported.quantized {
+        let [large, small] = quantized.bytes.map(bytes);
+        console.say(&format!("  weights {small} instead of {large} ({})", quantized.format.word()));
+        for (name, before) in quantized.before.iter() {
+            let after = exported.metrics.get(name).map_or_else(|| "unknown".to_owned(), number);
+            console.say(&format!("  {name} {after} ({} before)", number(before)));
+        }
+    } else {
+        for (name, value) in exported.metrics.iter().filter(|(name, _)| name.starts_with("test_")) {
+            console.say(&format!("  {name} {}", number(value)));
+        }
+    }
+    if matches!(spec.program, Program::Trainer { .. }) {
+        console.say(&format!("`{} {directory} \"some text\"` uses it", exported.verb));
+    }
+}
+
+/// Says where an export lies if that is not where it was to go, and what became of what is not of it.
+pub fn tell_placed(placed: &Placed, console: &mut Console) {
+    if let Some(refused) = &placed.refused {
+        console.say(&format!("warning: {refused}"));
+        console.say(&format!("so this export is in {}", shown(&placed.directory)));
+    }
+    for kept in &placed.kept {
+        console
+            .say(&format!("the export that was there is kept as {}: it holds what hpsearch did not write, or has no list of its files", shown(kept)));
+    }
+    for (before, after) in &placed.renamed {
+        let [before, after] = [before, after].map(|path| one_line(&path.to_string_lossy()));
+        console.say(&format!("the checkpoint's own `{before}` is `{after}` in the export"));
+    }
+    tell_left_out(placed, console);
+}
+
+fn tell_left_out(placed: &Placed, console: &mut Console) {
+    const SHOWN: usize = 5;
+    for (path, why) in placed.left_out.iter().take(SHOWN) {
+        console.say(&format!(
+            "warning: not exported: `{}` is {why}",
+            one_line(&path.to_string_lossy())
+        ));
+    }
+    if let Some(more) = placed.left_out.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        console.say(&format!("warning: not exported either: {more} more of that kind"));
+    }
+}
+
+/// What is to be said where the checkpoint is not of the step of the trial's value.
+fn of_another_step(spec: &StudySpec, exported: &Written) -> Option<String> {
+    let (clock, metric, number_of) =
+        (spec.step.as_str(), &spec.objective().metric, exported.trial.number);
+    let at = exported.step.map_or_else(String::new, |step| format!(" at {clock} {step}"));
+    let value = exported
+        .trial
+        .value
+        .map_or_else(|| "unknown".to_owned(), |value| format!("{metric} {}{at}", number(value)));
+    match exported.holds {
+        Holds::Value => None,
+        Holds::Another { step, value: held } => {
+            let held = held.map_or_else(
+                || format!("without a {metric} of its own"),
+                |held| format!("{metric} {}", number(held)),
+            );
+            Some(format!(
+                "warning: the value of trial {number_of} is {value}, of which there is no checkpoint; this export holds {clock} {step} ({held}). \
+                 Write each {clock} to a path of its own, with the {clock} in its name, to keep the best one"
+            ))
+        }
+        Holds::Unknown { registered } => Some(format!(
+            "warning: the checkpoint was written to after it was registered at {clock} {registered}, so that nobody can tell which {clock} this \
+             export holds; the value of trial {number_of} is {value}. Register a checkpoint once it is complete, and write each to a path of its own"
+        )),
+    }
+}
+
+/// Says that the export at the end of a run goes beside one that was edited.
+pub fn tell_edited(edited: &ExportError, console: &Console) {
+    console.say(&format!(
+        "warning: {edited}; as it is, it stays, and the export at the end goes beside it"
+    ));
+}

@@ -1,0 +1,29 @@
+//! The columns of a table of studies.
+
+use std::time::Duration;
+
+use crate::app::study_state::state;
+use crate::report::progress::Progress;
+use crate::report::table::{Column, Columns};
+use crate::report::wording::{number, one_line};
+use crate::storage::StudySummary;
+
+/// The columns of a table of studies.
+pub fn columns(studies: &[StudySummary]) -> Vec<Column> {
+    let trials = |study: &StudySummary| {
+        let progress =
+            Progress::new(&study.spec, study.search_counts(), Duration::ZERO, Duration::ZERO);
+        progress
+            .of
+            .map_or_else(|| progress.done.to_string(), |of| format!("{}/{of}", progress.done))
+    };
+    Columns::of(studies)
+        .left("study", |study| one_line(&study.spec.name))
+        .left("state", |study| state(study).as_str())
+        .right("trials", trials)
+        .point("best", |study| study.best.map_or_else(String::new, |(_, value)| number(value)))
+        .right("trial", |study| study.best.map_or_else(String::new, |(best, _)| best.to_string()))
+        .left("metric", |study| one_line(&study.spec.objective().metric))
+        .left("goal", |study| study.spec.direction().as_str())
+        .end()
+}
