@@ -7,11 +7,7 @@ use hpsearch::config;
 use hpsearch::study::spec::Program;
 use serde_json::Value as Json;
 
-use crate::verbs::{Ran, command};
-
-fn run(directory: &Path, arguments: &[&str]) -> Ran {
-    Ran::of(command(directory, arguments).output().unwrap())
-}
+use crate::harness::{assert_done, assert_names, run};
 
 fn reviews(directory: &Path, name: &str, rows: usize) {
     let row = |index: usize| {
@@ -33,16 +29,18 @@ fn a_table_becomes_a_study_of_the_built_in_trainer() {
     reviews(directory.path(), "train.csv", 90);
     reviews(directory.path(), "valid.csv", 30);
     let ran = run(directory.path(), &["init", "train.csv", "--name", "reviews", "--yes"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(
-        ran.err.contains("train.csv: 90 rows\ntexts: `review`, guessed by its name; median length 6 words, 95 % have 6 or fewer\n"),
-        "{}",
-        ran.err
+    assert_done(&ran);
+    assert_names(
+        &ran.err,
+        &[
+            "train.csv: 90 rows\ntexts: `review`, guessed by its name; median length 6 words, 95 % have 6 or fewer\n",
+        ],
     );
-    assert!(
-        ran.err.contains("labels: `verdict`, guessed: it has the fewest different values; 3 classes: bad (30), fair (30), good (30)\n"),
-        "{}",
-        ran.err
+    assert_names(
+        &ran.err,
+        &[
+            "labels: `verdict`, guessed: it has the fewest different values; 3 classes: bad (30), fair (30), good (30)\n",
+        ],
     );
     insta::assert_snapshot!(fs::read_to_string(directory.path().join("study.toml")).unwrap());
     let spec = config::load(&directory.path().join("study.toml"), &[]).unwrap();
@@ -80,11 +78,7 @@ fn without_data_or_command_both_ways_are_shown() {
     let directory = tempfile::tempdir().unwrap();
     let ran = run(directory.path(), &["init"]);
     assert_eq!(ran.code, 2);
-    assert!(
-        ran.err.contains("`hpsearch init data.csv`") && ran.err.contains("--command"),
-        "{}",
-        ran.err
-    );
+    assert_names(&ran.err, &["`hpsearch init data.csv`", "--command"]);
 }
 
 #[test]
@@ -96,15 +90,15 @@ fn a_command_becomes_a_study_that_checks_and_runs() {
         directory.path(),
         &["init", "--command", "sh train.sh --rate 0.01", "--trials", "3", "--name", "shell"],
     );
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_done(&ran);
     let text = fs::read_to_string(directory.path().join("study.toml")).unwrap();
     assert!(text.contains("run = [\"sh\", \"train.sh\", \"--rate\", \"{rate}\"]"), "{text}");
     assert!(text.contains("metric = \"score\"\ndirection = \"maximize\""), "{text}");
     let checked = run(directory.path(), &["check", "study.toml"]);
     assert_eq!((checked.code, checked.err.as_str()), (0, ""));
     let searched = run(directory.path(), &["run", "study.toml", "--plain"]);
-    assert_eq!(searched.code, 0, "{}", searched.err);
-    let answer: Json = serde_json::from_str(&run(directory.path(), &["ls", "--json"]).out).unwrap();
+    assert_done(&searched);
+    let answer: Json = run(directory.path(), &["ls", "--json"]).json();
     assert_eq!(
         (&answer["studies"][0]["trials"]["complete"], &answer["studies"][0]["name"]),
         (&Json::from(3), &Json::from("shell"))
@@ -115,8 +109,8 @@ fn a_command_becomes_a_study_that_checks_and_runs() {
 fn a_command_of_which_nothing_is_known_gets_an_example_to_change() {
     let directory = tempfile::tempdir().unwrap();
     let ran = run(directory.path(), &["init", "--command", "./simulate --fast"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.err.contains("the program must print lines like `@hpsearch"), "{}", ran.err);
+    assert_done(&ran);
+    assert_names(&ran.err, &["the program must print lines like `@hpsearch"]);
     insta::assert_snapshot!(fs::read_to_string(directory.path().join("study.toml")).unwrap());
     assert_eq!(run(directory.path(), &["check", "study.toml"]).code, 0);
 }

@@ -11,8 +11,7 @@ use hpsearch::study::spec::{Extension, PolicySpec};
 use hpsearch::study::trial::TrialNumber;
 use proptest::prelude::*;
 
-use crate::commands::{REPORT_X, Site, assert_done, study};
-use crate::engine::{asha, loss, spec};
+use crate::harness::{REPORT_X, Site, asha, assert_done, loss, spec, study};
 
 const SECONDS_OF_AN_HOUR: f64 = 3600.0;
 

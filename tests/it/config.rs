@@ -630,6 +630,7 @@ run = ["train", "{learning_rate}"]
 [devices]
 use = ["gpu"]
 "#;
+
     snapshot!(said(text, &[]));
 }
 

@@ -10,13 +10,9 @@ use hpsearch::config;
 use hpsearch::study::spec::Program;
 use serde_json::{Value as Json, json};
 
-use crate::verbs::{Ran, Scene, command};
+use crate::harness::{Ended, Scene, assert_code, assert_done, assert_names, command, run};
 
-fn run(directory: &Path, arguments: &[&str]) -> Ran {
-    Ran::of(command(directory, arguments).output().unwrap())
-}
-
-fn fed(directory: &Path, arguments: &[&str], input: &[u8]) -> Ran {
+fn fed(directory: &Path, arguments: &[&str], input: &[u8]) -> Ended {
     let mut child = command(directory, arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -25,7 +21,7 @@ fn fed(directory: &Path, arguments: &[&str], input: &[u8]) -> Ran {
         .unwrap();
     // Who refuses before reading closes the pipe.
     let _ = child.stdin.take().unwrap().write_all(input);
-    Ran::of(child.wait_with_output().unwrap())
+    Ended::of(child.wait_with_output().unwrap())
 }
 
 fn rows(row: impl Fn(usize) -> String) -> String {
@@ -61,7 +57,7 @@ fn a_file_with_semicolons_becomes_a_study_that_says_so() {
     );
     fs::write(directory.path().join("reviews.csv"), content).unwrap();
     let ran = run(directory.path(), &["init", "reviews.csv"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_done(&ran);
     assert!(ran.err.starts_with("reviews.csv: 60 rows, separated by `;`\n"), "{}", ran.err);
     let data = data_of(&directory.path().join("study.toml"));
     assert_eq!(
@@ -79,7 +75,7 @@ fn a_file_without_a_header_is_noticed_and_its_columns_are_numbered() {
     )
     .unwrap();
     let ran = run(directory.path(), &["init", "sms.tsv"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_done(&ran);
     insta::assert_snapshot!(ran.err, @r"
     sms.tsv: 60 rows
     no header: `ham` in column 1 is also a value of 29 other rows; the columns are called column1, column2 (`--header`: line 1 names them)
@@ -93,7 +89,7 @@ fn a_file_without_a_header_is_noticed_and_its_columns_are_numbered() {
     assert_eq!(data["column_names"], json!(["column1", "column2"]));
     assert_eq!((&data["text"], &data["label"]), (&json!("column2"), &json!("column1")));
     let forced = run(directory.path(), &["init", "sms.tsv", "--header", "-o", "forced.toml"]);
-    assert_eq!(forced.code, 0, "{}", forced.err);
+    assert_done(&forced);
     let data = data_of(&directory.path().join("forced.toml"));
     assert_eq!((data.get("column_names"), &data["label"]), (None, &json!("ham")));
 }
@@ -104,7 +100,7 @@ fn a_flag_takes_the_first_line_for_a_row_where_nothing_shows_it() {
     fs::write(directory.path().join("lines.csv"), rows(|index| format!("only a text {index}")))
         .unwrap();
     let ran = run(directory.path(), &["init", "lines.csv", "--no-header"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_done(&ran);
     assert!(
         ran.err.contains(
             "lines.csv: 60 rows\nno header: --no-header says so; the columns are called column1 ("
@@ -166,21 +162,18 @@ fn a_folder_is_its_training_file_with_the_splits_beside_it() {
     }
     fs::write(folder.join("README.md"), "# Intents\n").unwrap();
     let ran = run(directory.path(), &["init", "intents"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_done(&ran);
     let text = fs::read_to_string(directory.path().join("study.toml")).unwrap();
-    for line in [
-        "name = \"intents\"",
-        "train = \"intents/train.csv\"",
-        "validation = \"intents/valid.csv\"",
-        "test = \"intents/test.csv\"",
-    ] {
-        assert!(text.contains(line), "{line}: {text}");
-    }
-    assert!(
-        ran.err.contains("validation: intents/valid.csv, found beside the training file"),
-        "{}",
-        ran.err
+    assert_names(
+        &text,
+        &[
+            "name = \"intents\"",
+            "train = \"intents/train.csv\"",
+            "validation = \"intents/valid.csv\"",
+            "test = \"intents/test.csv\"",
+        ],
     );
+    assert_names(&ran.err, &["validation: intents/valid.csv, found beside the training file"]);
 }
 
 #[test]
@@ -230,18 +223,14 @@ fn a_pretrained_model_becomes_a_study_of_fine_tuning() {
     )
     .unwrap();
     let ran = run(directory.path(), &["init", "r.csv", "--model", "bert"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(
-        ran.err.contains("model: bert (bert), fine-tuned with its own tokenizer\n"),
-        "{}",
-        ran.err
-    );
+    assert_done(&ran);
+    assert_names(&ran.err, &["model: bert (bert), fine-tuned with its own tokenizer\n"]);
     insta::assert_snapshot!(fs::read_to_string(directory.path().join("study.toml")).unwrap());
     let trainer = trainer_of(&directory.path().join("study.toml"));
     assert!(trainer["model.pretrained"].as_str().unwrap().ends_with("/bert"), "{trainer:?}");
     let ran = run(directory.path(), &["init", "r.csv", "--model", "gpt2", "-o", "lm.toml"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.err.contains("task language-modeling: the model is a decoder"), "{}", ran.err);
+    assert_done(&ran);
+    assert_names(&ran.err, &["task language-modeling: the model is a decoder"]);
     assert_eq!(trainer_of(&directory.path().join("lm.toml"))["task"], json!("language-modeling"));
 }
 
@@ -348,7 +337,7 @@ fn a_file_of_texts_that_cannot_be_read_is_told_with_its_line() {
     let said = |name: &str, content: &[u8], more: &[&str]| {
         fs::write(directory.path().join(name), content).unwrap();
         let ran = run(directory.path(), &[&["predict", "model", "--file", name], more].concat());
-        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert_code(&ran, 2);
         ran.err
     };
     assert!(
@@ -410,8 +399,8 @@ fn a_table_of_trials_has_the_format_that_its_name_says() {
     let written = |name: &str, more: &[&str]| {
         let ran =
             scene.run(&[&["export-data", "digits", "--overwrite", "-o", name], more].concat());
-        assert_eq!(ran.code, 0, "{}", ran.err);
-        fs::read_to_string(scene.directory.path().join(name)).unwrap()
+        assert_done(&ran);
+        fs::read_to_string(scene.path(name)).unwrap()
     };
     let lines: Vec<Json> =
         written("t.jsonl", &[]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -436,6 +425,6 @@ fn a_table_of_trials_has_the_format_that_its_name_says() {
             "{}",
             ran.err
         );
-        assert!(!scene.directory.path().join(name).exists());
+        assert!(!scene.path(name).exists());
     }
 }

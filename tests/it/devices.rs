@@ -12,9 +12,9 @@ use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
 use rustix::process::Signal;
 
-use crate::commands::{Site, assert_done, study, wait_until};
-use crate::controls::{STEPS, assert_folds};
-use crate::engine::{asha, loss, spec};
+use crate::harness::{
+    RESUMABLE, Site, TWO_SLOTS, asha, assert_done, assert_names, loss, spec, study, wait_until,
+};
 
 fn pause(device: u32) -> Request {
     Request::PauseDevice { device: Device::Sim(device) }
@@ -210,17 +210,13 @@ proptest! {
 
 #[test]
 fn a_device_is_paused_and_resumed_from_another_terminal_and_stays_paused_through_a_kill() {
-    let rest = "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\"\n";
-    let site = Site::new(&study("trials = 4", rest), STEPS);
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    let rest = TWO_SLOTS;
+    let site = Site::new(&study("trials = 4", rest), RESUMABLE);
+    let running = site.start_study();
     wait_until("both devices have a trial", || site.lines("steps").len() > 3);
     let asked = site.run(&["pause", "s", "--device", "sim:1"]);
     assert_done(&asked);
-    assert!(
-        asked.err.contains("the trial on sim:1 saves, leaves and waits for another slot"),
-        "{}",
-        asked.err
-    );
+    assert_names(&asked.err, &["the trial on sim:1 saves, leaves and waits for another slot"]);
     wait_until("it has left", || {
         site.states()[..2].contains(&"queued".to_owned())
             || site.states().iter().filter(|state| *state == "running").count() == 1
@@ -232,7 +228,7 @@ fn a_device_is_paused_and_resumed_from_another_terminal_and_stays_paused_through
     );
     running.signal(Signal::KILL);
     running.end();
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    let running = site.start_study();
     wait_until("it says so", || {
         running.said_so_far().contains("sim:1 is paused: `hpsearch resume s --device sim:1`")
     });
@@ -245,12 +241,12 @@ fn a_device_is_paused_and_resumed_from_another_terminal_and_stays_paused_through
     });
     let ended = running.end();
     assert_done(&ended);
-    assert!(ended.out.contains("running on 3 slots (sim:0, sim:1, sim:1)"), "{}", ended.out);
+    assert_names(&ended.out, &["running on 3 slots (sim:0, sim:1, sim:1)"]);
     assert_eq!(site.states(), ["complete"; 4]);
-    assert_folds(&site);
+    site.assert_folds();
     let steps = site.lines("steps").len();
     assert!((24..=28).contains(&steps), "what the kill cost is done again, nothing else: {steps}");
     let refused = site.run(&["resume", "s", "--device", "cuda:700", "--slots", "2"]);
     assert_eq!(refused.code, 2);
-    assert!(refused.err.contains("`cuda:700` is not on this machine"), "{}", refused.err);
+    assert_names(&refused.err, &["`cuda:700` is not on this machine"]);
 }

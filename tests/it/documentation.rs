@@ -15,7 +15,7 @@ use hpsearch::pruners::PRUNERS;
 use hpsearch::samplers::SAMPLERS;
 use hpsearch::study::registry::{OptionKind, OptionSpec};
 
-use crate::verbs::{Ran, command};
+use crate::harness::{Ended, command};
 
 /// The longest that the README may be: a newcomer reads it in five minutes.
 const README_LINES: usize = 250;
@@ -392,7 +392,7 @@ fn command_line() -> String {
         line.get_subcommands().filter(|verb| !verb.is_hide_set()).map(clap::Command::get_name)
     {
         let directory = tempfile::tempdir().unwrap();
-        let ran = Ran::of(
+        let ran = Ended::of(
             command(directory.path(), &[verb, "--help"]).env("COLUMNS", "80").output().unwrap(),
         );
         let (own, rest) = ran.out.split_once("Global options:").unwrap();

@@ -32,7 +32,7 @@ fn spec(trials: u64, sampler: &str) -> StudySpec {
         StudySpec::new("sized", "loss", Direction::Minimize, space.unwrap(), Program::Inline);
     spec.budget.trials = Some(trials);
     spec.budget.count = Count::All;
-    spec.sampler = crate::engine::sampler_named(sampler);
+    spec.sampler = crate::harness::sampler_named(sampler);
     spec.pruner = PolicySpec::named("none");
     spec.devices.packed = true;
     spec

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use serde_json::Value as Json;
 
-use crate::commands::{ONE_SLOT, REPORT_X, Site, assert_done, study, wait_until};
+use crate::harness::{ONE_SLOT, REPORT_X, Site, assert_done, assert_names, study, wait_until};
 
 /// No process has it: the largest id is lower.
 const DEAD: u32 = 99_999_999;
@@ -90,7 +90,7 @@ fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
         assert!(listed.out.contains(name), "{name} in\n{}", listed.out);
         assert!(path.exists(), "a dry run removes nothing");
     }
-    assert!(listed.out.contains("6 leftovers, "), "{}", listed.out);
+    assert_names(&listed.out, &["6 leftovers, "]);
     let refused = site.run(&["gc"]);
     assert_eq!(refused.code, 2);
     assert!(
@@ -99,14 +99,14 @@ fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
         refused.err
     );
 
-    let json: Json = serde_json::from_str(&site.run(&["gc", "--json"]).out).unwrap();
+    let json: Json = site.json(&["gc", "--json"]);
     assert_eq!(
         (json["removed"].as_bool(), json["files"].as_array().unwrap().len()),
         (Some(false), 6)
     );
     let removed = site.run(&["gc", "--yes"]);
     assert_done(&removed);
-    assert!(removed.out.contains("removed 6 leftovers"), "{}", removed.out);
+    assert_names(&removed.out, &["removed 6 leftovers"]);
     assert!(planted.iter().all(|path| !path.exists()));
     assert!([&mine, &used, &in_the_making].iter().all(|path| path.join("weights").exists()));
     assert!(
@@ -180,7 +180,7 @@ fn files_of_a_running_study_stay_however_often_gc_runs() {
         "mkdir -p $HPSEARCH_CHECKPOINT_DIR/one; echo w > $HPSEARCH_CHECKPOINT_DIR/one/model\n{wait}{SAVES}{REPORT_X}"
     );
     let site = Site::new(&study("trials = 2", ONE_SLOT), &script);
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    let running = site.start_study();
     for trial in 0..2 {
         wait_until("it has saved, and not said so yet", || {
             site.path(&format!("saved-{trial}")).exists()

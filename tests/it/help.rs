@@ -5,7 +5,7 @@ use std::process::Command;
 use clap::CommandFactory;
 use hpsearch::cli::CommandLine;
 
-use crate::verbs::{Ran, Scene, command};
+use crate::harness::{Ended, Scene, assert_done, command, run};
 
 /// All verbs that people see.
 fn verbs() -> Vec<String> {
@@ -20,7 +20,7 @@ fn verbs() -> Vec<String> {
 fn help(arguments: &[&str], columns: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
     let ran =
-        Ran::of(command(directory.path(), arguments).env("COLUMNS", columns).output().unwrap());
+        Ended::of(command(directory.path(), arguments).env("COLUMNS", columns).output().unwrap());
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{arguments:?}");
     ran.out
 }
@@ -84,7 +84,7 @@ fn the_help_lists_every_verb_with_one_line() {
 fn completions_are_scripts_that_bash_can_read() {
     let directory = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let ran = Ran::of(command(directory.path(), &["completions", shell]).output().unwrap());
+        let ran = run(directory.path(), &["completions", shell]);
         assert!(
             ran.code == 0 && ran.out.contains("HPSEARCH_COMPLETE"),
             "{shell}: {}{}",
@@ -93,11 +93,7 @@ fn completions_are_scripts_that_bash_can_read() {
         );
     }
     let script = directory.path().join("hpsearch.bash");
-    std::fs::write(
-        &script,
-        Ran::of(command(directory.path(), &["completions", "bash"]).output().unwrap()).out,
-    )
-    .unwrap();
+    std::fs::write(&script, run(directory.path(), &["completions", "bash"]).out).unwrap();
     assert!(Command::new("bash").arg("-n").arg(&script).status().unwrap().success());
 }
 
@@ -110,15 +106,15 @@ fn offered(scene: &Scene, words: &[&str]) -> Vec<String> {
         .env("HPSEARCH_COMPLETE", "bash")
         .env("_CLAP_COMPLETE_INDEX", words.len().to_string())
         .env("_CLAP_IFS", "\n");
-    let ran = Ran::of(asking.output().unwrap());
+    let ran = Ended::of(asking.output().unwrap());
     ran.out.lines().map(str::to_owned).collect()
 }
 
 #[test]
 fn completions_know_the_studies_of_the_store_and_study_files() {
     let scene = Scene::digits();
-    std::fs::write(scene.directory.path().join("mine.toml"), "").unwrap();
-    std::fs::write(scene.directory.path().join("notes.txt"), "").unwrap();
+    scene.write("mine.toml", "");
+    scene.write("notes.txt", "");
     let first = offered(&scene, &["show", ""]);
     assert!(
         first.contains(&"digits".to_owned())
@@ -137,8 +133,8 @@ fn completions_know_the_studies_of_the_store_and_study_files() {
 #[test]
 fn every_verb_has_a_manual_page_that_troff_can_read() {
     let directory = tempfile::tempdir().unwrap();
-    let ran = Ran::of(command(directory.path(), &["man", "--dir", "man1"]).output().unwrap());
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran = run(directory.path(), &["man", "--dir", "man1"]);
+    assert_done(&ran);
     let page =
         |name: &str| std::fs::read_to_string(directory.path().join("man1").join(name)).unwrap();
     for verb in verbs() {
@@ -159,7 +155,7 @@ fn every_verb_has_a_manual_page_that_troff_can_read() {
 #[test]
 fn one_page_is_shown_and_an_unknown_verb_is_answered() {
     let directory = tempfile::tempdir().unwrap();
-    let run = |arguments: &[&str]| Ran::of(command(directory.path(), arguments).output().unwrap());
+    let run = |arguments: &[&str]| run(directory.path(), arguments);
     assert!(run(&["man", "explain"]).out.contains(".TH HPSEARCH-EXPLAIN 1"));
     let unknown = run(&["man", "explian"]);
     assert_eq!(

@@ -61,8 +61,8 @@ fn policies_are_stored_with_the_version_of_their_rules() {
     let study = Study::minimize("rules", "loss")
         .sampler(PolicySpec::named("gp").with("n_startup_trials", 5))
         .pruner(PolicySpec::named("asha"));
-    assert_eq!(study.spec.sampler, crate::engine::sampler_named("gp").with("n_startup_trials", 5));
-    assert_eq!(study.spec.pruner, crate::engine::pruner_named("asha"));
+    assert_eq!(study.spec.sampler, crate::harness::sampler_named("gp").with("n_startup_trials", 5));
+    assert_eq!(study.spec.pruner, crate::harness::pruner_named("asha"));
     assert!(study.spec.sampler.version > 1 && study.spec.pruner.version > 1);
 }
 

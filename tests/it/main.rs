@@ -33,6 +33,7 @@ mod forecasts;
 mod front_safety;
 mod fuzz;
 mod gc;
+mod harness;
 mod help;
 mod honest;
 mod importance;

@@ -15,7 +15,7 @@ use hpsearch::study::trial::{TrialNumber, TrialState};
 use rand::RngExt as _;
 use serde_json::json;
 
-use crate::engine::{asha, decisions};
+use crate::harness::{asha, decisions};
 
 /// A study of the built-in trainer that searches its batch size, too; reports are counted in epochs, nine a trial.
 fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
@@ -40,7 +40,7 @@ fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
     let mut spec =
         StudySpec::new("starved", "eval_loss", Direction::Minimize, space.unwrap(), program);
     spec.budget.trials = Some(trials);
-    spec.sampler = crate::engine::sampler_named(sampler);
+    spec.sampler = crate::harness::sampler_named(sampler);
     spec.pruner = pruner;
     spec
 }

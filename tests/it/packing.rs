@@ -15,8 +15,7 @@ use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
 
-use crate::commands::{Site, assert_done, study};
-use crate::engine::{loss, spec};
+use crate::harness::{Site, assert_done, assert_names, loss, spec, study};
 
 const GIB: u64 = 1 << 30;
 
@@ -269,13 +268,13 @@ fn real_trials_that_do_not_hinder_each_other_share_the_processor_and_it_is_said(
     let rest =
         "[devices]\nuse = [\"cpu\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n";
     let site = Site::new(&study("trials = 16", rest), &waiting(10, "sleep 0.3"));
-    let ended = site.run(&["run", "study.toml", "--plain"]);
+    let ended = site.run_study();
     assert_done(&ended);
-    assert!(ended.out.contains("2 at a time on cpu: memory has room: "), "{}", ended.out);
+    assert_names(&ended.out, &["2 at a time on cpu: memory has room: "]);
     assert!(most_at_a_time(&ended.out) >= 3, "{}", ended.out);
     assert_eq!(site.states(), ["complete"; 16]);
     let explained = site.run(&["explain", "s", "15"]);
-    assert!(explained.out.contains("at a time on cpu: "), "{}", explained.out);
+    assert_names(&explained.out, &["at a time on cpu: "]);
 }
 
 #[test]
@@ -285,10 +284,10 @@ fn a_place_that_makes_real_trials_wait_for_each_other_is_given_back() {
         "[devices]\nuse = [\"cpu\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n";
     let site =
         Site::new(&study("trials = 4", rest), &waiting(25, "flock one-at-a-time sleep 0.15"));
-    let ended = site.run(&["run", "study.toml", "--plain"]);
+    let ended = site.run_study();
     assert_done(&ended);
     // Who gets the lock is luck: a second one may seem worth its place for a while.
-    assert!(ended.out.contains(": not worth a place"), "{}", ended.out);
+    assert_names(&ended.out, &[": not worth a place"]);
     assert!(most_at_a_time(&ended.out) <= 4, "{}", ended.out);
     assert_eq!(site.states(), ["complete"; 4]);
 }

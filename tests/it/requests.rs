@@ -13,7 +13,7 @@ use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{Hold, Trial, TrialNumber, TrialState};
 use rand::RngExt as _;
 
-use crate::engine::{asha, decisions, loss, policies, spec};
+use crate::harness::{asha, assert_names, decisions, loss, policies, spec};
 
 fn simulation(trials: u64, slots: usize, requests: Vec<(u64, Request)>) -> Simulation {
     let mut simulation =
@@ -262,9 +262,7 @@ fn enqueued_points_run_next_and_all_that_is_wrong_is_told_at_once() {
     );
     assert_eq!(run.view.trials.len(), 3, "it takes one of the budget's places");
     let [why] = &refusals(&run)[..] else { panic!("{:?}", answers(&run)) };
-    for word in ["momentum", "rate", "depth"] {
-        assert!(why.contains(word), "{why}");
-    }
+    assert_names(&why, &["momentum", "rate", "depth"]);
 }
 
 #[test]

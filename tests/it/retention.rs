@@ -10,7 +10,7 @@ use hpsearch::study::state::StudyView;
 use hpsearch::study::trial::{Trial, TrialState};
 use proptest::prelude::*;
 
-use crate::engine::{asha, decisions, loss, spec};
+use crate::harness::{asha, decisions, loss, spec};
 
 const EACH: u64 = 1000;
 

@@ -13,7 +13,7 @@ use hpsearch::study::state::StudyView;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use rand::RngExt as _;
 
-use crate::engine::{asha, decisions, loss, policies, spec};
+use crate::harness::{asha, decisions, loss, policies, spec};
 
 const HOUR: i64 = 3_600_000_000;
 

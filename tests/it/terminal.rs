@@ -1,56 +1,13 @@
 //! What verbs print on a real pseudo-terminal of 80 columns: fitting tables, a pager, colours, questions.
 
-use std::io::{Read, Write};
-
 use hpsearch::study::event::Event;
 use hpsearch::study::params::{Params, Value};
 use hpsearch::study::trial::{Origin, TrialNumber};
-use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 
-use crate::verbs::Scene;
-
-/// Runs a verb to its end on a terminal of 24 rows and 80 columns, typing `keys`; what it printed, and its exit code.
-pub fn on_terminal(
-    directory: &std::path::Path,
-    arguments: &[&str],
-    variables: &[(&str, &str)],
-    keys: &str,
-) -> (String, u32) {
-    let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
-    let pair = native_pty_system().openpty(size).unwrap();
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));
-    command.args(arguments);
-    command.cwd(directory);
-    for (name, value) in
-        [("LC_ALL", "C.UTF-8"), ("TERM", "xterm-256color"), ("TZ", "UTC"), ("PAGER", "cat")]
-            .iter()
-            .chain(variables)
-    {
-        command.env(name, value);
-    }
-    for name in ["HPSEARCH_STORE", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
-        if !variables.iter().any(|(set, _)| *set == name) {
-            command.env_remove(name);
-        }
-    }
-    let mut child = pair.slave.spawn_command(command).unwrap();
-    drop(pair.slave);
-    let mut reader = pair.master.try_clone_reader().unwrap();
-    let mut writer = pair.master.take_writer().unwrap();
-    writer.write_all(keys.as_bytes()).unwrap();
-    writer.flush().unwrap();
-    let mut printed = Vec::new();
-    let mut bytes = [0; 4096];
-    // The terminal's end is an error on Linux.
-    while let Ok(count @ 1..) = reader.read(&mut bytes) {
-        printed.extend_from_slice(&bytes[..count]);
-    }
-    let code = child.wait().unwrap().exit_code();
-    (String::from_utf8(printed).unwrap().replace("\r\n", "\n"), code)
-}
+use crate::harness::{Scene, on_terminal};
 
 fn of(scene: &Scene, arguments: &[&str], variables: &[(&str, &str)]) -> String {
-    let (printed, code) = on_terminal(scene.directory.path(), arguments, variables, "");
+    let (printed, code) = on_terminal(&scene.path(""), arguments, variables, "");
     assert_eq!(code, 0, "{printed}");
     printed
 }

@@ -1,0 +1,29 @@
+//! What the tests share, each thing once.
+//!
+//! A test that needs the program has a [`Site`]: a directory of its own with a study file, its script and its store. [`Scene`] is
+//! a site whose store was written by the test. [`OnTerminal`] is a program on a pseudo-terminal, and `simulated` has studies for
+//! the engine's simulator. Tests wait for conditions ([`wait_until`]), never for a time.
+
+mod process;
+mod scene;
+mod scripts;
+mod simulated;
+mod site;
+mod terminal;
+#[cfg(feature = "train")]
+pub mod training;
+
+pub use process::{
+    Ended, PROGRAM, Running, assert_code, assert_done, assert_names, assert_refused, command, run,
+    wait_at_most, wait_until,
+};
+pub use scene::Scene;
+pub use scripts::{
+    KEEP_ALL, ONE_SLOT, REPORT_X, RESUMABLE, TWO_SLOTS, announces, answered_steps, held, says,
+    study,
+};
+pub use simulated::{
+    again, asha, decisions, journal, loss, policies, pruner_named, sampler_named, spec,
+};
+pub use site::{STORE, Site};
+pub use terminal::{OnTerminal, on_terminal, on_unread_terminal};
