@@ -22,7 +22,7 @@ arguments = parser.parse_args()
 
 rng = random.Random(int(os.environ.get("HPSEARCH_SEED", "0")))
 points = [(x / 50, 3.0 * x / 50 - 1.0 + rng.gauss(0, 0.1)) for x in range(-50, 50)]
-checkpoint = os.path.join(os.environ.get("HPSEARCH_CHECKPOINT_DIR", "."), "state.json")
+checkpoints = os.environ.get("HPSEARCH_CHECKPOINT_DIR", ".")
 state = {"epoch": 0, "weight": 0.0, "bias": 0.0, "velocity": [0.0, 0.0]}
 leave = False
 
@@ -33,12 +33,17 @@ def tell(message):
 
 
 def save():
-    """Writes the state beside its place and renames it: a kill leaves the old one or the new one, never half of one."""
+    """Writes the state beside its place and renames it: a kill leaves a whole file or none, never half of one.
+
+    Each epoch has a file of its own; hpsearch removes those that nobody needs any more.
+    """
+    checkpoint = os.path.join(checkpoints, f"epoch-{state['epoch']}.json")
     with open(checkpoint + ".part", "w") as file:
         json.dump(state, file)
         file.flush()
         os.fsync(file.fileno())
     os.replace(checkpoint + ".part", checkpoint)
+    return checkpoint
 
 
 def on_sigterm(_signal, _frame):
@@ -63,8 +68,7 @@ while state["epoch"] < EPOCHS:
     state["bias"] += state["velocity"][1]
     state["epoch"] += 1
     loss = sum((state["weight"] * x + state["bias"] - y) ** 2 for x, y in points) / len(points)
-    save()
-    tell({"checkpoint": checkpoint, "step": state["epoch"]})
+    tell({"checkpoint": save(), "step": state["epoch"]})
     tell({"step": state["epoch"], "loss": loss})
     if leave:
         sys.exit(0)

@@ -95,7 +95,10 @@ impl Current {
     fn note(&mut self, remark: &Remark) {
         let why = &remark.why;
         let line = match remark.kind {
-            RemarkKind::Repeated | RemarkKind::WentBack | RemarkKind::Uncopied => {
+            RemarkKind::Repeated
+            | RemarkKind::WentBack
+            | RemarkKind::Uncopied
+            | RemarkKind::Superseded => {
                 format!("[hpsearch] {why}\n")
             }
             RemarkKind::Misplaced | RemarkKind::StandardError | RemarkKind::TooLong => {
@@ -343,7 +346,7 @@ impl Listener {
                 self.send(Input::Report { trial, attempt, step, metrics });
             }
             Up::Checkpoint { step, .. } => match registered {
-                Some(Ok(Registered { path, bytes, uncopied })) => {
+                Some(Ok(Some(Registered { path, bytes, uncopied }))) => {
                     let remark = uncopied.map(|why| {
                         Remark::new(
                             RemarkKind::Uncopied,
@@ -367,6 +370,15 @@ impl Listener {
                     current.misread(line, std::slice::from_ref(&remark));
                     self.send(current.remark(remark));
                 }
+                Some(Ok(None)) => {
+                    let why = format!(
+                        "the checkpoint of step {step} was written again before it could be copied"
+                    );
+                    let remark = Remark::new(RemarkKind::Superseded, why);
+                    if current.remarks.noted.insert(remark.kind) {
+                        current.note(&remark);
+                    }
+                }
                 None => {}
             },
             Up::Peak { bytes } => self.send(Input::Peak { trial, attempt, bytes }),
@@ -381,7 +393,7 @@ impl Listener {
         path: &Path,
         step: u64,
         lines: &mut Lines<ChildStdout>,
-    ) -> Option<Result<Registered, String>> {
+    ) -> Option<Result<Option<Registered>, String>> {
         let expected = lock(shared).current.as_ref().map(|current| current.expected.clone())?;
         let Expected { trial, cwd, clock, .. } = &expected;
         let is_announced_again = || is_announced_again(path, step, *clock, &lines.ahead());

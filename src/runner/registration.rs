@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::copies::{Copies, Outcome, Wanted};
 use super::disk;
@@ -17,6 +17,9 @@ use crate::study::trial::TrialNumber;
 /// A checkpoint that cannot be looked at within this time (a dead network mount) is not taken; one that cannot be measured
 /// within it does not count.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Who writes a checkpoint again announces it again; this long that is waited for where a write spoilt a copy.
+const MOMENTS: Duration = Duration::from_millis(500);
 
 /// Takes in the checkpoints of one study's trials.
 #[derive(Debug)]
@@ -67,13 +70,13 @@ impl Registrar {
         }
     }
 
-    /// Takes a checkpoint, or says why not; where it may be written over, a copy of it. `is_announced_again` is asked once there is a
-    /// copy: whether the same path was announced once more by then, so that the copy is of a later step. The caller waits for the disk.
+    /// Takes a checkpoint, or says why not; where it may be written over, a copy of it. `None`: by the time of the copy the path
+    /// was announced for a later step (`is_announced_again`), and that one counts. The caller waits for the disk.
     pub(super) fn register(
         &self,
         announced: Announced<'_>,
-        is_announced_again: impl FnOnce() -> bool,
-    ) -> Result<Registered, String> {
+        mut is_announced_again: impl FnMut() -> bool,
+    ) -> Result<Option<Registered>, String> {
         let Announced { trial, step, cwd, path } = announced;
         if path.as_os_str().is_empty() {
             return Err("its path is empty".to_owned());
@@ -133,11 +136,14 @@ impl Registrar {
                         .ancestors()
                         .find(|path| path.parent() == Some(&self.files.copies(trial)))
                         .map(fs::remove_dir_all);
-                    return Err(OVERTAKEN.replace("{}", &path.display().to_string()));
+                    return Ok(None);
                 }
                 Ok(Outcome::Taken(copy)) => (copy, None),
                 Ok(Outcome::NotTaken(why)) => (path, Some(why)),
                 Ok(Outcome::Changed) => {
+                    if is_soon(is_announced_again) {
+                        return Ok(None);
+                    }
                     return Err(CHANGED.replace("{}", &path.display().to_string()));
                 }
                 Err(_) => (
@@ -148,17 +154,27 @@ impl Registrar {
             _ => (path, None),
         };
         let bytes = bytes_rx.recv_timeout(self.patience).ok().flatten().filter(|bytes| *bytes > 0);
-        Ok(Registered { path, bytes, uncopied })
+        Ok(Some(Registered { path, bytes, uncopied }))
+    }
+}
+
+/// Whether a checkpoint that is being written is announced within the next moments.
+fn is_soon(mut is_announced: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + MOMENTS;
+    loop {
+        if is_announced() {
+            return true;
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(MOMENTS / 20);
     }
 }
 
 /// About a checkpoint that was written to while it was copied.
 const CHANGED: &str = "`{}` was written to while it was copied, by its trial or by another that shares the path (a trial that \
                        writes it again reads the answer to the report of its step first, or puts the step into its name)";
-
-/// About a checkpoint that was announced for a later step before it could be copied.
-const OVERTAKEN: &str = "`{}` was written again before it could be copied: announce it before the report of its step, and read \
-                         the answer to that first; or write each step to a path with the step in its name";
 
 /// A checkpoint that may be taken.
 struct Found {
@@ -242,7 +258,8 @@ mod tests {
     }
 
     fn register(registrar: &Registrar, cwd: &Path, path: &Path) -> Result<Registered, String> {
-        registrar.register(Announced { trial: TRIAL, step: 1, cwd, path }, || false)
+        let announced = Announced { trial: TRIAL, step: 1, cwd, path };
+        registrar.register(announced, || false).map(Option::unwrap)
     }
 
     #[test]
@@ -285,7 +302,7 @@ mod tests {
         // Announced again by then: the copy is of who knows which step.
         let announced =
             Announced { trial: TRIAL, step: 2, cwd: directory.path(), path: Path::new("last.pt") };
-        assert!(registrar.register(announced, || true).unwrap_err().contains("was written again"));
+        assert_eq!(registrar.register(announced, || true), Ok(None));
         assert_eq!(fs::read_dir(files.copies(TRIAL)).unwrap().count(), 1);
         // A directory or file of its own for each step stays where it is.
         fs::write(own.join("1.pt"), "one").unwrap();

@@ -29,6 +29,8 @@ pub enum RemarkKind {
     Checkpoint,
     /// A checkpoint that may be written over, and is not copied.
     Uncopied,
+    /// A checkpoint that was written again before it was copied; said in the trial's log alone.
+    Superseded,
     /// A value of a step came twice.
     Repeated,
     /// A step came after a later one.
@@ -49,6 +51,7 @@ impl RemarkKind {
             RemarkKind::TooLong => "too_long",
             RemarkKind::Checkpoint => "checkpoint",
             RemarkKind::Uncopied => "uncopied",
+            RemarkKind::Superseded => "superseded",
             RemarkKind::Repeated => "repeated",
             RemarkKind::WentBack => "went_back",
         }
@@ -56,7 +59,7 @@ impl RemarkKind {
 
     /// Whether something that was printed is lost.
     pub fn is_loss(self) -> bool {
-        !matches!(self, RemarkKind::WentBack | RemarkKind::Uncopied)
+        !matches!(self, RemarkKind::WentBack | RemarkKind::Uncopied | RemarkKind::Superseded)
     }
 
     /// What became of it, and what to print instead.
@@ -83,6 +86,9 @@ impl RemarkKind {
             }
             RemarkKind::Uncopied => {
                 "once it is written again its step is lost; write each step to a path of its own, with the step in its name"
+            }
+            RemarkKind::Superseded => {
+                "the later one is taken; to keep each, read the answer to the report of its step before writing again, or put the step into its name"
             }
             RemarkKind::Repeated | RemarkKind::WentBack => "",
         }

@@ -176,7 +176,7 @@ fn odd_characters_and_odd_numbers_are_refused_and_nothing_else_happens() {
         r#"{"cmd":"tell","id":0,"value":1e999}"#,
         r#"{"cmd":"tell","id":0,"value":true}"#,
         r#"{"cmd":"tell","id":0,"value":NaNNaN}"#,
-        r#"{"cmd":"tell","id":0,"value":-NaN}"#,
+        r#"{"cmd":"tell","id":0,"value":--NaN}"#,
         r#"{"cmd":"tell","id":0,"values":[]}"#,
         r#"{"cmd":"tell","id":0,"state":"done"}"#,
         r#"{"cmd":"tell","id":0,"state":"failed","value":1}"#,

@@ -56,6 +56,7 @@ mod requests;
 mod retention;
 mod runner_safety;
 mod search_quality;
+mod shipped_studies;
 mod store_safety;
 mod storms;
 mod terminal;

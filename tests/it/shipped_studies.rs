@@ -1,0 +1,47 @@
+//! The studies that ship run as they are, and no trial of theirs has a line that is not taken.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Runs a shipped command study in a directory of its own; gives its trials.
+fn trials_of(study: &str, files: &[&str], trials: u32) -> Option<Vec<serde_json::Value>> {
+    let program = if study == "shell" { "awk" } else { "python3" };
+    if Command::new(program).arg("--version").output().is_err() {
+        eprintln!("skipped: there is no {program}");
+        return None;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    for file in files {
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("studies").join(file);
+        std::fs::copy(shipped, directory.path().join(file)).unwrap();
+    }
+    let hpsearch = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_hpsearch"))
+            .args(arguments)
+            .current_dir(directory.path())
+            .output()
+            .unwrap()
+    };
+    let set = format!("budget.trials={trials}");
+    let run = hpsearch(&["run", &format!("{study}.toml"), "--plain", "--set", &set]);
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(run.status.success(), "{said}");
+    assert!(!said.contains("not taken") && !said.contains("warning"), "{said}");
+    assert!(hpsearch(&["verify", study]).status.success());
+    let shown = hpsearch(&["trials", study, "--json"]);
+    let mut shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    serde_json::from_value(shown["trials"].take()).unwrap()
+}
+
+#[test]
+fn the_shipped_script_in_python_runs_without_a_remark_and_its_checkpoints_are_taken() {
+    let Some(trials) = trials_of("command", &["command.toml", "train.py"], 6) else { return };
+    assert_eq!(trials.len(), 6);
+    assert!(trials.iter().any(|trial| trial["state"] == "complete"), "{trials:?}");
+}
+
+#[test]
+fn the_shipped_script_for_a_shell_runs_without_a_remark() {
+    let Some(trials) = trials_of("shell", &["shell.toml", "train.sh"], 6) else { return };
+    assert_eq!(trials.len(), 6);
+}
