@@ -10,7 +10,7 @@ use hpsearch::study::seed::{SeedTree, StreamRng};
 use rand::RngExt as _;
 use serde_json::Value as Json;
 
-use crate::harness::{Running, STORE, Site, assert_done, study};
+use crate::harness::{Running, STORE, Site, assert_done, cases, study};
 
 /// Trials of a study.
 const TRIALS: u64 = 8;
@@ -203,12 +203,16 @@ fn check_journals(site: &Site) {
 
 #[test]
 fn kills_lose_nothing_without_a_pruner() {
-    chaos("none", "type = \"none\"", 18);
+    chaos("none", "type = \"none\"", cases(6, 18));
 }
 
 #[test]
 fn kills_lose_nothing_where_trials_are_stopped() {
-    chaos("stop", "type = \"asha\"\nmin_resource = 1\nmax_resource = 5\nreduction_factor = 2", 16);
+    chaos(
+        "stop",
+        "type = \"asha\"\nmin_resource = 1\nmax_resource = 5\nreduction_factor = 2",
+        cases(6, 16),
+    );
 }
 
 #[test]
@@ -216,7 +220,7 @@ fn kills_lose_nothing_where_trials_are_paused() {
     chaos(
         "promote",
         "type = \"asha\"\nmin_resource = 1\nmax_resource = 5\nreduction_factor = 2\nmode = \"promote\"",
-        16,
+        cases(6, 16),
     );
 }
 

@@ -13,7 +13,8 @@ use proptest::prelude::*;
 use rustix::process::Signal;
 
 use crate::harness::{
-    RESUMABLE, Site, TWO_SLOTS, asha, assert_done, assert_names, loss, spec, study, wait_until,
+    RESUMABLE, Site, TWO_SLOTS, asha, assert_done, assert_names, cases, loss, spec, study,
+    wait_until,
 };
 
 fn pause(device: u32) -> Request {
@@ -168,7 +169,7 @@ fn requests_that_make_no_sense_are_refused_with_what_to_do() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(cases(20, 60)))]
 
     /// Devices are paused, resumed, widened and narrowed at random, the runner dies at random: each request is answered once,
     /// nothing is started where it should not be, no trial is lost or doubled, and the study ends.

@@ -523,16 +523,15 @@ fn a_trial_that_floods_its_log_is_cut_and_told_and_harms_nobody() {
     let flood = "head -c 50000000 /dev/zero | tr '\\0' F; echo; i=0; while [ $i -lt 500 ]; do i=$((i + 1)); head -c 100000 /dev/zero | tr '\\0' E >&2; echo >&2; done\n";
     let script = format!("[ $HPSEARCH_TRIAL != 0 ] || {{ {flood} }}\n{REPORT_X}");
     let site = Site::new(&study("trials = 12", TWO_SLOTS), &script);
-    let mut running = site.start_study();
+    let running = site.start_study();
+    let runner = running.id();
     let (mut most, mut others_were_done) = (0, false);
-    while !running.has_ended() {
-        most = most.max(resident_kilobytes(running.child.id()));
+    assert_done(&running.end_watched(|| {
+        most = most.max(resident_kilobytes(runner));
         let log = fs::metadata(site.path("runs/files/s/trial-0/attempt-0.log"))
             .map_or(0, |log| log.len());
         others_were_done |= log > 0 && site.exists("runs/files/s/trial-3");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    assert_done(&running.end());
+    }));
     all_complete(&site, 12);
     assert!(most < 60_000, "{most} kB");
     assert!(others_were_done);
@@ -554,20 +553,17 @@ fn a_trial_that_reports_without_end_takes_no_memory_and_holds_up_nobody() {
     let flood = "yes '@hpsearch {\"step\":1,\"other\":0.5}' | head -n 150000\n";
     let script = format!("[ $HPSEARCH_TRIAL != 0 ] || {{ {flood} }}\n{REPORT_X}");
     let site = Site::new(&study("trials = 8", TWO_SLOTS), &script);
-    let mut running = site.start_study();
-    let mut most = 0;
-    let until = Instant::now() + Duration::from_secs(60);
+    let running = site.start_study();
+    let (runner, mut most) = (running.id(), 0);
     let mut others_end_first = false;
-    while !running.has_ended() && Instant::now() < until {
-        most = most.max(resident_kilobytes(running.child.id()));
+    assert_done(&running.end_watched(|| {
+        most = most.max(resident_kilobytes(runner));
         if !others_end_first {
             let states = site.states();
             others_end_first = states.first().is_some_and(|state| state == "running")
                 && states.iter().filter(|state| *state == "complete").count() >= 3;
         }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_done(&running.end());
+    }));
     all_complete(&site, 8);
     assert!(most < 80_000, "{most} kB");
     assert!(others_end_first, "the others waited for the one that floods");

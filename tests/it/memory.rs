@@ -82,7 +82,7 @@ fn attempts(run: &Run, trial: u64) -> Vec<(Option<u64>, u64, AttemptEnd)> {
     attempts
 }
 
-const STARVED: AttemptEnd = AttemptEnd::Failed(FailureCause::Oom);
+const OUT_OF_MEMORY: AttemptEnd = AttemptEnd::Failed(FailureCause::Oom);
 
 fn verified(run: &Run, spec: &StudySpec) -> Verified {
     let events =
@@ -111,7 +111,11 @@ fn a_trial_out_of_memory_goes_on_from_its_checkpoint_with_half_the_rows_until_th
     let run = simulation.run(&[]).unwrap();
     assert_eq!(
         attempts(&run, 0),
-        [(None, 0, STARVED), (Some(8), 4, STARVED), (Some(4), 4, AttemptEnd::Completed)]
+        [
+            (None, 0, OUT_OF_MEMORY),
+            (Some(8), 4, OUT_OF_MEMORY),
+            (Some(4), 4, AttemptEnd::Completed)
+        ]
     );
     assert_eq!((run.view.trials[0].state, run.view.trials[0].attempts), (TrialState::Complete, 3));
     assert_eq!(
@@ -224,7 +228,7 @@ fn a_search_whose_trials_run_out_of_memory_at_random_decides_what_one_with_plent
                     "seed {seed}, trial {}, attempt {attempt}",
                     trial.number
                 );
-                if end == STARVED {
+                if end == OUT_OF_MEMORY {
                     starved += 1;
                     rows = (rows / 2).max(1);
                 }

@@ -1,7 +1,5 @@
 //! Built-in trials under a real memory limit: out of memory, they continue with fewer rows at once, to the same result.
 
-use std::time::Duration;
-
 use hpsearch::runner::processes;
 use serde_json::Value as Json;
 
@@ -90,19 +88,18 @@ fn peak_of_run(site: &Site) -> u64 {
 /// Runs a verb; the peak address space of a worker in KiB.
 fn peak(site: &Site, verb: &str) -> u64 {
     // Less than the gigabyte of address space that a worker's allocator would reserve at once: here it grows on demand.
-    let mut running = start_within(site, verb, 1_000_000);
+    let running = start_within(site, verb, 1_000_000);
+    let runner = running.id();
     let mut peak = 0;
-    while !running.has_ended() {
-        for pid in processes::children(running.child.id()) {
+    let ended = running.end_watched(|| {
+        for pid in processes::children(runner) {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             let line = status.lines().find_map(|line| {
                 line.strip_prefix("VmPeak:")?.trim().strip_suffix("kB")?.trim().parse().ok()
             });
             peak = peak.max(line.unwrap_or(0));
         }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let ended = running.end();
+    });
     assert_done(&ended);
     peak
 }

@@ -13,7 +13,7 @@ use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{Hold, Trial, TrialNumber, TrialState};
 use rand::RngExt as _;
 
-use crate::harness::{asha, assert_names, decisions, loss, policies, spec};
+use crate::harness::{asha, assert_names, cases, decisions, loss, policies, spec};
 
 fn simulation(trials: u64, slots: usize, requests: Vec<(u64, Request)>) -> Simulation {
     let mut simulation =
@@ -541,7 +541,8 @@ fn random_requests(seed: u64) -> Vec<(u64, Request)> {
 #[test]
 fn a_crash_at_any_turn_among_requests_changes_nothing_with_one_slot() {
     let mut kinds = 0;
-    for seed in 0..60 {
+    let seeds = cases(20, 60);
+    for seed in 0..seeds {
         let (sampler, pruner) =
             policies().swap_remove(usize::try_from(seed).unwrap() % policies().len());
         let mut simulation = Simulation::new(spec(7, sampler, pruner), 1, 9, loss);
@@ -570,12 +571,12 @@ fn a_crash_at_any_turn_among_requests_changes_nothing_with_one_slot() {
             assert_eq!(mine.len(), theirs.len(), "{what}");
         }
     }
-    assert!(kinds > 100, "most requests are carried out: {kinds}");
+    assert!(3 * kinds > 5 * usize::try_from(seeds).unwrap(), "most are carried out: {kinds}");
 }
 
 #[test]
 fn crashes_again_and_again_among_requests_lose_and_double_nothing_with_several_slots() {
-    for seed in 100..130 {
+    for seed in 100..cases(115, 130) {
         let (sampler, pruner) =
             policies().swap_remove(usize::try_from(seed).unwrap() % policies().len());
         let mut simulation = Simulation::new(spec(8, sampler, pruner), 3, 9, loss);

@@ -10,7 +10,7 @@ use hpsearch::study::state::StudyView;
 use hpsearch::study::trial::{Trial, TrialState};
 use proptest::prelude::*;
 
-use crate::harness::{asha, decisions, loss, spec};
+use crate::harness::{asha, cases, decisions, loss, spec};
 
 const EACH: u64 = 1000;
 
@@ -144,7 +144,7 @@ fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_giv
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(cases(15, 40)))]
 
     /// Whatever the limit, the pruner and the moment of a crash: beyond what is needed nothing stays above the limit; what
     /// waits goes on from its last report; the study decides what it would decide with room for all.

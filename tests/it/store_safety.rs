@@ -64,16 +64,14 @@ fn assert_has_its_locks(site: &Site, running: &Running) {
 
 /// Runs a study whose command has `word` in it while others read the store; every answer must be kept.
 fn run_while_others_read(site: &Site) {
-    let mut running = site.start_study();
+    let running = site.start_study();
     site.wait_for_lines("steps.0", 1);
     assert_has_its_locks(site, &running);
-    while !running.has_ended() {
+    assert_done(&running.end_watched(|| {
         // What was answered before is seen by everyone, at any time.
         let (answered, lost) = answered_and_lost(site, 2);
         assert_eq!(lost, [], "of {answered}");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    assert_done(&running.end());
+    }));
     assert_eq!(answered_and_lost(site, 2), (16, Vec::new()));
     site.assert_sound();
 }
@@ -94,10 +92,10 @@ fn another_name_of_the_store_does_not_cost_the_runner_its_locks_either() {
     assert_done(&site.run_study_with(&["--fork", "first", "--set", "budget.trials=1"]));
     fs::remove_file(site.path("steps.0")).unwrap();
     fs::hard_link(site.path(STORE), site.path("other-name")).unwrap();
-    let mut running = site.start_study();
+    let running = site.start_study();
     site.wait_for_lines("steps.0", 1);
     assert_has_its_locks(&site, &running);
-    while !running.has_ended() {
+    assert_done(&running.end_watched(|| {
         let answered = site.lines("steps.0").len() + site.lines("steps.1").len();
         let stored: i64 = site
             .database()
@@ -106,9 +104,7 @@ fn another_name_of_the_store_does_not_cost_the_runner_its_locks_either() {
             })
             .unwrap();
         assert!(usize::try_from(stored).unwrap() >= answered, "{stored} of {answered}");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    assert_done(&running.end());
+    }));
     site.assert_sound();
 }
 
@@ -778,15 +774,13 @@ fn an_shm_that_is_emptied_in_place_ends_the_run_with_an_error_and_nothing_is_los
 #[test]
 fn a_log_that_others_cut_to_nothing_by_a_checkpoint_is_no_damage() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(12));
-    let mut running = site.start_study();
+    let running = site.start_study();
     site.wait_for_lines("steps.0", 1);
-    while !running.has_ended() {
+    assert_done(&running.end_watched(|| {
         let _busy_at_times =
             site.database()
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
-        std::thread::sleep(std::time::Duration::from_millis(3));
-    }
-    assert_done(&running.end());
+    }));
     assert_eq!(answered_and_lost(&site, 2), (24, Vec::new()));
     site.assert_sound();
 }

@@ -131,7 +131,12 @@ impl Running {
         self.child.try_wait().unwrap().is_some()
     }
 
-    pub fn end(mut self) -> Ended {
+    pub fn end(self) -> Ended {
+        self.end_watched(|| {})
+    }
+
+    /// Waits for its end, and looks at something again and again meanwhile.
+    pub fn end_watched(mut self, mut look: impl FnMut()) -> Ended {
         let until = Instant::now() + PATIENCE;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -141,6 +146,7 @@ impl Running {
                 let (out, err) = (self.printed("out"), self.printed("err"));
                 panic!("`{}` does not end\n{out}\n{err}", self.command);
             }
+            look();
             std::thread::sleep(Duration::from_millis(5));
         };
         let code = status.code().unwrap_or(-1);

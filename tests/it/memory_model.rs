@@ -74,7 +74,7 @@ fn events(run: &Run) -> impl Iterator<Item = &Event> {
     run.turns.iter().flat_map(|turn| &turn.events)
 }
 
-fn starved(run: &Run) -> Vec<TrialNumber> {
+fn out_of_memory(run: &Run) -> Vec<TrialNumber> {
     let of = |event: &Event| match event {
         Event::AttemptEnded { trial, end: AttemptEnd::Failed(FailureCause::Oom), .. } => {
             Some(*trial)
@@ -111,7 +111,7 @@ fn small_trials_share_a_device_that_has_no_room_for_as_many_large_ones() {
         run.outcome
     );
     assert!(
-        run.most_memory <= (12.0 * GIB) as u64 && starved(&run).is_empty(),
+        run.most_memory <= (12.0 * GIB) as u64 && out_of_memory(&run).is_empty(),
         "{}",
         run.most_memory
     );
@@ -162,7 +162,7 @@ fn what_fits_no_device_is_not_proposed_any_more_and_it_is_said() {
         let late = too_large.iter().filter(|number| **number >= 20).count();
         assert!(late <= 2, "{sampler}: {too_large:?}");
         assert!(
-            starved(&run).iter().all(|number| too_large.contains(&number.0)),
+            out_of_memory(&run).iter().all(|number| too_large.contains(&number.0)),
             "{sampler}: nobody runs out of memory beside others"
         );
         let passed_over: Vec<(TrialNumber, u64, &String)> = events(&run)
@@ -190,7 +190,7 @@ fn what_fits_alone_is_not_refused_and_does_not_begin_beside_others() {
     assert!(events(&run).all(|event| !matches!(event, Event::PassedOver { .. })));
     assert!(run.view.trials.iter().any(|trial| takes(&trial.params, 16.0) > (9.0 * GIB) as u64));
     // Only before anything was learned is a large one put beside others.
-    assert!(starved(&run).iter().all(|trial| trial.0 < 10), "{:?}", starved(&run));
+    assert!(out_of_memory(&run).iter().all(|trial| trial.0 < 10), "{:?}", out_of_memory(&run));
     assert_verified(&run, &spec);
 }
 

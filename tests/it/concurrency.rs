@@ -15,7 +15,7 @@ use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
 
-use crate::harness::{Site, assert_done, assert_names, loss, spec, study};
+use crate::harness::{Site, assert_done, assert_names, cases, loss, spec, study};
 
 const GIB: u64 = 1 << 30;
 
@@ -213,7 +213,7 @@ fn where_memory_gets_short_the_youngest_makes_room_goes_on_from_its_checkpoint_a
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(cases(6, 40)))]
 
     /// Whatever the device is like, and whoever dies: its memory is never exceeded as long as trials differ by a tenth, all end,
     /// and after a crash it goes on with as many as before.
