@@ -1,11 +1,12 @@
 //! Checkpoints that a command writes over, and what an export says of the file that it holds.
 
 use std::fs;
-use std::path::PathBuf;
 
 use serde_json::Value as Json;
 
-use crate::harness::{ONE_SLOT, REPORT_X, Site, assert_code, assert_done, assert_names, study};
+use crate::harness::{
+    ONE_SLOT, REPORT_X, Site, assert_code, assert_done, assert_names, files_below, study,
+};
 
 /// Writes the step `$at` into FILE, which may be the same for all steps, and reports $LOSSES at the steps from 1 on.
 const OVERWRITES: &str = "step=0; [ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \"$HPSEARCH_RESUME\")\n\
@@ -28,20 +29,9 @@ fn site(trials: u32, file: &str, losses: &str, tables: &str) -> Site {
 
 /// The files below a directory, relative to it.
 fn files(site: &Site, directory: &str) -> Vec<String> {
-    fn walk(root: &PathBuf, directory: &PathBuf, into: &mut Vec<String>) {
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                walk(root, &path, into)
-            } else {
-                into.push(path.strip_prefix(root).unwrap().display().to_string())
-            }
-        }
-    }
-    let (root, mut all) = (site.path(directory), Vec::new());
-    walk(&root, &root, &mut all);
-    all.sort();
-    all
+    let root = site.path(directory);
+    let files = files_below(&root).into_iter();
+    files.map(|(path, _)| path.strip_prefix(&root).unwrap().display().to_string()).collect()
 }
 
 #[test]

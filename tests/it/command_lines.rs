@@ -1,6 +1,5 @@
 //! Scripts and their command lines: the words of a trial, what `check` and `init` say of a script, and which commands are named next.
 
-use std::fs;
 use std::path::Path;
 
 use hpsearch::config;
@@ -189,18 +188,17 @@ fn a_script_that_is_not_there_is_told_by_check_run_and_init() {
 
 #[test]
 fn init_keeps_the_scripts_other_options_and_leaves_out_what_is_no_hyperparameter() {
-    let directory = tempfile::tempdir().unwrap();
+    let site = Site::empty();
     let script = "parser.add_argument('--lr', type=float, default=0.1)\nparser.add_argument('--dropout', type=float, default=0.2)\n\
                   parser.add_argument('--seed', type=int, default=1)\nparser.add_argument('--num-workers', type=int, default=4)\n\
                   parser.add_argument('--max-samples', type=int, default=9, help='x')\nparser.add_argument('--log_dir', default='logs')\n";
-    fs::write(directory.path().join("train.py"), script).unwrap();
-    let ended =
-        run(directory.path(), &["init", "--command", "python3 train.py --lr 0.01 --epochs 3"]);
+    site.write("train.py", script);
+    let ended = site.run(&["init", "--command", "python3 train.py --lr 0.01 --epochs 3"]);
     assert_done(&ended);
-    let spec = config::load(&directory.path().join("study.toml"), &[]).unwrap();
+    let spec = config::load(&site.path("study.toml"), &[]).unwrap();
     let Program::Command { run, .. } = &spec.program else { panic!("not a command") };
     assert_eq!(run[2..8], ["--lr", "{lr}", "--epochs", "3", "--dropout", "{dropout}"]);
-    let text = fs::read_to_string(directory.path().join("study.toml")).unwrap();
+    let text = site.read("study.toml");
     assert!(
         text.contains("dropout = { float = [0.0, 0.5] }")
             && !text.contains("workers")
@@ -213,24 +211,20 @@ fn init_keeps_the_scripts_other_options_and_leaves_out_what_is_no_hyperparameter
 
 #[test]
 fn a_study_is_called_after_the_file_that_was_asked_for() {
-    let directory = tempfile::tempdir().unwrap();
+    let site = Site::empty();
     let rows: String =
         (0..60).map(|row| format!("text number {row},{}\n", ["good", "bad"][row % 2])).collect();
-    fs::write(directory.path().join("X.csv"), format!("text,label\n{rows}")).unwrap();
+    site.write("X.csv", format!("text,label\n{rows}"));
     for (arguments, name) in [
         (&["init", "X.csv", "-o", "y.toml"][..], "y"),
         (&["init", "--command", "sh train.sh", "-o", "z.toml"], "z"),
         (&["init", "X.csv", "-o", "w.toml", "--name", "v"], "v"),
         (&["init", "X.csv"], "X"),
     ] {
-        let ended = run(directory.path(), arguments);
+        let ended = site.run(arguments);
         assert_done(&ended);
         let file = arguments.iter().find(|word| word.ends_with(".toml")).unwrap_or(&"study.toml");
-        assert_eq!(
-            config::load(&directory.path().join(file), &[]).unwrap().name,
-            name,
-            "{arguments:?}"
-        );
+        assert_eq!(config::load(&site.path(file), &[]).unwrap().name, name, "{arguments:?}");
     }
 }
 
@@ -279,10 +273,10 @@ fn few_divide(rest: &str) -> String {
 
 #[test]
 fn a_space_of_which_little_can_be_trained_names_the_constraint_that_is_missing() {
-    let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("t.csv"), "text,label\na,b\nc,d\n").unwrap();
+    let site = Site::empty();
+    site.write("t.csv", "text,label\na,b\nc,d\n");
     let warnings = |text: &str| {
-        config::parse_with_warnings(text, Path::new("s.toml"), directory.path(), &[])
+        config::parse_with_warnings(text, Path::new("s.toml"), &site.path(""), &[])
             .unwrap()
             .warnings
             .to_string()
@@ -297,7 +291,7 @@ fn a_space_of_which_little_can_be_trained_names_the_constraint_that_is_missing()
         config::parse_with_warnings(
             &few_divide(&format!("[[constraint]]\nrequire = \"{condition}\"\n")),
             Path::new("s.toml"),
-            directory.path(),
+            &site.path(""),
             &[]
         )
         .unwrap()

@@ -259,12 +259,7 @@ fn a_program_that_is_not_there_is_named() {
         .replace("\"sh\", \"trial.sh\"", "\"no-such-program\"");
     let ended = Site::new(&text, "").run_study();
     assert_eq!(ended.code, 4);
-    assert!(
-        ended.out.contains("cannot start `no-such-program`: there is no such program"),
-        "{}\n{}",
-        ended.out,
-        ended.err
-    );
+    assert_names(&ended.out, &["cannot start `no-such-program`: there is no such program"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Devices that share themselves out (`trials_per_device = "auto"`): pretended ones with a memory and a throughput, and real trials.
+//! Devices that share themselves out (`trials_per_device = "auto"`): simulated ones with a memory and a throughput, and real trials.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
 
-use crate::harness::{Site, assert_done, assert_names, cases, loss, spec, study};
+use crate::harness::{Site, assert_done, assert_names, cases, events, loss, seconds, spec, study};
 
 const GIB: u64 = 1 << 30;
 
@@ -56,10 +56,6 @@ fn changes(turns: &[Turn]) -> Vec<(u32, PackingChange, Option<TrialNumber>)> {
         _ => None,
     });
     packed.collect()
-}
-
-fn seconds(run: &Run) -> f64 {
-    run.turns.last().unwrap().at.since(run.turns[0].at).as_secs_f64()
 }
 
 /// Never more trials at a time than were said, no trial twice, all of them complete, and the journal folds to the state.
@@ -137,7 +133,7 @@ fn each_device_of_a_study_shares_itself_out_as_it_is_good_for_it() {
     let run = simulation.run(&[]).unwrap();
     assert_eq!(run.view.counts.complete, 80);
     let mut most: BTreeMap<String, u32> = BTreeMap::new();
-    for event in run.turns.iter().flat_map(|turn| &turn.events) {
+    for event in events(&run.turns) {
         if let Event::Packed { device, slots, .. } = event {
             let most = most.entry(device.to_string()).or_default();
             *most = (*most).max(*slots);
@@ -156,10 +152,7 @@ fn trials_are_admitted_as_long_as_memory_has_room_for_the_largest() {
     assert_sound(&run, &simulation, 40);
     assert_eq!(changes(&run.turns).iter().map(|change| change.0).max(), Some(4));
     assert_eq!(run.most_memory, 8 * GIB);
-    let reasons: Vec<String> = run
-        .turns
-        .iter()
-        .flat_map(|turn| &turn.events)
+    let reasons: Vec<String> = events(&run.turns)
         .filter_map(|event| match event {
             Event::Packed { reason, .. } => Some(reason.clone()),
             _ => None,
@@ -191,7 +184,7 @@ fn where_memory_gets_short_the_youngest_makes_room_goes_on_from_its_checkpoint_a
         .filter_map(|(_, change, trial)| trial.filter(|_| change == PackingChange::Pressed))
         .collect();
     assert!(!pressed.is_empty());
-    let events: Vec<&Event> = run.turns.iter().flat_map(|turn| &turn.events).collect();
+    let events: Vec<&Event> = events(&run.turns).collect();
     for trial in &pressed {
         let queued = events.iter().find_map(|event| match event {
             Event::TrialQueued { trial: queued, reason, .. }
@@ -379,7 +372,7 @@ fn trials_take_together_what_their_user_gave_them() {
     let run = simulation.run(&[]).unwrap();
     assert_sound(&run, &simulation, 40);
     assert_eq!(run.most_memory, 8 * GIB);
-    let said = run.turns.iter().flat_map(|turn| &turn.events).find_map(|event| match event {
+    let said = events(&run.turns).find_map(|event| match event {
         Event::Packed { change: PackingChange::Full, reason, .. } => Some(reason.clone()),
         _ => None,
     });

@@ -428,10 +428,9 @@ fn odd_reports_do_not_confuse_a_trial() {
     // The same step again replaces it, an earlier one is put in its place, and what is no number is a line of the log.
     assert_eq!(trial.curve[..3], [(1, 2.5), (2, 2.0), (4, 1e308)]);
     let log = site.log(0, 0);
-    assert!(
-        log.contains("`loss` must be a number, not `\"low\"`")
-            && log.contains("`loss` must be a number, not `[1]`"),
-        "{log}"
+    assert_names(
+        &log,
+        &["`loss` must be a number, not `\"low\"`", "`loss` must be a number, not `[1]`"],
     );
     assert!(log.contains("18446744073709551615"), "{log}");
     site.assert_folds();

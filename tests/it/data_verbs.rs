@@ -327,10 +327,8 @@ fn sizes_on_the_disk_are_told_by_study_state_and_kind() {
             > study["total"].as_u64().unwrap() + usage["store"]["file"].as_u64().unwrap() - 1
     );
     let told = scene.run(&["du", "digits"]).out;
-    assert!(
-        told.contains("complete")
-            && told.contains("files of unknown trials")
-            && told.contains("`[checkpoints] keep` does not keep: 56.0 KiB"),
-        "{told}"
+    assert_names(
+        &told,
+        &["complete", "files of unknown trials", "`[checkpoints] keep` does not keep: 56.0 KiB"],
     );
 }

@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 
 use hpsearch::engine::Outcome;
-use hpsearch::engine::simulator::{Run, Simulation, Turn};
+use hpsearch::engine::simulator::Turn;
 use hpsearch::study::device::Device;
 use hpsearch::study::event::{Answer, Event, Request};
-use hpsearch::study::spec::PolicySpec;
 use hpsearch::study::state::StudyView;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
 use rustix::process::Signal;
 
 use crate::harness::{
-    RESUMABLE, Site, TWO_SLOTS, asha, assert_done, assert_names, cases, loss, spec, study,
-    wait_until,
+    RESUMABLE, Site, TWO_SLOTS, answers, asha, assert_done, assert_names, cases, events, study,
+    wait_until, with_requests,
 };
 
 fn pause(device: u32) -> Request {
@@ -27,26 +26,6 @@ fn resume(device: u32) -> Request {
 
 fn slots(device: u32, slots: u32) -> Request {
     Request::ResumeDevice { device: Device::Sim(device), slots: Some(slots) }
-}
-
-fn simulation(trials: u64, slots: usize, requests: Vec<(u64, Request)>) -> Simulation {
-    let mut simulation =
-        Simulation::new(spec(trials, "random", PolicySpec::named("none")), slots, 9, loss);
-    simulation.requests = requests;
-    simulation
-}
-
-fn answers(run: &Run) -> Vec<(i64, Answer)> {
-    let events = run.turns.iter().flat_map(|turn| &turn.events);
-    events
-        .filter_map(|event| {
-            if let Event::RequestServed { id, answer } = event {
-                Some((*id, answer.clone()))
-            } else {
-                None
-            }
-        })
-        .collect()
 }
 
 /// Checks that nothing is started where its user said so, and gives how many trials ran at a time on each device at most.
@@ -77,15 +56,12 @@ fn most_at_a_time(turns: &[Turn]) -> BTreeMap<String, usize> {
 
 #[test]
 fn trials_of_a_paused_device_go_on_elsewhere_from_where_they_saved() {
-    let simulation = simulation(8, 2, vec![(5, pause(1)), (40, resume(1))]);
+    let simulation = with_requests(8, 2, vec![(5, pause(1)), (40, resume(1))]);
     let run = simulation.run(&[]).unwrap();
     assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
     most_at_a_time(&run.turns);
     assert_eq!(run.view.counts.complete, 8);
-    let moved: Vec<String> = run
-        .turns
-        .iter()
-        .flat_map(|turn| &turn.events)
+    let moved: Vec<String> = events(&run.turns)
         .filter_map(|event| {
             if let Event::TrialQueued { reason, .. } = event { Some(reason.clone()) } else { None }
         })
@@ -98,7 +74,7 @@ fn trials_of_a_paused_device_go_on_elsewhere_from_where_they_saved() {
 
 #[test]
 fn a_study_whose_devices_are_all_paused_waits_and_its_time_stands_still() {
-    let mut simulation = simulation(1000, 2, vec![(4, pause(0)), (4, pause(1)), (4, resume(1))]);
+    let mut simulation = with_requests(1000, 2, vec![(4, pause(0)), (4, pause(1)), (4, resume(1))]);
     simulation.spec.budget.time = Some(std::time::Duration::from_secs(9));
     let run = simulation.run(&[]).unwrap();
     assert!(run.outcome.reason().contains("the time budget is used up"), "{:?}", run.outcome);
@@ -117,7 +93,7 @@ fn a_study_whose_devices_are_all_paused_waits_and_its_time_stands_still() {
 
 #[test]
 fn slots_come_and_go_while_a_study_runs() {
-    let run = simulation(
+    let run = with_requests(
         30,
         1,
         vec![
@@ -134,10 +110,7 @@ fn slots_come_and_go_while_a_study_runs() {
     let most = most_at_a_time(&run.turns);
     assert_eq!((most["sim:0"], most["sim:7"]), (3, 2));
     assert_eq!(run.steps, 30 * 9, "whoever has to move goes on from where it saved");
-    let now: Vec<usize> = run
-        .turns
-        .iter()
-        .flat_map(|turn| &turn.events)
+    let now: Vec<usize> = events(&run.turns)
         .filter_map(|event| {
             if let Event::SlotsChanged { slots } = event { Some(slots.len()) } else { None }
         })
@@ -148,7 +121,7 @@ fn slots_come_and_go_while_a_study_runs() {
 #[test]
 fn requests_that_make_no_sense_are_refused_with_what_to_do() {
     let run =
-        simulation(3, 2, vec![(1, pause(5)), (1, resume(5)), (1, resume(1)), (1, slots(1, 0))])
+        with_requests(3, 2, vec![(1, pause(5)), (1, resume(5)), (1, resume(1)), (1, slots(1, 0))])
             .run(&[])
             .unwrap();
     let said: Vec<String> = answers(&run)
@@ -186,7 +159,7 @@ proptest! {
         requests.sort_by_key(|(after, _)| *after);
         // Whenever nothing is left to wait for, the next one is asked: at last everything is resumed.
         requests.extend((0..3).map(|device| (u64::MAX, resume(device))));
-        let mut simulation = simulation(20, places, requests);
+        let mut simulation = with_requests(20, places, requests);
         simulation.spec.seed = seed;
         simulation.spec.pruner = if promote { asha("promote") } else { asha("stop") };
         let mut journal: Vec<Turn> = Vec::new();

@@ -9,7 +9,7 @@ use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 use serde_json::Value as Json;
 
-use crate::harness::{Scene, assert_names, run};
+use crate::harness::{Scene, Site, assert_names};
 
 fn findings(scene: &Scene) -> (i32, Vec<Json>) {
     let ran = scene.run(&["doctor", "--json"]);
@@ -101,9 +101,9 @@ fn a_runner_that_died_and_the_process_it_left_are_found() {
 
 #[test]
 fn without_a_store_the_doctor_says_what_makes_one() {
-    let directory = tempfile::tempdir().unwrap();
-    let ran = run(directory.path(), &["doctor"]);
+    let site = Site::empty();
+    let ran = site.run(&["doctor"]);
     assert_eq!(ran.code, 0, "{}", ran.out);
     assert_names(&ran.out, &["there is none at `runs/hpsearch.db` yet: `hpsearch run` makes one"]);
-    assert!(fs::read_dir(directory.path()).unwrap().next().is_none());
+    assert!(fs::read_dir(&site.path("")).unwrap().next().is_none());
 }

@@ -13,7 +13,7 @@ use serde_json::{Value as Json, json};
 
 use crate::harness::{
     Ended, ONE_SLOT, PROGRAM, REPORT_X, Running, Site, TWO_SLOTS, answered_steps, assert_code,
-    assert_done, assert_names, says, study, wait_at_most, wait_until,
+    assert_done, assert_names, events, says, study, wait_at_most, wait_until,
 };
 
 /// Steps with a checkpoint each, 0.1 s apart.
@@ -308,12 +308,7 @@ fn a_full_disk_is_told_and_the_study_goes_on_when_there_is_space() {
          '{program}' trials s --json > trials.json; cp small/hpsearch.db* .\n"
     );
     let Some(ended) = on_a_small_disk(&site, &command) else { return };
-    assert!(
-        ended.out.contains("first 5\n") && ended.out.contains("second 0\n"),
-        "{}\n{}",
-        ended.out,
-        ended.err
-    );
+    assert_names(&ended.out, &["first 5\n", "second 0\n"]);
     assert_names(&ended.err, &["no space is left for the store", "free some space"]);
     let trials: Json = site.read_json("trials.json");
     assert_eq!(

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value as Json;
 
 use crate::harness::{
-    Ended, ONE_SLOT, REPORT_X, Site, announces, assert_code, assert_done, assert_names, study,
+    Ended, ONE_SLOT, REPORT_X, Site, announces, assert_code, assert_done, assert_names, run, study,
     wait_until,
 };
 
@@ -81,10 +81,7 @@ fn paths_that_hold_more_than_a_checkpoint_are_refused_and_nothing_of_the_project
     );
     let log = site.log(0, 0);
     assert_eq!(log.matches("this checkpoint is not taken").count(), 6, "{log}");
-    assert!(
-        log.contains("is the root of the file system") && log.contains("its path is empty"),
-        "{log}"
-    );
+    assert_names(&log, &["is the root of the file system", "its path is empty"]);
 }
 
 #[test]

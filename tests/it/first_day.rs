@@ -11,8 +11,8 @@ use hpsearch::study::trial::TrialState;
 use serde_json::{Value as Json, json};
 
 use crate::harness::{
-    Ended, KEEP_ALL, ONE_SLOT, REPORT_X, RESUMABLE, Site, again, asha, assert_code, assert_done,
-    decisions, journal, loss, pruner_named, spec, study, wait_until,
+    Ended, KEEP_ALL, ONE_SLOT, REPORT_X, RESUMABLE, Site, asha, assert_code, assert_done,
+    assert_names, decisions, journal, loss, pruner_named, spec, study, verified, wait_until,
 };
 
 fn assert_says(ended: &Ended, words: &[&str]) {
@@ -274,12 +274,7 @@ fn a_command_out_of_time_may_save_before_it_is_killed_and_its_log_says_what_it_d
             "{reason}"
         );
         let log = site.log(0, 0);
-        assert!(
-            log.contains("its processes now:")
-                && log.contains(" sh: ")
-                && log.contains("py-spy dump --pid"),
-            "{log}"
-        );
+        assert_names(&log, &["its processes now:", " sh: ", "py-spy dump --pid"]);
     }
 }
 
@@ -473,7 +468,7 @@ fn a_study_of_an_earlier_version_decides_and_verifies_by_the_middle_that_it_had(
             }
             let run = simulation.run(&[]).unwrap();
             assert_eq!(
-                again(&simulation, &journal(&run)).difference,
+                verified(&simulation.spec, &journal(&run)).difference,
                 None,
                 "{sampler}: what it decided is decided again"
             );
@@ -486,11 +481,11 @@ fn a_study_of_an_earlier_version_decides_and_verifies_by_the_middle_that_it_had(
             pruner.name
         );
         assert!(
-            again(&new, &journal(&then)).difference.is_some(),
+            verified(&new.spec, &journal(&then)).difference.is_some(),
             "{sampler}: by the new rules its journal is another"
         );
         assert_eq!(
-            again(&old, &journal(&then)).versions.len(),
+            verified(&old.spec, &journal(&then)).versions.len(),
             1,
             "{sampler}: its rules are named"
         );

@@ -24,8 +24,8 @@ use hpsearch::study::trial::{AttemptNumber, LARGEST_STEP, TrialNumber};
 use proptest::prelude::*;
 
 use crate::harness::{
-    Ended, ONE_SLOT, PROGRAM, REPORT_X, Site, assert_code, assert_done, assert_refused, study,
-    wait_until,
+    Ended, ONE_SLOT, PROGRAM, REPORT_X, Site, assert_code, assert_done, assert_names,
+    assert_refused, run, study, wait_until,
 };
 
 /// A study of one trial that has ended.
@@ -206,8 +206,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
     fn whatever_is_asked_is_answered_and_the_study_can_be_read_afterwards(requests in prop::collection::vec(request(), 1..12)) {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("s.db");
+        let site = Site::empty();
+        let path = site.path("s.db");
         let mut store = SqliteStore::open(&path).unwrap();
         let dimension = Dimension { name: "x".to_owned(), distribution: Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(), prior: None, when: None };
         let space = Space::new(vec![dimension]).unwrap();
@@ -273,10 +273,7 @@ fn a_name_in_braces_that_is_no_parameter_is_an_error_with_the_way_out() {
     };
     assert!(said("{learning_rat}").contains("did you mean `{learning_rate}`?"));
     let print = said("{print}");
-    assert!(
-        print.contains("`{print}` is not a parameter") && print.contains("write `{{print}}`"),
-        "{print}"
-    );
+    assert_names(&print, &["`{print}` is not a parameter", "write `{{print}}`"]);
 }
 
 #[test]
@@ -417,15 +414,14 @@ fn a_program_of_the_library_is_told_of_numbers_that_no_store_can_hold() {
     let mut trial = study.ask().unwrap().unwrap();
     assert!(matches!(trial.report(u64::MAX, 1.0), Err(StudyError::Step { step: u64::MAX })));
     study.tell(trial, 1.0).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let finished = Study::minimize("s", "loss")
-        .float("x", 0.0, 1.0)
-        .trials(2)
-        .store(directory.path().join("s.db"))
-        .run(|trial| {
-            trial.report(if trial.number() == TrialNumber(0) { u64::MAX } else { 1 }, 1.0);
-            Ok(TrialEnd::Finished)
-        });
+    let site = Site::empty();
+    let finished =
+        Study::minimize("s", "loss").float("x", 0.0, 1.0).trials(2).store(site.path("s.db")).run(
+            |trial| {
+                trial.report(if trial.number() == TrialNumber(0) { u64::MAX } else { 1 }, 1.0);
+                Ok(TrialEnd::Finished)
+            },
+        );
     let finished = finished.unwrap();
     assert_eq!((finished.view.counts.failed, finished.view.counts.complete), (1, 2));
 }
@@ -608,8 +604,8 @@ fn time_for_checkpoints(
     max_disk: Option<u64>,
     keep_best: Option<u32>,
 ) -> Duration {
-    let directory = tempfile::tempdir().unwrap();
-    let mut store = SqliteStore::open(&directory.path().join("s.db")).unwrap();
+    let site = Site::empty();
+    let mut store = SqliteStore::open(&site.path("s.db")).unwrap();
     let dimension = Dimension {
         name: "x".to_owned(),
         distribution: Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(),
@@ -646,7 +642,7 @@ fn time_for_checkpoints(
     let begun = Instant::now();
     let begin = Input::Begin { pid: 1, host: "h".to_owned(), requests: Vec::new() };
     let saved = (1..=count).flat_map(|step| {
-        let path = directory.path().join(format!("files/s/trial-0/checkpoints/checkpoint-{step}"));
+        let path = site.path(&format!("files/s/trial-0/checkpoints/checkpoint-{step}"));
         let metrics = [("loss".to_owned(), 1.0 / step as f64)].into_iter().collect();
         let report = step.is_multiple_of(reports_every).then_some(Input::Report {
             trial,
@@ -708,8 +704,8 @@ proptest! {
         doings in prop::collection::vec((0..60_u64, 0..40_u64, 0..4_u8, prop::bool::weighted(0.8)), 60..200),
         turn in 1..20_usize,
     ) {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("s.db");
+        let site = Site::empty();
+        let path = site.path("s.db");
         let mut store = SqliteStore::open(&path).unwrap();
         let mut spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
         spec.budget.trials = Some(1);

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use serde_json::Value as Json;
 
-use crate::harness::{ONE_SLOT, REPORT_X, Site, assert_done, assert_names, study, wait_until};
+use crate::harness::{
+    ONE_SLOT, REPORT_X, Site, assert_done, assert_names, files_below, study, wait_until,
+};
 
 /// No process has it: the largest id is lower.
 const DEAD: u32 = 99_999_999;
@@ -44,20 +46,7 @@ fn plant_all(site: &Site) -> Vec<PathBuf> {
 
 /// What must never go: paths and their contents.
 fn kept(site: &Site) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut kept = Vec::new();
-    let mut waiting = vec![site.path("runs/files/s")];
-    while let Some(directory) = waiting.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                waiting.push(path)
-            } else {
-                kept.push((path.clone(), fs::read(path).unwrap()))
-            }
-        }
-    }
-    kept.sort();
-    kept
+    files_below(&site.path("runs/files/s"))
 }
 
 #[test]

@@ -28,7 +28,8 @@ pub use scripts::{
     study,
 };
 pub use simulated::{
-    again, asha, decisions, journal, loss, policies, pruner_named, sampler_named, spec,
+    answers, asha, decisions, events, journal, loss, number, policies, pruner_named, sampler_named,
+    seconds, spec, verified, with_requests,
 };
-pub use site::{STORE, Site};
+pub use site::{STORE, Site, files_below, paths_below};
 pub use terminal::{OnTerminal, on_terminal, on_unread_terminal};

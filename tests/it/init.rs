@@ -7,7 +7,7 @@ use hpsearch::config;
 use hpsearch::study::spec::Program;
 use serde_json::Value as Json;
 
-use crate::harness::{assert_done, assert_names, run};
+use crate::harness::{Site, assert_done, assert_names};
 
 fn reviews(directory: &Path, name: &str, rows: usize) {
     let row = |index: usize| {
@@ -25,10 +25,10 @@ fn reviews(directory: &Path, name: &str, rows: usize) {
 
 #[test]
 fn a_table_becomes_a_study_of_the_built_in_trainer() {
-    let directory = tempfile::tempdir().unwrap();
-    reviews(directory.path(), "train.csv", 90);
-    reviews(directory.path(), "valid.csv", 30);
-    let ran = run(directory.path(), &["init", "train.csv", "--name", "reviews", "--yes"]);
+    let site = Site::empty();
+    reviews(&site.path(""), "train.csv", 90);
+    reviews(&site.path(""), "valid.csv", 30);
+    let ran = site.run(&["init", "train.csv", "--name", "reviews", "--yes"]);
     assert_done(&ran);
     assert_names(
         &ran.err,
@@ -42,8 +42,8 @@ fn a_table_becomes_a_study_of_the_built_in_trainer() {
             "labels: `verdict`, guessed: it has the fewest different values; 3 classes: bad (30), fair (30), good (30)\n",
         ],
     );
-    insta::assert_snapshot!(fs::read_to_string(directory.path().join("study.toml")).unwrap());
-    let spec = config::load(&directory.path().join("study.toml"), &[]).unwrap();
+    insta::assert_snapshot!(site.read("study.toml"));
+    let spec = config::load(&site.path("study.toml"), &[]).unwrap();
     let Program::Trainer { data, .. } = &spec.program else { panic!("{:?}", spec.program) };
     assert_eq!((&data["text"], &data["label"]), (&Json::from("review"), &Json::from("verdict")));
     assert!(data["validation"].as_str().unwrap().ends_with("valid.csv"));
@@ -51,54 +51,59 @@ fn a_table_becomes_a_study_of_the_built_in_trainer() {
 
 #[test]
 fn an_existing_file_is_never_overwritten() {
-    let directory = tempfile::tempdir().unwrap();
-    reviews(directory.path(), "data.csv", 90);
-    fs::write(directory.path().join("study.toml"), "mine").unwrap();
-    let ran = run(directory.path(), &["init", "data.csv"]);
+    let site = Site::empty();
+    reviews(&site.path(""), "data.csv", 90);
+    site.write("study.toml", "mine");
+    let ran = site.run(&["init", "data.csv"]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.starts_with("error: `study.toml` exists, and nothing is overwritten\nhelp: `hpsearch init -o OTHER.toml`"), "{}", ran.err);
-    assert_eq!(fs::read_to_string(directory.path().join("study.toml")).unwrap(), "mine");
-    assert_eq!(run(directory.path(), &["init", "data.csv", "-o", "other.toml"]).code, 0);
+    assert_eq!(site.read("study.toml"), "mine");
+    assert_eq!(site.run(&["init", "data.csv", "-o", "other.toml"]).code, 0);
 }
 
 #[test]
 fn a_column_that_is_not_there_is_answered_with_those_that_are() {
-    let directory = tempfile::tempdir().unwrap();
-    reviews(directory.path(), "data.csv", 90);
-    let ran = run(directory.path(), &["init", "data.csv", "--label", "stars"]);
+    let site = Site::empty();
+    reviews(&site.path(""), "data.csv", 90);
+    let ran = site.run(&["init", "data.csv", "--label", "stars"]);
     assert_eq!(
         (ran.code, ran.err.as_str()),
         (2, "error: `data.csv` has no column `stars`\nhelp: it has `id`, `review`, `verdict`\n")
     );
-    assert!(!directory.path().join("study.toml").exists());
+    assert!(!site.exists("study.toml"));
 }
 
 #[test]
 fn without_data_or_command_both_ways_are_shown() {
-    let directory = tempfile::tempdir().unwrap();
-    let ran = run(directory.path(), &["init"]);
+    let site = Site::empty();
+    let ran = site.run(&["init"]);
     assert_eq!(ran.code, 2);
     assert_names(&ran.err, &["`hpsearch init data.csv`", "--command"]);
 }
 
 #[test]
 fn a_command_becomes_a_study_that_checks_and_runs() {
-    let directory = tempfile::tempdir().unwrap();
+    let site = Site::empty();
     let script = "echo '@hpsearch {\"step\": 1, \"score\": '$2'}'\n";
-    fs::write(directory.path().join("train.sh"), script).unwrap();
-    let ran = run(
-        directory.path(),
-        &["init", "--command", "sh train.sh --rate 0.01", "--trials", "3", "--name", "shell"],
-    );
+    site.write("train.sh", script);
+    let ran = site.run(&[
+        "init",
+        "--command",
+        "sh train.sh --rate 0.01",
+        "--trials",
+        "3",
+        "--name",
+        "shell",
+    ]);
     assert_done(&ran);
-    let text = fs::read_to_string(directory.path().join("study.toml")).unwrap();
+    let text = site.read("study.toml");
     assert!(text.contains("run = [\"sh\", \"train.sh\", \"--rate\", \"{rate}\"]"), "{text}");
     assert!(text.contains("metric = \"score\"\ndirection = \"maximize\""), "{text}");
-    let checked = run(directory.path(), &["check", "study.toml"]);
+    let checked = site.run(&["check", "study.toml"]);
     assert_eq!((checked.code, checked.err.as_str()), (0, ""));
-    let searched = run(directory.path(), &["run", "study.toml", "--plain"]);
+    let searched = site.run(&["run", "study.toml", "--plain"]);
     assert_done(&searched);
-    let answer: Json = run(directory.path(), &["ls", "--json"]).json();
+    let answer: Json = site.run(&["ls", "--json"]).json();
     assert_eq!(
         (&answer["studies"][0]["trials"]["complete"], &answer["studies"][0]["name"]),
         (&Json::from(3), &Json::from("shell"))
@@ -107,10 +112,10 @@ fn a_command_becomes_a_study_that_checks_and_runs() {
 
 #[test]
 fn a_command_of_which_nothing_is_known_gets_an_example_to_change() {
-    let directory = tempfile::tempdir().unwrap();
-    let ran = run(directory.path(), &["init", "--command", "./simulate --fast"]);
+    let site = Site::empty();
+    let ran = site.run(&["init", "--command", "./simulate --fast"]);
     assert_done(&ran);
     assert_names(&ran.err, &["the program must print lines like `@hpsearch"]);
-    insta::assert_snapshot!(fs::read_to_string(directory.path().join("study.toml")).unwrap());
-    assert_eq!(run(directory.path(), &["check", "study.toml"]).code, 0);
+    insta::assert_snapshot!(site.read("study.toml"));
+    assert_eq!(site.run(&["check", "study.toml"]).code, 0);
 }

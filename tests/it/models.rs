@@ -161,22 +161,14 @@ fn int8_weights_predict_the_same_and_the_card_has_their_accuracy() {
     let exported = run(directory, &["export", "small", "-o", "small", "--quantize", "int8"]);
     assert_done(&exported);
     let said = exported.err;
-    assert!(
-        said.contains("weights") && said.contains("instead of") && said.contains("test_accuracy"),
-        "{said}"
-    );
+    assert_names(&said, &["weights", "instead of", "test_accuracy"]);
     assert_eq!(finished, file("small", "model.safetensors").len());
     // Names and shapes of the tensors are half of so small a file.
     assert!(
         file("small", "model.safetensors").len() < file("large", "model.safetensors").len() * 2 / 3
     );
     let card = String::from_utf8(file("small", "README.md")).unwrap();
-    assert!(
-        card.contains("## Weights")
-            && card.contains("| test_loss |")
-            && card.contains("library_name: hpsearch"),
-        "{card}"
-    );
+    assert_names(&card, &["## Weights", "| test_loss |", "library_name: hpsearch"]);
     assert!(!String::from_utf8(file("large", "README.md")).unwrap().contains("## Weights"));
     let metrics: Value = serde_json::from_slice(&file("small", "metrics.json")).unwrap();
     let (before, after) =

@@ -17,8 +17,8 @@ use hpsearch::study::trial::{Origin, Trial, TrialNumber, TrialState};
 use hpsearch::study::usage::Used;
 
 use crate::harness::{
-    Site, again, asha, assert_code, assert_done, assert_names, decisions, journal, loss, policies,
-    run,
+    Site, asha, assert_code, assert_done, assert_names, decisions, journal, loss, policies, run,
+    verified,
 };
 
 /// A study of a command: the values of its trials come from reports alone.
@@ -57,7 +57,7 @@ fn deterministic(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
 }
 
 fn assert_repeats(simulation: &Simulation, run: &Run, what: &str) {
-    let verified = again(simulation, &journal(run));
+    let verified = verified(&simulation.spec, &journal(run));
     assert_eq!(verified.difference, None, "{what}");
     assert!(verified.proposals > 0 && verified.versions.is_empty());
 }
@@ -469,7 +469,7 @@ fn every_decision_of_every_policy_repeats_with_several_slots_and_faults() {
         // Killed in the middle, and gone on with.
         let killed: Vec<Turn> = run.turns[..run.turns.len() / 2].to_vec();
         let resumed = simulation.run(&killed).unwrap();
-        let verified = again(&simulation, &journal(&resumed));
+        let verified = verified(&simulation.spec, &journal(&resumed));
         assert_eq!(verified.difference, None, "{sampler} {pruner:?}, resumed");
         assert!(verified.proposals >= 16 && verified.verdicts > 16 && verified.values > 0);
         assert_eq!(verified.promotions > 0, pruner == asha("promote"));
@@ -487,7 +487,7 @@ fn a_journal_that_was_changed_differs_where_it_was_changed() {
     let check = |index: usize, what: &str, change: &dyn Fn(&mut Event)| {
         let mut changed = sound.clone();
         change(&mut changed[index].2);
-        let difference = again(&simulation, &changed)
+        let difference = verified(&simulation.spec, &changed)
             .difference
             .unwrap_or_else(|| panic!("{what} is not noticed"));
         assert_eq!(
@@ -523,7 +523,7 @@ fn a_journal_that_was_changed_differs_where_it_was_changed() {
     let mut changed = sound.clone();
     let Event::Decided { verdict, .. } = &mut changed[decided].2 else { panic!() };
     *verdict = Verdict::GO_ON;
-    let difference = again(&simulation, &changed).difference.unwrap();
+    let difference = verified(&simulation.spec, &changed).difference.unwrap();
     assert_eq!(
         (difference.what, difference.seq),
         ("verdict", Seq(decided as i64)),
@@ -542,7 +542,7 @@ fn a_race_that_was_changed_and_tables_that_are_not_the_journals_are_noticed() {
         changed.iter().position(|(_, _, event)| matches!(event, Event::RaceWon { .. })).unwrap();
     let Event::RaceWon { sample, .. } = &mut changed[won].2 else { panic!() };
     sample.mean -= 0.1;
-    let difference = again(&simulation, &changed).difference.unwrap();
+    let difference = verified(&simulation.spec, &changed).difference.unwrap();
     assert_eq!((difference.what, difference.seq), ("race", Seq(won as i64 + 1)));
     let mut tables = run.view.clone();
     tables.trials[2].params.insert("layers", 99i64);
@@ -652,7 +652,7 @@ fn other_rules_of_a_sampler_are_named() {
     let mut simulation = uneven(spec(6, "tpe", asha("stop")), 2, 1);
     let run = simulation.run(&[]).unwrap();
     simulation.spec.sampler.version += 7;
-    let versions = again(&simulation, &journal(&run)).versions;
+    let versions = verified(&simulation.spec, &journal(&run)).versions;
     assert_eq!(versions.len(), 1);
     assert_eq!(
         (versions[0].kind, versions[0].name.as_str(), versions[0].stored),

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::harness::{
     Ended, ONE_SLOT, PROGRAM, REPORT_X, Running, Site, TWO_SLOTS, assert_code, assert_done,
-    assert_names, held, loss, on_terminal, on_unread_terminal, spec, study, wait_until,
+    assert_names, events, held, loss, on_terminal, on_unread_terminal, spec, study, wait_until,
 };
 
 /// Starts hpsearch as the first process of a PID namespace of its own; `None` where the system does not let a user make one.
@@ -248,9 +248,7 @@ fn simulated(
 }
 
 fn ended(run: &Run, end: &AttemptEnd) -> usize {
-    run.turns
-        .iter()
-        .flat_map(|turn| &turn.events)
+    events(&run.turns)
         .filter(|event| matches!(event, Event::AttemptEnded { end: found, .. } if found == end))
         .count()
 }

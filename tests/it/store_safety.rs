@@ -1,14 +1,13 @@
 //! The store while others touch its files, what is never written into it, and what `verify` finds in one that was tampered with.
 
 use std::fs;
-use std::path::Path;
 
 use rusqlite::Connection;
 use serde_json::Value as Json;
 
 use crate::harness::{
     Ended, ONE_SLOT, REPORT_X, Running, STORE, Site, TWO_SLOTS, answered_steps, assert_code,
-    assert_done, assert_names, study, wait_until,
+    assert_done, assert_names, files_below, study, wait_until,
 };
 
 /// Steps with a report each, 0.05 s apart.
@@ -269,20 +268,6 @@ fn results_are_not_written_over_the_store() {
     assert_eq!(site.states(), ["complete"]);
 }
 
-/// Every file below a directory that holds the text.
-fn files_with(directory: &Path, text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files_with(&path, text));
-        } else if fs::read(&path).unwrap().windows(text.len()).any(|part| part == text.as_bytes()) {
-            found.push(path.display().to_string());
-        }
-    }
-    found
-}
-
 const KEY: &str = "sk-secret-0123456789";
 const ROTATED: &str = "sk-rotated-9876543210";
 const TOKEN: &str = "tok-of-the-command-line";
@@ -320,7 +305,9 @@ fn values_of_the_commands_environment_reach_the_program_and_are_written_nowhere(
     assert_done(&said);
     assert_eq!(site.states(), ["complete"]);
     for value in [KEY, TOKEN] {
-        assert_eq!(files_with(&site.path("runs"), value), Vec::<String>::new());
+        let holds = |bytes: &[u8]| bytes.windows(value.len()).any(|part| part == value.as_bytes());
+        let mut files = files_below(&site.path("runs")).into_iter();
+        assert_eq!(files.find(|(_, bytes)| holds(bytes)).map(|(path, _)| path), None);
     }
     let mut texts = vec![said.out, said.err];
     for verb in [

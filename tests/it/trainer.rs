@@ -85,10 +85,7 @@ fn a_language_model_is_searched_exported_and_generates_text() {
     let exported = run(directory, &["export", "song", "-o", "model"]);
     assert_done(&exported);
     let said = exported.err;
-    assert!(
-        said.contains("test_bits_per_byte") && said.contains("`hpsearch generate model"),
-        "{said}"
-    );
+    assert_names(&said, &["test_bits_per_byte", "`hpsearch generate model"]);
     let generate = |options: &[&str]| {
         run(
             directory,

@@ -1,6 +1,6 @@
 //! The chaos program: one random fault at a random moment in each of many short studies, and a table of what came of them.
 //!
-//! `cargo test --test it chaos::program -- --nocapture` does 50 rounds; `HPSEARCH_CHAOS_ROUNDS=1000` does more, and
+//! `cargo test --test it chaos::program -- --nocapture` does one round of each fault; `HPSEARCH_CHAOS_ROUNDS=1000` does more, and
 //! `HPSEARCH_CHAOS=7` others; `HPSEARCH_CHAOS_FAULT=KillRunner` has that fault only. With `HPSEARCH_CHAOS_TRAINER=5` every fifth round trains with the built-in trainer (`1`:
 //! all rounds whose fault it can have). A round's study ends as its budget says, whatever happened; with one slot it ends as it
 //! does undisturbed, to the last decision (and weight, on the CPU). What does not is a loss, and fails the test.
@@ -21,7 +21,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use serde_json::Value as Json;
 
 use super::{SCRIPT, left_over};
-use crate::harness::{Ended, OnTerminal, PROGRAM, Running, Site, assert_done, study};
+use crate::harness::{Ended, OnTerminal, PROGRAM, Running, Site, assert_done, paths_below, study};
 
 const TRIALS: u64 = 5;
 const STEPS: u64 = 4;
@@ -219,7 +219,7 @@ fn results(site: &Site) -> Json {
         )
     };
     let trials: Vec<Json> = site.trials().iter().map(of).collect();
-    let mut weights: Vec<(String, u64)> = files_below(&site.path("runs/files"))
+    let mut weights: Vec<(String, u64)> = paths_below(&site.path("runs/files"))
         .into_iter()
         .filter(|file| file.ends_with("model.safetensors"))
         .map(|file| {
@@ -237,20 +237,6 @@ fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
     })
-}
-
-fn files_below(directory: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    paths
-        .flat_map(|path| {
-            if path.is_dir() {
-                [vec![path.clone()], files_below(&path)].concat()
-            } else {
-                vec![path]
-            }
-        })
-        .collect()
 }
 
 /// The undisturbed study of a kind, run once.
@@ -604,7 +590,7 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
     }
     // A store that lost its log may not even know its own id: the directory of before is no longer its own to clear.
     let is_left = forgets && site.path("runs/files").read_dir().unwrap().count() > 1;
-    let drafts = files_below(&site.path("runs"))
+    let drafts = paths_below(&site.path("runs"))
         .into_iter()
         .filter(|file| file.extension().is_some_and(|ending| ending == "tmp"))
         .filter(|file| !is_left || !file.starts_with(site.path("runs/files/s")));

@@ -1,4 +1,4 @@
-/* A pretended NVIDIA driver library (NVML), with the functions that hpsearch calls. What it tells stands in the file that MOCK_DRIVER
+/* A mock NVIDIA driver library (NVML), with the functions that hpsearch calls. What it tells stands in the file that MOCK_DRIVER
  * names, read at every call, a fact a line:
  *
  *     init CODE | driver VERSION | cuda NUMBER
@@ -79,7 +79,7 @@ static unsigned processes(unsigned gpu, Process *found, unsigned most) {
 
 int nvmlInit_v2(void) { return look(); }
 int nvmlShutdown(void) { return SUCCESS; }
-const char *nvmlErrorString(int code) { (void)code; return "pretended"; }
+const char *nvmlErrorString(int code) { (void)code; return "mock"; }
 int nvmlSystemGetDriverVersion(char *to, unsigned size) { int code = look(); snprintf(to, size, "%s", facts.driver); return code; }
 int nvmlSystemGetCudaDriverVersion_v2(int *to) { int code = look(); *to = facts.cuda; return code; }
 int nvmlDeviceGetCount_v2(unsigned *to) { int code = look(); *to = facts.gpus; return code; }

@@ -1,10 +1,10 @@
 //! Studies for the engine's simulator: a space, a loss, policies, and what a run of them decided.
 
-use hpsearch::engine::simulator::{Run, Simulation};
+use hpsearch::engine::simulator::{Run, Simulation, Turn};
 use hpsearch::engine::verify::{Entry, Verified, verify};
 use hpsearch::pruners::PRUNERS;
 use hpsearch::samplers::SAMPLERS;
-use hpsearch::study::event::Seq;
+use hpsearch::study::event::{Answer, Event, Request, Seq};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
 use hpsearch::study::space::{Condition, Dimension, Distribution, Scale, Space};
@@ -74,10 +74,13 @@ pub fn policies() -> Vec<(&'static str, PolicySpec)> {
         .collect()
 }
 
+pub fn number(params: &Params, name: &str) -> f64 {
+    params.get(name).unwrap().as_number().unwrap()
+}
+
 /// A loss that falls with steps towards a floor set by the parameters; curves cross.
 pub fn loss(params: &Params, step: u64) -> f64 {
-    let rate = params.get("rate").unwrap().as_number().unwrap();
-    let layers = params.get("layers").unwrap().as_number().unwrap();
+    let (rate, layers) = (number(params, "rate"), number(params, "layers"));
     let floor = (rate.ln() - (0.01f64).ln()).powi(2) * 0.02 + (layers - 4.0).abs() * 0.05;
     floor + 1.0 / (step as f64 + layers * 0.3)
 }
@@ -93,6 +96,32 @@ pub fn decisions(view: &StudyView) -> Vec<String> {
     view.trials.iter().map(of).collect()
 }
 
+/// A study in which all of that is asked, each at its turn.
+pub fn with_requests(trials: u64, slots: usize, requests: Vec<(u64, Request)>) -> Simulation {
+    let mut simulation =
+        Simulation::new(spec(trials, "random", PolicySpec::named("none")), slots, 9, loss);
+    simulation.requests = requests;
+    simulation
+}
+
+pub fn events(turns: &[Turn]) -> impl Iterator<Item = &Event> {
+    turns.iter().flat_map(|turn| &turn.events)
+}
+
+/// The requests that were served, with what was answered.
+pub fn answers(run: &Run) -> Vec<(i64, Answer)> {
+    let served = events(&run.turns).filter_map(|event| match event {
+        Event::RequestServed { id, answer } => Some((*id, answer.clone())),
+        _ => None,
+    });
+    served.collect()
+}
+
+/// How long a run took.
+pub fn seconds(run: &Run) -> f64 {
+    run.turns.last().unwrap().at.since(run.turns[0].at).as_secs_f64()
+}
+
 /// The events of a run as a store would number them.
 pub fn journal(run: &Run) -> Vec<Entry> {
     let events =
@@ -101,8 +130,8 @@ pub fn journal(run: &Run) -> Vec<Entry> {
 }
 
 /// What `verify` says of a journal.
-pub fn again(simulation: &Simulation, journal: &[Entry]) -> Verified {
-    let mut view = StudyView::new(&simulation.spec);
+pub fn verified(spec: &StudySpec, journal: &[Entry]) -> Verified {
+    let mut view = StudyView::new(spec);
     journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
-    verify(&[(Seq(0), simulation.spec.clone())], journal, &view).unwrap()
+    verify(&[(Seq(0), spec.clone())], journal, &view).unwrap()
 }

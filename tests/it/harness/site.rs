@@ -1,7 +1,7 @@
 //! A directory with a study file, its script and its store.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use hpsearch::runner::processes;
@@ -19,6 +19,23 @@ use super::scripts::{ONE_SLOT, REPORT_X, study};
 
 /// Where the store of a site is.
 pub const STORE: &str = "runs/hpsearch.db";
+
+/// Everything below a directory, in the order of names.
+pub fn paths_below(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let mut below: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    for path in below.clone().iter().filter(|path| path.is_dir()) {
+        below.extend(paths_below(path));
+    }
+    below.sort();
+    below
+}
+
+/// Every file below a directory with its content.
+pub fn files_below(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = paths_below(directory).into_iter().filter(|path| !path.is_dir());
+    files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+}
 
 pub struct Site {
     directory: tempfile::TempDir,
