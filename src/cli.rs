@@ -318,7 +318,8 @@ pub fn main() -> ExitCode {
     let done = dispatch(&command_line.verb, &mut console);
     // What was printed before an error stays printed.
     let exit = match (done, console.finish()) {
-        (Ok(exit), Ok(())) => exit,
+        // Of a run whose terminal was closed nobody reads the end.
+        (Ok(exit), Ok(())) | (Ok(exit @ Exit::HungUp), Err(_)) => exit,
         (Err(failure), _) | (_, Err(failure)) => {
             // Whoever closed standard error does not want to hear it.
             let said = failure.to_string();

@@ -40,6 +40,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use jiff::tz::TimeZone;
 use ratatui::crossterm::event::{Event as TerminalEvent, KeyCode, KeyEventKind, poll, read};
 use ratatui::layout::Rect;
+use rustix::io::Errno;
 
 use crate::report::wording::{HolderLife, StudyState};
 use crate::storage::{HeldLease, StorageError, StorageReader, StudyId};
@@ -169,7 +170,16 @@ pub fn run_tui(
         Loader::start(source, Arc::clone(&wanted), alarm.waker().map_err(TuiError::Terminal)?)
             .map_err(TuiError::Terminal)?;
     let held = Held::take().map_err(TuiError::Terminal)?;
-    Screens { held, alarm, loader, wanted, state, preferences, drawn: None }.run(surroundings)
+    let screens = Screens { held, alarm, loader, wanted, state, preferences, drawn: None };
+    match screens.run(surroundings) {
+        // A write meets a closed terminal before the hangup does.
+        Err(TuiError::Terminal(error))
+            if error.raw_os_error() == Some(Errno::IO.raw_os_error()) =>
+        {
+            Ok(TuiExit::Gone)
+        }
+        left => left,
+    }
 }
 
 struct Screens {

@@ -148,8 +148,8 @@ pub fn init(arguments: &InitArguments, console: &mut Console) -> Result<Exit, Fa
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let broken = |error: io::Error| {
-        Failure::new(Exit::Usage, error)
-            .help(format!("`{}` cannot be written: choose another with `-o`", path.display()))
+        Failure::usage(format!("`{}` cannot be written: {error}", path.display()))
+            .help("choose another with `-o`")
     };
     let mut file =
         fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(broken)?;

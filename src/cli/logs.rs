@@ -12,10 +12,10 @@ use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::named_study;
 use super::trial_words;
+use crate::config::file;
 use crate::config::shown::json;
 use crate::report::wording::{count, drives_a_terminal};
 use crate::runner::ownership;
-use crate::storage::sqlite;
 use crate::storage::{StorageReader, StudyId, StudySummary};
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
@@ -139,7 +139,7 @@ pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Fa
     let path = places
         .find(|path| path.exists())
         .unwrap_or_else(|| study.files(&console.store).log(number, attempt));
-    let mut log = sqlite::open_file(&path).map_err(|error| {
+    let mut log = file::open(&path).map_err(|error| {
         let failure = Failure::new(
             Exit::Usage,
             format!("trial {number} has no log of attempt {attempt}: `{}`: {error}", shown(&path)),

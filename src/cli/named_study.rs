@@ -15,7 +15,9 @@ pub fn find(reader: &dyn StorageReader, named: Option<&str>) -> Result<StudySumm
         return only(reader);
     };
     let file = Path::new(named);
-    if file.extension().is_some_and(|extension| extension == "toml") {
+    let is_file = file.extension().is_some_and(|extension| extension == "toml");
+    // A study may be called like a file that is not there.
+    if is_file && (file.exists() || reader.study(named)?.is_none()) {
         if sqlite::is_open_here(file) {
             return Err(Failure::usage(format!("`{named}` is the store, and no study file"))
                 .help("name a study, or the file it is run from"));

@@ -552,7 +552,8 @@ fn on_screen(
         if left == TuiExit::RunAgain {
             return Ok(Left::ToRunAgain);
         }
-        Ok(Left::Over(outcome?, signals.received()))
+        let hung_up = (left == TuiExit::Gone).then_some(SIGHUP);
+        Ok(Left::Over(outcome?, hung_up.or(signals.received())))
     })
 }
 

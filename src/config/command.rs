@@ -1,6 +1,6 @@
 //! `[command]`: a program with `{name}` where a parameter's value goes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use super::command_line;
@@ -188,24 +188,22 @@ fn check_placeholders(argument: &Node, searched: &Searched, problems: &mut Vec<D
 
 /// Two names that become one environment variable: the program would see only one of them there.
 fn check_variables(searched: &Searched, problems: &mut Vec<Diagnostic>) {
-    for (index, parameter) in searched.parameters.iter().enumerate() {
+    let mut seen = HashMap::new();
+    for parameter in &searched.parameters {
         let name = &parameter.dimension.name;
         let own = variable(name);
-        let earlier = searched.parameters[..index]
-            .iter()
-            .find(|earlier| variable(&earlier.dimension.name) == own);
-        if let Some(earlier) = earlier {
-            let message = format!(
-                "`{}` and `{name}` both become {own}: the program finds only one of them there",
-                earlier.dimension.name
-            );
-            let problem = Diagnostic::warning(parameter.place, message)
-                .related(earlier.place, "the other one");
-            let way_out = format!(
-                "read them from the file HPSEARCH_PARAMS, or as `{{{}}}` and `{{{name}}}` in `run`; or rename one",
-                earlier.dimension.name
-            );
-            problems.push(problem.help(way_out));
-        }
+        let Some(earlier) = seen.insert(own.clone(), parameter) else { continue };
+        let earlier_name = &earlier.dimension.name;
+        let message = format!(
+            "`{earlier_name}` and `{name}` both become {own}: the program finds only one of them there"
+        );
+        let way_out = format!(
+            "read them from the file HPSEARCH_PARAMS, or as `{{{earlier_name}}}` and `{{{name}}}` in `run`; or rename one"
+        );
+        problems.push(
+            Diagnostic::warning(parameter.place, message)
+                .related(earlier.place, "the other one")
+                .help(way_out),
+        );
     }
 }

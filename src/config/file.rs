@@ -1,6 +1,6 @@
 //! Reads what people name as a file: a pipe, a socket or a device in its place would hang, or never end.
 
-use std::fs::{self, File};
+use std::fs::{self, File, FileType};
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -18,19 +18,21 @@ const STREAMS: [&str; 3] = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
 pub fn open(path: &Path) -> io::Result<File> {
     let kind = fs::metadata(path)?.file_type();
     let is_stream = STREAMS.iter().any(|stream| path.starts_with(stream));
-    let what = match kind {
-        // The system says of a directory that it is one when it is read.
-        _ if kind.is_file()
-            || kind.is_dir()
-            || is_stream && (kind.is_fifo() || kind.is_char_device()) =>
-        {
-            return open_file(path);
-        }
+    // The system says of a directory that it is one when it is read.
+    if kind.is_file() || kind.is_dir() || is_stream && (kind.is_fifo() || kind.is_char_device()) {
+        return open_file(path);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {}, not a file", what(kind))))
+}
+
+/// What lies in the place of a file.
+pub fn what(kind: FileType) -> &'static str {
+    match kind {
+        _ if kind.is_dir() => "a directory",
         _ if kind.is_fifo() => "a named pipe",
         _ if kind.is_socket() => "a socket",
         _ => "a device",
-    };
-    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a file")))
+    }
 }
 
 /// All of a file.

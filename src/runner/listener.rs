@@ -1,7 +1,7 @@
 //! Listens to a child process: its messages become inputs, everything else its attempt's log.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -559,8 +559,12 @@ impl AttemptLog {
                 "it belongs to the store that is in use",
             ));
         }
-        let file = File::create(path)?;
-        Ok(AttemptLog { file, written: 0 })
+        // Not written to: a link leads elsewhere, a pipe waits for a reader.
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        Ok(AttemptLog { file: File::create_new(path)?, written: 0 })
     }
 
     /// Appends; a log that cannot be written (a full disk) does not stop a trial.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RunnerError;
 use super::disk::entries;
+use crate::config::file;
 use crate::storage::paths::{StudyFiles, component};
 use crate::storage::sqlite::{StoreAt, store_at};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
@@ -65,7 +66,7 @@ pub enum Unreachable {
 
 /// Whose a study's directory is.
 pub fn owner(directory: &Path) -> Owner {
-    let text = match fs::read_to_string(directory.join(MARK)) {
+    let text = match file::read_to_string(&directory.join(MARK)) {
         Ok(text) => text,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Owner::Nobody;

@@ -21,7 +21,7 @@ use super::watchdog::Watchdog;
 use crate::config::command_line;
 use crate::engine::{Assignment, Input};
 use crate::runner::processes;
-use crate::runner::protocol::{self, Clock, CommandJob, Down, TrainJob, TrialJob};
+use crate::runner::protocol::{self, Clock, CommandJob, Down, LONGEST_LINE, TrainJob, TrialJob};
 use crate::storage::paths::{self, StudyFiles};
 use crate::study::decision::Verdict;
 use crate::study::device::{Device, Slot};
@@ -264,7 +264,14 @@ impl Launcher for ProcessLauncher {
             LaunchError::Refused(format!("cannot make `{}`: {error}", directory.display()))
         })?;
         let log = self.files.log(assignment.trial, assignment.attempt);
-        let message = self.message(assignment, directory)?;
+        let message = serde_json::to_string(&self.message(assignment, directory)?)
+            .expect("a message to a worker has only string keys");
+        if message.len() >= LONGEST_LINE {
+            return Err(LaunchError::Impossible(format!(
+                "its command and configuration take {} bytes, and {LONGEST_LINE} are too many",
+                message.len()
+            )));
+        }
         let index = assignment.slot.index;
         let single = !matches!(self.spec.program, Program::Trainer { .. });
         let reusable = self.workers.get(&index).is_some_and(|worker| {
@@ -303,7 +310,7 @@ impl Launcher for ProcessLauncher {
             pid: worker.pid,
             pid_started,
         });
-        worker.stdin.down(&message);
+        worker.stdin.line(&message);
         Ok(Box::new(ProcessJob {
             pid: worker.pid,
             pid_started,

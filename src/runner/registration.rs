@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::copies::{Copies, Outcome, Wanted};
 use super::disk;
 use super::removal::inside;
+use crate::config::file;
 use crate::runner::protocol::CHECKPOINTS;
 use crate::storage::paths::StudyFiles;
 use crate::study::trial::TrialNumber;
@@ -195,6 +196,17 @@ fn look(
         let or = if places[0] == places[1] { String::new() } else { format!(", nor `{own}`") };
         return Err(format!("there is no `{whole}`{or}"));
     };
+    let kind = match fs::metadata(path) {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) => return Err(format!("`{}` leads nowhere: {error}", path.display())),
+    };
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(format!(
+            "`{}` is {}, and a checkpoint is a file or a directory",
+            path.display(),
+            file::what(kind)
+        ));
+    }
     let own = files.trial(trial);
     if let Some(real) = inside(files, trial, path) {
         let canonical = fs::canonicalize(&own).ok();

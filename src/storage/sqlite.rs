@@ -411,6 +411,10 @@ impl SqliteReader {
     }
 }
 
+/// SQLite appends `-journal`: its paths end at 512 bytes, names on Linux at 255.
+const LONGEST_PATH: usize = 504;
+const LONGEST_NAME: usize = 247;
+
 /// The path as that of a file: absolute, so that SQLite takes no name for something special (`:memory:`, `file:..`), and so
 /// that it leads to the same file from another directory.
 fn as_file(path: &Path) -> Result<PathBuf, StorageError> {
@@ -422,7 +426,18 @@ fn as_file(path: &Path) -> Result<PathBuf, StorageError> {
     if path.as_os_str().as_bytes().contains(&0) {
         return Err(wrong("there is a NUL byte in it"));
     }
-    std::path::absolute(path).map_err(|source| io_error(path, source))
+    if path.as_os_str().as_bytes().ends_with(b"/") {
+        return Err(not_a_file(path, "a directory"));
+    }
+    let file = std::path::absolute(path).map_err(|source| io_error(path, source))?;
+    if file.as_os_str().len() > LONGEST_PATH
+        || file.file_name().is_some_and(|name| name.len() > LONGEST_NAME)
+    {
+        return Err(wrong(&format!(
+            "SQLite opens paths of up to {LONGEST_PATH} bytes, with names of up to {LONGEST_NAME}"
+        )));
+    }
+    Ok(file)
 }
 
 /// An error that says what there is instead of a file, if there is anything.
@@ -438,7 +453,11 @@ fn refuse_what_is_no_file(path: &Path, file: &Path) -> Result<(), StorageError> 
         kind if kind.is_block_device() || kind.is_char_device() => "a device",
         _ => "something else",
     };
-    Err(StorageError::NotAFile { path: path.display().to_string(), what })
+    Err(not_a_file(path, what))
+}
+
+fn not_a_file(path: &Path, what: &'static str) -> StorageError {
+    StorageError::NotAFile { path: path.display().to_string(), what }
 }
 
 /// The error about a file that was exchanged.

@@ -3,8 +3,8 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use crate::config::file;
 use crate::report::wording::drives_a_terminal;
-use crate::storage::sqlite;
 use crate::study::trial::AttemptNumber;
 
 /// No more than so many bytes of a log are read.
@@ -28,7 +28,7 @@ pub struct LogTail {
 impl LogTail {
     /// Reads the end of the file; a file that is not there (yet) has no lines.
     pub fn read(path: &Path, attempt: AttemptNumber) -> io::Result<LogTail> {
-        let mut file = match sqlite::open_file(path) {
+        let mut file = match file::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(LogTail { path: path.to_owned(), attempt, ..LogTail::default() });

@@ -34,7 +34,21 @@ static TURN: Mutex<()> = Mutex::new(());
 const LAST_FRAME: Duration = Duration::from_millis(300);
 
 /// What frames are drawn on. Everything of a frame goes out in one write.
-pub type Canvas = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
+pub type Canvas = Terminal<CrosstermBackend<BufWriter<Screen>>>;
+
+/// Standard output while the terminal is held, and nothing after: ratatui panics where it cannot give a closed terminal its cursor
+/// back, which [`leave`] has done.
+pub struct Screen(Stdout);
+
+impl Write for Screen {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if HELD.load(Ordering::Relaxed) { self.0.write(bytes) } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if HELD.load(Ordering::Relaxed) { self.0.flush() } else { Ok(()) }
+    }
+}
 
 /// The terminal while it is held; dropping gives it back.
 pub struct Held {
@@ -103,7 +117,7 @@ impl Drop for Held {
 }
 
 fn blank() -> io::Result<Canvas> {
-    Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(1 << 16, io::stdout())))
+    Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(1 << 16, Screen(io::stdout()))))
 }
 
 fn enter() -> io::Result<()> {

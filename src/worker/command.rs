@@ -44,8 +44,7 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
     let child = match spawn(job) {
         Ok(child) => child,
         Err(error) => {
-            let why =
-                format!("cannot start `{}` in `{}`: {error}", job.run.join(" "), job.cwd.display());
+            let why = format!("cannot start `{}` in `{}`: {error}", job.run[0], job.cwd.display());
             return if is_refused(&error) { refuse(why) } else { fail(why) };
         }
     };
@@ -100,6 +99,8 @@ fn prepare(job: &CommandJob) -> Result<(), String> {
     std::fs::create_dir_all(directory.join(CHECKPOINTS)).map_err(|error| said(directory, error))?;
     let params = serde_json::to_vec_pretty(&job.trial.params).map_err(|error| error.to_string())?;
     let path = directory.join("params.json");
+    // A command may have put a link or a pipe there.
+    let _not_there = std::fs::remove_file(&path);
     std::fs::write(&path, params).map_err(|error| said(&path, error))
 }
 

@@ -37,6 +37,7 @@ mod fuzz;
 mod gc;
 mod harness;
 mod help;
+mod hostile;
 mod importance;
 mod init;
 mod inspect;

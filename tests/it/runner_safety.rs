@@ -576,7 +576,12 @@ fn a_run_on_a_screen_saves_and_leaves_no_process_when_its_terminal_is_closed() {
     let (mut child, terminal) = on_unread_terminal(&site, &["run", "study.toml"]);
     site.wait_for("started");
     drop(terminal);
-    wait_until("the run ends", || child.try_wait().unwrap().is_some());
+    let mut code = None;
+    wait_until("the run ends", || {
+        code = child.try_wait().unwrap().map(|status| status.exit_code());
+        code.is_some()
+    });
+    assert_eq!(code, Some(129));
     assert_eq!((site.states(), site.exists("saved.0")), (vec!["queued".to_owned()], true));
     assert_eq!(site.processes(), [0; 0]);
     assert!(matches!(site.events().last(), Some(Event::RunnerStopped { .. })));

@@ -201,13 +201,16 @@ pub fn examples(spec: &StudySpec) -> Vec<String> {
     let mut lines: Vec<(Vec<String>, String)> = Vec::new();
     for point in points.filter(|point| broken(&spec.constraints, point).is_none()) {
         let active: Vec<String> = point.iter().map(|(name, _)| name.to_owned()).collect();
-        let line = command_line::quoted(&command_line::words(run, *args, &spec.space, &point));
-        let differs = |(others, _): &(Vec<String>, String)| *others != active;
-        match lines.as_slice() {
-            [] => lines.push((active, line)),
-            [first] if first.1 != line => lines.push((active, line)),
-            [first, second] if first.0 == second.0 && differs(first) => lines[1] = (active, line),
-            _ => {}
+        let is_wanted = match lines.as_slice() {
+            [first, second] => first.0 == second.0 && first.0 != active,
+            _ => true,
+        };
+        if is_wanted {
+            let line = command_line::quoted(&command_line::words(run, *args, &spec.space, &point));
+            lines.truncate(1);
+            if lines.first().is_none_or(|first| first.1 != line) {
+                lines.push((active, line));
+            }
         }
     }
     lines.into_iter().map(|(_, line)| one_line(&line)).collect()

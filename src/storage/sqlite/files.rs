@@ -127,10 +127,11 @@ impl Files {
             .try_for_each(|(ending, known, path)| {
                 let what = match fs::metadata(path) {
                     Ok(metadata) if (metadata.dev(), metadata.ino()) == known => {
-                        let shortest = if ending == "-shm" {
-                            self.longest.fetch_max(metadata.len(), Ordering::Relaxed)
-                        } else {
-                            0
+                        let shortest = match ending {
+                            "-shm" => self.longest.fetch_max(metadata.len(), Ordering::Relaxed),
+                            // A store in use has its first page at least.
+                            "" => 1,
+                            _ => 0,
                         };
                         if metadata.len() >= shortest {
                             return Ok(());

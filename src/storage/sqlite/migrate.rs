@@ -40,10 +40,12 @@ pub(super) fn version(
     let found = integer("PRAGMA user_version")?;
     if application == APPLICATION_ID {
         let known = newest(migrations);
-        return if found > known {
-            Err(StorageError::Newer { path: path.display().to_string(), found, known }.into())
-        } else {
-            Ok(found)
+        return match found {
+            ..0 => not_a_store(format!("its schema version is {found}")),
+            _ if found > known => {
+                Err(StorageError::Newer { path: path.display().to_string(), found, known }.into())
+            }
+            _ => Ok(found),
         };
     }
     if application != 0 {
