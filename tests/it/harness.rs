@@ -13,11 +13,6 @@ mod terminal;
 #[cfg(feature = "train")]
 pub mod training;
 
-/// How many cases a test with random ones has: `few`, or `many` where HPSEARCH_THOROUGH is set.
-pub fn cases<T>(few: T, many: T) -> T {
-    if std::env::var_os("HPSEARCH_THOROUGH").is_some() { many } else { few }
-}
-
 pub use process::{
     Ended, PROGRAM, Running, assert_code, assert_done, assert_names, assert_refused, command, run,
     wait_at_most, wait_until,
@@ -33,3 +28,8 @@ pub use simulated::{
 };
 pub use site::{STORE, Site, files_below, paths_below};
 pub use terminal::{OnTerminal, on_terminal, on_unread_terminal};
+
+/// How many cases a test with random ones has: `few`, or `many` where HPSEARCH_THOROUGH is set.
+pub fn cases<T>(few: T, many: T) -> T {
+    if std::env::var_os("HPSEARCH_THOROUGH").is_some() { many } else { few }
+}
