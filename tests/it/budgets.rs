@@ -11,7 +11,7 @@ use hpsearch::study::spec::{Extension, PolicySpec};
 use hpsearch::study::trial::TrialNumber;
 use proptest::prelude::*;
 
-use crate::harness::{REPORT_X, Site, asha, assert_done, cases, loss, run, spec, study};
+use crate::harness::{REPORT_X, Site, asha, assert_done, cases, loss, spec, study};
 
 const SECONDS_OF_AN_HOUR: f64 = 3600.0;
 

@@ -10,7 +10,7 @@ use hpsearch::study::seed::{SeedTree, StreamRng};
 use rand::RngExt as _;
 use serde_json::Value as Json;
 
-use crate::harness::{Running, STORE, Site, assert_done, cases, study, wait_at_most, wait_until};
+use crate::harness::{Running, STORE, Site, assert_done, cases, study};
 
 /// Trials of a study.
 const TRIALS: u64 = 8;

@@ -10,7 +10,7 @@ use hpsearch::study::params::Value;
 use hpsearch::study::spec::{Count, FailureCause, Program, StepClock, StudySpec, ValueRule};
 use proptest::prelude::*;
 
-use crate::harness::{asha, assert_names, study};
+use crate::harness::assert_names;
 
 const COMMAND: &str = r#"[study]
 metric = "loss"

@@ -13,7 +13,7 @@ use serde_json::{Value as Json, json};
 
 use crate::harness::{
     Ended, ONE_SLOT, PROGRAM, REPORT_X, Running, Site, TWO_SLOTS, answered_steps, assert_code,
-    assert_done, assert_names, events, says, study, wait_at_most, wait_until,
+    assert_done, assert_names, says, study, wait_at_most, wait_until,
 };
 
 /// Steps with a checkpoint each, 0.1 s apart.

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value as Json;
 
 use crate::harness::{
-    Ended, ONE_SLOT, REPORT_X, Site, announces, assert_code, assert_done, assert_names, run, study,
+    Ended, ONE_SLOT, REPORT_X, Site, announces, assert_code, assert_done, assert_names, study,
     wait_until,
 };
 

@@ -25,7 +25,7 @@ use proptest::prelude::*;
 
 use crate::harness::{
     Ended, ONE_SLOT, PROGRAM, REPORT_X, Site, assert_code, assert_done, assert_names,
-    assert_refused, run, study, wait_until,
+    assert_refused, study, wait_until,
 };
 
 /// A study of one trial that has ended.

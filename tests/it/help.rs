@@ -5,7 +5,7 @@ use std::process::Command;
 use clap::CommandFactory;
 use hpsearch::cli::CommandLine;
 
-use crate::harness::{Ended, Scene, Site, assert_done, run};
+use crate::harness::{Ended, Scene, Site, assert_done};
 
 /// All verbs that people see.
 fn verbs() -> Vec<String> {

@@ -10,7 +10,7 @@ use hpsearch::study::params::{Params, Value};
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
 use serde_json::Value as Json;
 
-use crate::harness::{PROGRAM, run};
+use crate::harness::PROGRAM;
 
 struct Case {
     name: String,

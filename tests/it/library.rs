@@ -7,7 +7,7 @@ use hpsearch::study::spec::PolicySpec;
 use hpsearch::study::trial::TrialState;
 use hpsearch::{GoOn, Study, Told, TrialEnd, TrialError};
 
-use crate::harness::{assert_names, run, study};
+use crate::harness::assert_names;
 
 fn parabola(study: Study) -> Study {
     study
