@@ -227,6 +227,7 @@ fn kills_lose_nothing_where_trials_are_paused() {
 #[cfg(feature = "train")]
 mod trainer {
     use super::*;
+    use crate::harness::{wait_at_most, wait_until};
 
     const STUDY: &str = r#"
 [study]
