@@ -65,6 +65,8 @@ struct Shared {
     exited: bool,
     was_killed: bool,
     failed: bool,
+    /// Nothing more is heard of it.
+    is_gone: bool,
 }
 
 /// Where a line was printed.
@@ -220,12 +222,17 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 }
 
 impl Listening {
-    /// Announces that the child's words now belong to this attempt.
+    /// Announces that the child's words now belong to this attempt. An error if it is gone already: nobody would hear of the
+    /// attempt's end.
     pub fn expect_trial(&self, expected: Expected, log: &Path) -> io::Result<()> {
         let log = AttemptLog::open(log)?;
         let (last_words, remarks, memory_kills) =
             (LastWords::default(), Remarks::default(), processes::memory_kills());
-        lock(&self.shared).current = Some(Current {
+        let mut shared = lock(&self.shared);
+        if shared.is_gone {
+            return Err(io::Error::other("the worker was killed as it started"));
+        }
+        shared.current = Some(Current {
             expected,
             log,
             last_words,
@@ -469,6 +476,7 @@ impl Listener {
 
     fn gone(&self, shared: &Mutex<Shared>, status: Option<ExitStatus>) {
         let mut shared = lock(shared);
+        shared.is_gone = true;
         let Some(mut current) = shared.current.take() else { return };
         current.print_end().into_iter().for_each(|input| self.send(input));
         let end = match (current.end.take(), current.not_started.take()) {

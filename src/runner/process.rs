@@ -321,7 +321,7 @@ impl Launcher for ProcessLauncher {
                 &log,
             )
             .map_err(|error| {
-                LaunchError::Refused(format!("cannot write `{}`: {error}", log.display()))
+                LaunchError::Refused(format!("cannot begin `{}`: {error}", log.display()))
             })?;
         let pid_started = processes::start_time(worker.pid).unwrap_or(0);
         let _runner_gone = inputs.send(Input::Launched {
@@ -510,6 +510,33 @@ pub fn own_program() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::metric::Direction;
+    use crate::study::space::Space;
+    use crate::study::trial::{AttemptNumber, TrialNumber};
+
+    #[test]
+    fn a_worker_that_is_gone_before_its_trial_is_expected_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let (inputs, _heard) = unbounded();
+        let spec =
+            StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
+        let files = StudyFiles::of(&spec, None, directory.path());
+        let registrar = Arc::new(Registrar::new(files, Vec::new(), None));
+        let mut command = Command::new("true");
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (_stream, aside) = UnixStream::pair().unwrap();
+        let listening = Listener { single: false, inputs, registrar }.listen(child, aside).unwrap();
+        while !listening.is_over() {
+            std::thread::yield_now();
+        }
+        let expected = Expected {
+            trial: TrialNumber(0),
+            attempt: AttemptNumber(0),
+            cwd: PathBuf::new(),
+            clock: Clock { unit: StepClock::Step, last: 0 },
+        };
+        assert!(listening.expect_trial(expected, &directory.path().join("log")).is_err());
+    }
 
     #[test]
     fn a_longer_trial_has_one_length_whatever_said_it_before() {

@@ -8,10 +8,12 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use serde_json::{Value, json};
 
+use crate::harness::PROGRAM;
+
 const INIT: &str = r#"{"cmd":"init","space":[{"name":"x","type":"float","low":0,"high":1},{"name":"k","type":"cat","choices":["a","b"]},{"name":"y","type":"int","low":1,"high":9,"when":{"param":"k","in":["b"]}}],"seed":3}"#;
 
 fn run(input: &[u8]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
+    let mut command = Command::new(PROGRAM);
     let mut child = command
         .arg("ask-tell")
         .stdin(Stdio::piped())
@@ -49,7 +51,7 @@ fn served(input: &[u8]) -> Vec<Value> {
 
 #[test]
 fn the_program_answers_each_line_before_the_next_one_is_sent() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
+    let mut command = Command::new(PROGRAM);
     let mut child =
         command.arg("ask-tell").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut input, mut output) =
@@ -84,7 +86,7 @@ fn an_end_in_the_middle_of_a_line_and_a_reader_that_is_gone_are_no_errors() {
     assert_eq!(answers[1]["id"], 0);
     assert!(answers[2]["error"].as_str().unwrap().contains("not JSON"));
 
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
+    let mut command = Command::new(PROGRAM);
     let mut child = command
         .arg("ask-tell")
         .stdin(Stdio::piped())

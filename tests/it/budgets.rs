@@ -11,8 +11,7 @@ use hpsearch::study::spec::{Extension, PolicySpec};
 use hpsearch::study::trial::TrialNumber;
 use proptest::prelude::*;
 
-use crate::commands::{REPORT_X, Site, assert_done, study};
-use crate::engine::{asha, loss, spec};
+use crate::harness::{REPORT_X, Site, asha, assert_done, cases, loss, spec, study};
 
 const SECONDS_OF_AN_HOUR: f64 = 3600.0;
 
@@ -143,7 +142,7 @@ fn a_study_whose_device_hours_are_used_starts_nothing_until_it_is_extended() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(cases(20, 60)))]
 
     /// Whenever the runner dies, and however often: what the workers really did stays within the budget and what they use
     /// until they leave; and a study that ends by it has used it.

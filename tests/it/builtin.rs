@@ -2,17 +2,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 
-use hpsearch::runner::processes;
 use hpsearch::storage::StorageReader as _;
 use hpsearch::storage::sqlite::SqliteReader;
 use hpsearch::study::event::{Event, Seq};
-use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::commands::wait_until;
-use crate::trainer::{assert_done, hpsearch, small_study, text, trials, wait_for_reports};
+use crate::harness::training::{
+    kill_small, run_small, small_study, start_small, trials, wait_for_reports, workers,
+};
+use crate::harness::{assert_done, assert_names, run, wait_until};
 
 /// One trial after the other, each of six epochs, whatever the others do.
 const STEADY: &str = "[sampler]\ntype = \"random\"\n[checkpoints]\nkeep = \"all\"\n";
@@ -24,23 +23,6 @@ fn steady(directory: &Path, epochs: u32) {
     let file =
         file.replace("num_train_epochs = 3", &format!("num_train_epochs = {epochs}\nlr_scheduler_type = \"constant\"\neval_strategy = \"epoch\""));
     fs::write(path, file.replace("trials = 4", "trials = 2")).unwrap();
-}
-
-fn run(directory: &Path) {
-    assert_done(&hpsearch(directory, &["run", "small.toml", "--plain"]));
-}
-
-fn start(directory: &Path) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
-    command
-        .args(["run", "small.toml", "--plain", "-q"])
-        .current_dir(directory)
-        .env_remove("HPSEARCH_STORE");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
-}
-
-fn end(mut child: Child) {
-    assert!(child.wait().unwrap().success());
 }
 
 /// The latest weights of each of two trials.
@@ -64,30 +46,21 @@ fn weights(directory: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 fn states(directory: &Path) -> Vec<String> {
-    let output = hpsearch(directory, &["trials", "--sort", "number", "--json"]);
-    let json: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let output = run(directory, &["trials", "--sort", "number", "--json"]);
+    let json: Value = serde_json::from_str(&output.out).unwrap_or_default();
     let listed = json["trials"].as_array().cloned().unwrap_or_default();
     listed.iter().map(|trial| trial["state"].as_str().unwrap().to_owned()).collect()
 }
 
 fn ask(directory: &Path, words: &[&str]) {
-    assert_done(&hpsearch(directory, words));
-}
-
-fn workers(directory: &Path) -> usize {
-    let store = directory.canonicalize().unwrap().join("runs/hpsearch.db");
-    processes::with_environment(&[
-        format!("HPSEARCH_STORE={}", store.display()),
-        "HPSEARCH_STUDY=small".to_owned(),
-    ])
-    .len()
+    assert_done(&run(directory, words));
 }
 
 /// Two uninterrupted trials of six epochs.
 fn uninterrupted() -> (Vec<Value>, Vec<(String, Vec<u8>)>) {
     let calm = tempfile::tempdir().unwrap();
     steady(calm.path(), 6);
-    run(calm.path());
+    run_small(calm.path());
     (trials(calm.path()), weights(calm.path()))
 }
 
@@ -98,12 +71,12 @@ fn a_paused_trial_a_paused_study_and_a_paused_device_cost_nothing() {
     let stormy = tempfile::tempdir().unwrap();
     let directory = stormy.path();
     steady(directory, 6);
-    let child = start(directory);
+    let running = start_small(directory);
     wait_for_reports(directory, 2);
     ask(directory, &["pause", "small", "0"]);
     wait_until("the other has its slot", || states(directory) == ["paused", "running"]);
     ask(directory, &["resume", "small", "0"]);
-    end(child);
+    assert_done(&running.end());
     assert_eq!(
         (trials(directory), weights(directory)),
         (calm_trials.clone(), calm_weights.clone()),
@@ -114,7 +87,7 @@ fn a_paused_trial_a_paused_study_and_a_paused_device_cost_nothing() {
     let stormy = tempfile::tempdir().unwrap();
     let directory = stormy.path();
     steady(directory, 6);
-    let child = start(directory);
+    let running = start_small(directory);
     wait_for_reports(directory, 2);
     ask(directory, &["pause", "small"]);
     wait_until("it has left, and its worker with it", || {
@@ -127,7 +100,7 @@ fn a_paused_trial_a_paused_study_and_a_paused_device_cost_nothing() {
         states(directory).contains(&"queued".to_owned()) && workers(directory) == 0
     });
     ask(directory, &["resume", "small", "--device", "cpu"]);
-    end(child);
+    assert_done(&running.end());
     assert_eq!(
         (trials(directory), weights(directory)),
         (calm_trials, calm_weights),
@@ -139,13 +112,13 @@ fn a_paused_trial_a_paused_study_and_a_paused_device_cost_nothing() {
 fn an_extended_trial_equals_one_that_was_longer_from_the_start() {
     let (long, short) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     steady(long.path(), 6);
-    run(long.path());
+    run_small(long.path());
     steady(short.path(), 4);
-    run(short.path());
+    run_small(short.path());
     for trial in ["0", "1"] {
         ask(short.path(), &["continue", "small", trial, "--until", "6"]);
     }
-    run(short.path());
+    run_small(short.path());
     assert_eq!(
         (trials(short.path()), weights(short.path())),
         (trials(long.path()), weights(long.path()))
@@ -158,16 +131,14 @@ fn a_complete_checkpoint_that_a_killed_runner_did_not_store_is_recovered() {
     let stormy = tempfile::tempdir().unwrap();
     let directory = stormy.path();
     steady(directory, 6);
-    let mut child = start(directory);
+    let running = start_small(directory);
     wait_for_reports(directory, 3);
-    processes::signal(child.id(), Signal::KILL);
-    child.wait().unwrap();
-    wait_until("its worker is gone", || workers(directory) == 0);
+    kill_small(running, directory);
     // As if the runner was killed before it stored any of them: complete files without rows.
     let store = rusqlite::Connection::open(directory.join("runs/hpsearch.db")).unwrap();
     assert!(store.execute("DELETE FROM checkpoint", []).unwrap() > 0);
     drop(store);
-    run(directory);
+    run_small(directory);
     assert_eq!((trials(directory), weights(directory)), (calm_trials, calm_weights));
     let reader = SqliteReader::open(&directory.join("runs/hpsearch.db")).unwrap();
     let study = reader.study("small").unwrap().unwrap().id;
@@ -182,8 +153,8 @@ fn a_complete_checkpoint_that_a_killed_runner_did_not_store_is_recovered() {
         "it went on from a checkpoint that was adopted: {resumed:?}"
     );
     // And gc knows what is whose: of the tokenised data, too.
-    let listed = hpsearch(directory, &["gc", "--dry-run"]);
-    assert!(text(&listed.stdout).contains("nothing to remove"), "{}", text(&listed.stdout));
+    let listed = run(directory, &["gc", "--dry-run"]);
+    assert_names(&listed.out, &["nothing to remove"]);
     assert!(
         fs::read_dir(directory.join("runs/files/data")).unwrap().any(|entry| entry
             .unwrap()
@@ -208,17 +179,15 @@ fn a_killed_run_with_adapters_frozen_layers_and_cached_features_ends_with_the_sa
     };
     let (calm, stormy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     tuned(calm.path());
-    run(calm.path());
+    run_small(calm.path());
     let directory = stormy.path();
     tuned(directory);
     for reports in [1, 4] {
-        let mut child = start(directory);
+        let running = start_small(directory);
         wait_for_reports(directory, reports);
-        processes::signal(child.id(), Signal::KILL);
-        child.wait().unwrap();
-        wait_until("its worker is gone", || workers(directory) == 0);
+        kill_small(running, directory);
     }
-    run(directory);
+    run_small(directory);
     assert_eq!(
         (trials(directory), weights(directory)),
         (trials(calm.path()), weights(calm.path()))

@@ -8,19 +8,18 @@ use hpsearch::study::space::Space;
 use hpsearch::study::spec::{Program, StudySpec};
 use serde_json::{Value as Json, json};
 
-use crate::commands::{ONE_SLOT, REPORT_X, Site, assert_done, study};
+use crate::harness::{ONE_SLOT, Site, study};
 
 /// A finished study of two trials.
 fn finished() -> Site {
-    let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
-    assert_done(&site.run_study());
+    let site = Site::finished("trials = 2");
     site
 }
 
 /// Runs it again with something changed; the exit code, and what was said about it.
 fn again(site: &Site, text: &str, options: &[&str]) -> (i32, String) {
     site.write("study.toml", text);
-    let ended = site.run(&[&["run", "study.toml", "--plain"], options].concat());
+    let ended = site.run_study_with(options);
     (ended.code, ended.err)
 }
 
@@ -31,8 +30,7 @@ fn file(from: &str, to: &str) -> String {
 }
 
 fn stored(site: &Site) -> Json {
-    serde_json::from_str::<Json>(&site.run(&["show", "s", "--json"]).out).unwrap()["specification"]
-        .take()
+    site.json(&["show", "s", "--json"])["specification"].take()
 }
 
 #[test]
@@ -222,7 +220,7 @@ fn why_a_study_ended_is_said_everywhere() {
     let ended = site.run_study();
     assert!(ended.out.contains(reason), "run: {}", ended.out);
     assert!(site.run(&["show", "s"]).out.contains(&format!("finished: {reason}")));
-    let json = |arguments: &[&str]| serde_json::from_str::<Json>(&site.run(arguments).out).unwrap();
+    let json = |arguments: &[&str]| site.json(arguments);
     assert_eq!(json(&["show", "s", "--json"])["finished"], json!(reason));
     assert_eq!(json(&["ls", "--json"])["studies"][0]["reason"], json!(reason));
     assert!(site.run(&["events", "s"]).out.contains(reason), "{}", site.run(&["events", "s"]).out);

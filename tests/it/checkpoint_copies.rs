@@ -1,11 +1,12 @@
 //! Checkpoints that a command writes over, and what an export says of the file that it holds.
 
 use std::fs;
-use std::path::PathBuf;
 
 use serde_json::Value as Json;
 
-use crate::commands::{ONE_SLOT, REPORT_X, Site, assert_done, study, wait_until};
+use crate::harness::{
+    ONE_SLOT, REPORT_X, Site, assert_code, assert_done, assert_names, files_below, study,
+};
 
 /// Writes the step `$at` into FILE, which may be the same for all steps, and reports $LOSSES at the steps from 1 on.
 const OVERWRITES: &str = "step=0; [ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \"$HPSEARCH_RESUME\")\n\
@@ -26,26 +27,11 @@ fn site(trials: u32, file: &str, losses: &str, tables: &str) -> Site {
     Site::new(&study, &format!("LOSSES=\"{losses}\"\n{}", overwrites(file)))
 }
 
-fn json(text: &str) -> Json {
-    serde_json::from_str(text).unwrap()
-}
-
 /// The files below a directory, relative to it.
 fn files(site: &Site, directory: &str) -> Vec<String> {
-    fn walk(root: &PathBuf, directory: &PathBuf, into: &mut Vec<String>) {
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                walk(root, &path, into)
-            } else {
-                into.push(path.strip_prefix(root).unwrap().display().to_string())
-            }
-        }
-    }
-    let (root, mut all) = (site.path(directory), Vec::new());
-    walk(&root, &root, &mut all);
-    all.sort();
-    all
+    let root = site.path(directory);
+    let files = files_below(&root).into_iter();
+    files.map(|(path, _)| path.strip_prefix(&root).unwrap().display().to_string()).collect()
 }
 
 #[test]
@@ -56,7 +42,7 @@ fn the_best_steps_file_is_exported_though_it_was_written_over() {
         assert_done(&site.run_study());
         assert_done(&site.run(&["export", "s", "-o", "model"]));
         assert_eq!(site.read("model/last.pt"), "2\n", "{file}");
-        let metrics = json(&site.read("model/metrics.json"));
+        let metrics = site.read_json("model/metrics.json");
         assert_eq!((&metrics["step"], &metrics["value"]), (&2.into(), &1.0.into()));
         for trial in site.trials() {
             let number = trial["number"].to_string();
@@ -86,7 +72,7 @@ fn a_relative_path_of_the_trials_directory_is_copied_too() {
 fn copies_go_when_they_are_no_longer_needed_and_their_original_with_the_last() {
     let site = site(3, LAST, "4 3 2 $1", "[checkpoints]\nkeep = \"best-1\"\n");
     assert_done(&site.run_study());
-    let best = json(&site.run(&["best", "s", "--json"]).out)["trial"]["number"].to_string();
+    let best = site.run(&["best", "s", "--json"]).json::<Json>()["trial"]["number"].to_string();
     for trial in 0..3 {
         let found: Vec<String> = files(&site, &format!("runs/files/s/trial-{trial}"))
             .into_iter()
@@ -113,7 +99,7 @@ fn a_step_in_the_name_needs_no_copy() {
     let site =
         site(1, "$HPSEARCH_CHECKPOINT_DIR/epoch-$at.pt", "1 2", "[checkpoints]\nkeep = \"all\"\n");
     assert_done(&site.run_study());
-    assert!(!site.path("runs/files/s/trial-0/copies").exists());
+    assert!(!site.exists("runs/files/s/trial-0/copies"));
     assert_done(&site.run(&["export", "s", "-o", "model"]));
     assert_eq!(site.read("model/epoch-1.pt"), "1\n");
 }
@@ -151,14 +137,14 @@ fn a_command_that_does_not_wait_never_has_a_wrong_file() {
     }
     let ended = site.run(&["export", "s", "-o", "model"]);
     assert_done(&ended);
-    let (metrics, held) = (json(&site.read("model/metrics.json")), site.read("model/last.pt"));
+    let (metrics, held) = (site.read_json("model/metrics.json"), site.read("model/last.pt"));
     assert_eq!(metrics["step"].to_string(), held.trim());
     assert_eq!(
         metrics["value"].as_f64().map(|value| value.to_string()).as_deref(),
         Some(held.trim())
     );
     if held != "1\n" {
-        assert!(ended.err.contains("the value of trial 0 is loss 1"), "{}", ended.err);
+        assert_names(&ended.err, &["the value of trial 0 is loss 1"]);
         assert_eq!(metrics["trial_value"]["step"], 1);
         assert!(site.log(0, 0).contains("was written again before it could be copied"));
     }
@@ -172,14 +158,14 @@ fn what_cannot_be_copied_is_exported_as_the_step_that_it_holds() {
         site.read("trial.sh").replace("echo $at >", "{ echo $at; head -c 100000 /dev/urandom; } >");
     site.write("trial.sh", &script);
     assert_done(&site.run_study());
-    if site.path("runs/files/s/trial-0/copies").exists() {
+    if site.exists("runs/files/s/trial-0/copies") {
         eprintln!("this file system clones: nothing to see");
         return;
     }
     assert!(site.log(0, 0).contains("is not copied: it takes"), "{}", site.log(0, 0));
     let best = site.run(&["best", "s"]);
-    assert!(best.out.contains("of step 3"), "{}", best.out);
-    assert_eq!(json(&site.run(&["best", "s", "--json"]).out)["trial"]["checkpoint_step"], 3);
+    assert_names(&best.out, &["of step 3"]);
+    assert_eq!(site.run(&["best", "s", "--json"]).json::<Json>()["trial"]["checkpoint_step"], 3);
     let ended = site.run(&["export", "s", "-o", "model"]);
     assert_done(&ended);
     let words = [
@@ -187,7 +173,7 @@ fn what_cannot_be_copied_is_exported_as_the_step_that_it_holds() {
         "holds step 3 (loss 2)",
     ];
     words.iter().for_each(|word| assert!(ended.err.contains(word), "`{word}` in {}", ended.err));
-    let metrics = json(&site.read("model/metrics.json"));
+    let metrics = site.read_json("model/metrics.json");
     assert_eq!(
         (&metrics["step"], &metrics["value"], &metrics["metrics"]["loss"]),
         (&3.into(), &2.0.into(), &2.0.into())
@@ -216,12 +202,8 @@ fn a_file_that_was_written_to_after_it_was_taken_claims_no_step() {
     assert_done(&site.run_study());
     let ended = site.run(&["export", "s", "-o", "model"]);
     assert_done(&ended);
-    assert!(
-        ended.err.contains("was written to after it was registered at step 1"),
-        "{}",
-        ended.err
-    );
-    let metrics = json(&site.read("model/metrics.json"));
+    assert_names(&ended.err, &["was written to after it was registered at step 1"]);
+    let metrics = site.read_json("model/metrics.json");
     assert_eq!(
         (&metrics["step"], &metrics["value"], &metrics["metrics"]),
         (&Json::Null, &Json::Null, &Json::Object(Default::default()))
@@ -231,7 +213,8 @@ fn a_file_that_was_written_to_after_it_was_taken_claims_no_step() {
     assert_done(&kept.run_study());
     kept.write("runs/files/s/trial-0/checkpoints/step-1.pt", "1\n");
     assert_done(&kept.run(&["export", "s", "-o", "model"]));
-    assert_eq!(json(&kept.read("model/metrics.json"))["step"], 1);
+    let metrics = kept.read_json("model/metrics.json");
+    assert_eq!(metrics["step"], 1);
 }
 
 #[test]
@@ -244,10 +227,9 @@ fn a_copy_that_was_being_made_when_its_runner_was_killed_is_cleared_away() {
             site.read("trial.sh")
         ),
     );
-    let mut running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the checkpoint is saved", || site.path("saved").exists());
-    running.child.kill().unwrap();
-    running.child.wait().unwrap();
+    let mut running = site.start_study();
+    site.wait_for("saved");
+    running.kill();
     let copies = site.path("runs/files/s/trial-0/copies");
     for name in [".step-2.99999999-0.tmp/checkpoints", "step-2/checkpoints"] {
         fs::create_dir_all(copies.join(name)).unwrap();
@@ -272,10 +254,10 @@ fn a_checkpoint_that_is_gone_is_named_with_the_way_out() {
     assert_done(&site.run_study());
     fs::remove_file(site.path("runs/files/s/trial-0/checkpoints/step-1.pt")).unwrap();
     let ended = site.run(&["export", "s", "-o", "model"]);
-    assert_eq!(ended.code, 2, "{}", ended.err);
+    assert_code(&ended, 2);
     let words = ["step 1 of trial 0", "checkpoints/step-1.pt", "moved or deleted", "`--trial N`"];
     words.iter().for_each(|word| assert!(ended.err.contains(word), "`{word}` in {}", ended.err));
-    assert!(!ended.err.contains("permissions") && !site.path("model").exists(), "{}", ended.err);
+    assert!(!ended.err.contains("permissions") && !site.exists("model"), "{}", ended.err);
 }
 
 /// An export that holds a model is not lost to one that holds none.
@@ -291,29 +273,15 @@ fn an_export_with_a_checkpoint_is_not_replaced_by_one_without() {
     for _ in 0..2 {
         let ended = site.run_study();
         assert_done(&ended);
-        assert!(
-            ended.err.contains("it is an export with a checkpoint (`1`)")
-                && ended.err.contains("model-2"),
-            "{}",
-            ended.err
-        );
+        assert_names(&ended.err, &["it is an export with a checkpoint (`1`)", "model-2"]);
         assert_eq!(
-            (
-                site.read("model/1"),
-                site.path("model-2/best.toml").exists(),
-                site.path("model-3").exists()
-            ),
+            (site.read("model/1"), site.exists("model-2/best.toml"), site.exists("model-3")),
             ("1\n".into(), true, false)
         );
     }
     let ended = site.run(&["export", "s", "-o", "model"]);
-    assert_eq!(ended.code, 2, "{}", ended.err);
-    assert!(
-        ended.err.contains("a model would be lost")
-            && ended.err.contains("choose another directory"),
-        "{}",
-        ended.err
-    );
+    assert_code(&ended, 2);
+    assert_names(&ended.err, &["a model would be lost", "choose another directory"]);
     assert_done(&site.run(&["export", "s", "-o", "model", "--trial", "0"]));
 }
 
@@ -325,9 +293,7 @@ fn a_study_whose_export_was_edited_can_be_run_again() {
     assert_done(&site.run(&["check", "study.toml"]));
     let ended = site.run_study();
     assert_done(&ended);
-    for words in ["`README.md` changed since the export", "it stays", "model-2"] {
-        assert!(ended.err.contains(words), "`{words}` in {}", ended.err);
-    }
+    assert_names(&ended.err, &["`README.md` changed since the export", "it stays", "model-2"]);
     assert_eq!(
         (site.read("model/README.md"), site.read("model-2/last.pt")),
         ("my own model card".into(), "1\n".into())
@@ -344,9 +310,9 @@ fn a_path_that_was_taken_for_its_name_and_is_written_again_loses_that_step_only(
     assert_done(&site.run_study());
     let ended = site.run(&["export", "s", "-o", "model"]);
     assert_done(&ended);
-    assert!(ended.err.contains("this export holds step 2 (loss 2)"), "{}", ended.err);
+    assert_names(&ended.err, &["this export holds step 2 (loss 2)"]);
     assert_eq!(
-        (site.read("model/model-1.pt"), json(&site.read("model/metrics.json"))["step"].clone()),
+        (site.read("model/model-1.pt"), site.read_json("model/metrics.json")["step"].clone()),
         ("2\n".to_owned(), 2.into())
     );
     assert_done(&site.run(&["verify", "s"]));
@@ -366,6 +332,6 @@ fn a_file_that_is_added_to_a_checkpoint_later_does_not_make_it_another_steps() {
     );
     assert_done(&site.run_study());
     assert_done(&site.run(&["export", "s", "-o", "model"]));
-    assert!(site.path("model/eval_results.json").exists());
-    assert_eq!(json(&site.read("model/metrics.json"))["step"], 1);
+    assert!(site.exists("model/eval_results.json"));
+    assert_eq!(site.read_json("model/metrics.json")["step"], 1);
 }

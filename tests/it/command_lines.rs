@@ -1,18 +1,15 @@
 //! Scripts and their command lines: the words of a trial, what `check` and `init` say of a script, and which commands are named next.
 
-use std::fs;
 use std::path::Path;
 
 use hpsearch::config;
-use hpsearch::storage::sqlite::SqliteStore;
 use hpsearch::storage::{Storage, StorageReader};
 use hpsearch::study::spec::{ArgsRules, Program, StudySpec};
 use hpsearch::study::time::Timestamp;
 use rustix::process::Signal;
 use serde_json::{Value as Json, json};
 
-use crate::commands::{ONE_SLOT, REPORT_X, Site, assert_done, study, wait_until};
-use crate::verbs::{Ran, command};
+use crate::harness::{ONE_SLOT, REPORT_X, Site, assert_done, assert_names, run, study, wait_until};
 
 /// Writes the words it is given, a line for each trial, and reports.
 const TELL_WORDS: &str = "(printf '%s' \"$#\"; for word in \"$@\"; do printf '|%s' \"$word\"; done; echo) >> seen\n\
@@ -114,19 +111,13 @@ fn an_inactive_parameter_that_is_known_by_its_place_is_refused() {
         for verb in [&["check", "study.toml"][..], &["run", "study.toml", "--plain"]] {
             let refused = site.run(verb);
             assert_eq!(refused.code, 2, "{run}: {}", refused.out);
-            assert!(
-                refused.err.contains("error: `{momentum}` is inactive in some configurations"),
-                "{}",
-                refused.err
-            );
-            assert!(
-                refused.err.contains("\"--momentum\", \"{momentum}\"")
-                    && refused.err.contains("HPSEARCH_PARAM_MOMENTUM"),
-                "{}",
-                refused.err
+            assert_names(&refused.err, &["error: `{momentum}` is inactive in some configurations"]);
+            assert_names(
+                &refused.err,
+                &["\"--momentum\", \"{momentum}\"", "HPSEARCH_PARAM_MOMENTUM"],
             );
         }
-        assert!(!site.path("runs").exists(), "nothing is made for a study that is refused");
+        assert!(!site.exists("runs"), "nothing is made for a study that is refused");
     }
     // Whoever gives all of its values a place is told nothing.
     assert_done(
@@ -141,7 +132,7 @@ fn store_as_before(site: &Site) -> StudySpec {
     let Program::Command { args, .. } = &mut spec.program else { panic!("not a command") };
     *args = ArgsRules::default();
     assert!(!serde_json::to_string(&spec.program).unwrap().contains("args"));
-    let mut store = SqliteStore::open(&site.path("runs/hpsearch.db")).unwrap();
+    let mut store = site.store();
     store.create_study(Timestamp(1_764_000_000_000_000), &spec).unwrap();
     spec
 }
@@ -162,8 +153,7 @@ fn a_stored_study_goes_on_with_the_words_it_began_with() {
             "4|--optimizer|adam||false"
         };
         assert_eq!(seen(&site)[0], empty);
-        let stored =
-            SqliteStore::open(&site.path("runs/hpsearch.db")).unwrap().study("s").unwrap().unwrap();
+        let stored = site.store().study("s").unwrap().unwrap();
         assert_eq!(stored.spec, spec);
     }
     // With other words it is another study, which has today's rules.
@@ -171,12 +161,8 @@ fn a_stored_study_goes_on_with_the_words_it_began_with() {
     store_as_before(&site);
     site.write("study.toml", &optimizers(&format!("{WORDS}, \"--new\""), ""));
     assert_eq!(site.run_study().code, 6);
-    assert_done(&site.run(&["run", "study.toml", "--plain", "--fork", "t"]));
+    assert_done(&site.run_study_with(&["--fork", "t"]));
     assert_eq!(seen(&site)[0], "5|--optimizer|adam|--fast|false|--new");
-}
-
-fn ran(directory: &Path, arguments: &[&str]) -> Ran {
-    Ran::of(command(directory, arguments).output().unwrap())
 }
 
 #[test]
@@ -195,25 +181,24 @@ fn a_script_that_is_not_there_is_told_by_check_run_and_init() {
         let ended = site.run(verb);
         assert!(ended.err.contains(&said), "{verb:?}: {}", ended.err);
     }
-    assert!(site.path("other.toml").exists());
+    assert!(site.exists("other.toml"));
     let fine = site.run(&["init", "--command", "sh trial.sh", "-o", "fine.toml"]);
     assert!(fine.code == 0 && !fine.err.contains("warning"), "{}", fine.err);
 }
 
 #[test]
 fn init_keeps_the_scripts_other_options_and_leaves_out_what_is_no_hyperparameter() {
-    let directory = tempfile::tempdir().unwrap();
+    let site = Site::empty();
     let script = "parser.add_argument('--lr', type=float, default=0.1)\nparser.add_argument('--dropout', type=float, default=0.2)\n\
                   parser.add_argument('--seed', type=int, default=1)\nparser.add_argument('--num-workers', type=int, default=4)\n\
                   parser.add_argument('--max-samples', type=int, default=9, help='x')\nparser.add_argument('--log_dir', default='logs')\n";
-    fs::write(directory.path().join("train.py"), script).unwrap();
-    let ended =
-        ran(directory.path(), &["init", "--command", "python3 train.py --lr 0.01 --epochs 3"]);
-    assert_eq!(ended.code, 0, "{}", ended.err);
-    let spec = config::load(&directory.path().join("study.toml"), &[]).unwrap();
+    site.write("train.py", script);
+    let ended = site.run(&["init", "--command", "python3 train.py --lr 0.01 --epochs 3"]);
+    assert_done(&ended);
+    let spec = config::load(&site.path("study.toml"), &[]).unwrap();
     let Program::Command { run, .. } = &spec.program else { panic!("not a command") };
     assert_eq!(run[2..8], ["--lr", "{lr}", "--epochs", "3", "--dropout", "{dropout}"]);
-    let text = fs::read_to_string(directory.path().join("study.toml")).unwrap();
+    let text = site.read("study.toml");
     assert!(
         text.contains("dropout = { float = [0.0, 0.5] }")
             && !text.contains("workers")
@@ -226,24 +211,20 @@ fn init_keeps_the_scripts_other_options_and_leaves_out_what_is_no_hyperparameter
 
 #[test]
 fn a_study_is_called_after_the_file_that_was_asked_for() {
-    let directory = tempfile::tempdir().unwrap();
+    let site = Site::empty();
     let rows: String =
         (0..60).map(|row| format!("text number {row},{}\n", ["good", "bad"][row % 2])).collect();
-    fs::write(directory.path().join("X.csv"), format!("text,label\n{rows}")).unwrap();
+    site.write("X.csv", format!("text,label\n{rows}"));
     for (arguments, name) in [
         (&["init", "X.csv", "-o", "y.toml"][..], "y"),
         (&["init", "--command", "sh train.sh", "-o", "z.toml"], "z"),
         (&["init", "X.csv", "-o", "w.toml", "--name", "v"], "v"),
         (&["init", "X.csv"], "X"),
     ] {
-        let ended = ran(directory.path(), arguments);
-        assert_eq!(ended.code, 0, "{}", ended.err);
+        let ended = site.run(arguments);
+        assert_done(&ended);
         let file = arguments.iter().find(|word| word.ends_with(".toml")).unwrap_or(&"study.toml");
-        assert_eq!(
-            config::load(&directory.path().join(file), &[]).unwrap().name,
-            name,
-            "{arguments:?}"
-        );
+        assert_eq!(config::load(&site.path(file), &[]).unwrap().name, name, "{arguments:?}");
     }
 }
 
@@ -292,10 +273,10 @@ fn few_divide(rest: &str) -> String {
 
 #[test]
 fn a_space_of_which_little_can_be_trained_names_the_constraint_that_is_missing() {
-    let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("t.csv"), "text,label\na,b\nc,d\n").unwrap();
+    let site = Site::empty();
+    site.write("t.csv", "text,label\na,b\nc,d\n");
     let warnings = |text: &str| {
-        config::parse_with_warnings(text, Path::new("s.toml"), directory.path(), &[])
+        config::parse_with_warnings(text, Path::new("s.toml"), &site.path(""), &[])
             .unwrap()
             .warnings
             .to_string()
@@ -310,7 +291,7 @@ fn a_space_of_which_little_can_be_trained_names_the_constraint_that_is_missing()
         config::parse_with_warnings(
             &few_divide(&format!("[[constraint]]\nrequire = \"{condition}\"\n")),
             Path::new("s.toml"),
-            directory.path(),
+            &site.path(""),
             &[]
         )
         .unwrap()
@@ -331,10 +312,10 @@ fn run_says_which_store_it_uses_and_begins_no_study_again_unasked() {
     assert_done(&first);
     assert!(first.err.starts_with(&format!("store: {} (new)\n", store.display())), "{}", first.err);
     assert!(site.run_study().err.starts_with(&format!("store: {}\n", store.display())));
-    assert!(!site.run(&["run", "study.toml", "--plain", "-q"]).err.contains("store:"));
+    assert!(!site.run_study_with(&["-q"]).err.contains("store:"));
     let elsewhere = tempfile::tempdir().unwrap();
     let file = site.path("study.toml").display().to_string();
-    let refused = ran(elsewhere.path(), &["run", &file, "--plain", "--set", "budget.trials=2"]);
+    let refused = run(elsewhere.path(), &["run", &file, "--plain", "--set", "budget.trials=2"]);
     let expected = format!(
         "error: the study `s` is in the store beside its file, and there is none of it in this directory\n\
          help: `hpsearch run {file} --set budget.trials=2 --store {}` goes on with it; `hpsearch run {file} --set budget.trials=2 --store \
@@ -344,7 +325,7 @@ fn run_says_which_store_it_uses_and_begins_no_study_again_unasked() {
     assert_eq!((refused.code, refused.err.as_str()), (2, expected.as_str()));
     assert!(!elsewhere.path().join("runs").exists());
     // As it is said.
-    let on = ran(
+    let on = run(
         elsewhere.path(),
         &[
             "run",
@@ -356,12 +337,12 @@ fn run_says_which_store_it_uses_and_begins_no_study_again_unasked() {
             &store.display().to_string(),
         ],
     );
-    assert_eq!(on.code, 0, "{}", on.err);
+    assert_done(&on);
     assert_eq!(site.trials().len(), 2);
-    let anew = ran(elsewhere.path(), &["run", &file, "--plain", "--store", "runs/hpsearch.db"]);
-    assert_eq!(anew.code, 0, "{}", anew.err);
+    let anew = run(elsewhere.path(), &["run", &file, "--plain", "--store", "runs/hpsearch.db"]);
+    assert_done(&anew);
     // It is here now.
-    assert_eq!(ran(elsewhere.path(), &["run", &file, "--plain"]).code, 0);
+    assert_eq!(run(elsewhere.path(), &["run", &file, "--plain"]).code, 0);
 }
 
 #[test]
@@ -376,9 +357,9 @@ fn commands_that_are_named_next_work_as_they_are_written() {
         "{}",
         checked.out
     );
-    let failed = site.run(&["run", "study.toml", "--plain", "--store", "my store.db"]);
+    let failed = site.run_study_with(&["--store", "my store.db"]);
     assert_ne!(failed.code, 0);
-    assert!(failed.err.contains("`hpsearch logs s 2 --store 'my store.db'`"), "{}", failed.err);
+    assert_names(&failed.err, &["`hpsearch logs s 2 --store 'my store.db'`"]);
     let best = site.run(&["best", "--store", "my store.db"]);
     assert!(
         best.err
@@ -394,10 +375,7 @@ fn commands_that_are_named_next_work_as_they_are_written() {
         refused.err
     );
     // A study that is paused says with what it goes on.
-    assert_ne!(
-        site.run(&["run", "study.toml", "--plain", "--fork", "t", "--store", "paused.db"]).code,
-        2
-    );
+    assert_ne!(site.run_study_with(&["--fork", "t", "--store", "paused.db"]).code, 2);
     assert_done(&site.run(&["extend", "t", "--trials", "1", "--store", "paused.db"]));
     assert_done(&site.run(&["pause", "t", "--device", "sim:0", "--store", "paused.db"]));
     let on = site.start(&["run", "study.toml", "--plain", "--fork", "t", "--store", "paused.db"]);
@@ -409,15 +387,7 @@ fn commands_that_are_named_next_work_as_they_are_written() {
     on.signal(Signal::INT);
     assert_eq!(on.end().code, 130);
     site.write("study.toml", &study("trials = 1", ONE_SLOT).replace("[0.0, 1.0]", "[0.0, 2.0]"));
-    let changed = site.run(&[
-        "run",
-        "study.toml",
-        "--plain",
-        "--store",
-        "my store.db",
-        "--set",
-        "budget.trials=3",
-    ]);
+    let changed = site.run_study_with(&["--store", "my store.db", "--set", "budget.trials=3"]);
     assert_eq!(changed.code, 6);
     assert!(
         changed.err.contains(
@@ -426,18 +396,16 @@ fn commands_that_are_named_next_work_as_they_are_written() {
         "{}",
         changed.err
     );
-    let listed: Json =
-        serde_json::from_str(&site.run(&["ls", "--json", "--store", "my store.db"]).out).unwrap();
+    let listed: Json = site.json(&["ls", "--json", "--store", "my store.db"]);
     assert_eq!(listed["studies"][0]["name"], json!("s"));
 }
 
 #[test]
 fn a_run_that_is_refused_says_so_to_the_quiet_too() {
-    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
-    assert_done(&site.run_study());
+    let site = Site::finished("trials = 1");
     site.write("study.toml", &study("trials = 1", ONE_SLOT).replace("[0.0, 1.0]", "[0.0, 2.0]"));
     let refused = site.run(&["-q", "run", "study.toml"]);
     assert_eq!(refused.code, 6);
-    assert!(refused.err.contains("changed since it was last run"), "{}", refused.err);
-    assert!(refused.err.contains("--accept"), "{}", refused.err);
+    assert_names(&refused.err, &["changed since it was last run"]);
+    assert_names(&refused.err, &["--accept"]);
 }

@@ -1,233 +1,23 @@
 //! Studies of shell scripts, end to end: what a script sees, what it says, how it ends, and how a study is left and gone on with.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::fs::{self};
+use std::process::Stdio;
+use std::time::Duration;
 
 use hpsearch::runner::processes;
+use hpsearch::study::event::Event;
 use rustix::process::Signal;
 use serde_json::{Value as Json, json};
 
-use crate::verbs::PATIENCE;
-
-/// A directory with a study file, its script and its store.
-pub struct Site {
-    directory: tempfile::TempDir,
-}
-
-/// The study `s` of a script with one parameter `x`: `budget` are lines of that table, `rest` further tables.
-pub fn study(budget: &str, rest: &str) -> String {
-    format!(
-        "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nstep = \"step\"\nseed = 7\n\
-         [space]\nx = {{ float = [0.0, 1.0] }}\n\
-         [sampler]\ntype = \"random\"\n[command]\nrun = [\"sh\", \"trial.sh\", \"{{x}}\"]\n[budget]\n{budget}\n{rest}\n"
-    )
-}
-
-pub const ONE_SLOT: &str = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"none\"\n";
-
-/// Reports `x` once.
-pub const REPORT_X: &str = "echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
-
-impl Site {
-    pub fn new(study: &str, script: &str) -> Self {
-        let site = Site { directory: tempfile::tempdir().unwrap() };
-        site.write("study.toml", study);
-        site.write("trial.sh", script);
-        site
-    }
-
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().canonicalize().unwrap().join(name)
-    }
-
-    /// Where it is, though it may not be there just now.
-    pub fn path_to_be(&self) -> PathBuf {
-        let directory = self.directory.path();
-        directory.parent().unwrap().canonicalize().unwrap().join(directory.file_name().unwrap())
-    }
-
-    pub fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).unwrap();
-    }
-
-    pub fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap_or_default()
-    }
-
-    pub fn lines(&self, name: &str) -> Vec<String> {
-        self.read(name).lines().map(str::to_owned).collect()
-    }
-
-    /// Runs another program here; `None` if there is no such program.
-    pub fn run_program(&self, program: &Path, arguments: &[&str]) -> Option<Ended> {
-        Command::new(program)
-            .arg("--version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .ok()?;
-        Some(self.start_program(program, arguments).end())
-    }
-
-    /// Starts hpsearch here; what it prints goes to files, so that it never waits for a reader.
-    pub fn start(&self, arguments: &[&str]) -> Running {
-        self.start_program(Path::new(env!("CARGO_BIN_EXE_hpsearch")), arguments)
-    }
-
-    fn start_program(&self, program: &Path, arguments: &[&str]) -> Running {
-        self.start_with(program, arguments, &[])
-    }
-
-    /// The same with variables of the environment.
-    pub fn start_with(
-        &self,
-        program: &Path,
-        arguments: &[&str],
-        variables: &[(&str, &str)],
-    ) -> Running {
-        let output = tempfile::tempdir().unwrap();
-        let file = |name| File::create(output.path().join(name)).unwrap();
-        let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .current_dir(self.path(""))
-            .env("LC_ALL", "C.UTF-8")
-            .env_remove("HPSEARCH_STORE");
-        command.envs(variables.iter().copied());
-        let child =
-            command.stdin(Stdio::null()).stdout(file("out")).stderr(file("err")).spawn().unwrap();
-        Running { child, output, said: arguments.join(" ") }
-    }
-
-    pub fn run(&self, arguments: &[&str]) -> Ended {
-        self.start(arguments).end()
-    }
-
-    /// Runs the study to its end.
-    pub fn run_study(&self) -> Ended {
-        self.run(&["run", "study.toml", "--plain"])
-    }
-
-    /// All trials, in the order of their numbers.
-    pub fn trials(&self) -> Vec<Json> {
-        let listed = self.run(&["trials", "s", "--sort", "number", "--json"]);
-        if listed.code != 0 {
-            return Vec::new();
-        }
-        let json: Json = serde_json::from_str(&listed.out).unwrap();
-        json["trials"].as_array().unwrap().clone()
-    }
-
-    pub fn states(&self) -> Vec<String> {
-        self.trials().iter().map(|trial| trial["state"].as_str().unwrap().to_owned()).collect()
-    }
-
-    /// Processes that belong to trials of the study here.
-    pub fn processes(&self, mark: &str) -> Vec<u32> {
-        let store = format!("HPSEARCH_STORE={}", self.path("runs/hpsearch.db").display());
-        processes::with_environment(
-            &[store, "HPSEARCH_STUDY=s".to_owned(), mark.to_owned()]
-                [..if mark.is_empty() { 2 } else { 3 }],
-        )
-    }
-
-    pub fn log(&self, trial: u64, attempt: u32) -> String {
-        let ended = self.run(&["logs", "s", &trial.to_string(), "--attempt", &attempt.to_string()]);
-        assert_eq!(ended.code, 0, "{}", ended.err);
-        ended.out
-    }
-}
-
-/// A started hpsearch; killed if the test fails.
-pub struct Running {
-    pub child: Child,
-    output: tempfile::TempDir,
-    said: String,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _gone_already = self.child.kill();
-        let _gone_already = self.child.wait();
-    }
-}
-
-/// How hpsearch ended.
-pub struct Ended {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
-}
-
-impl Running {
-    /// A child whose streams the test holds itself.
-    pub fn of(child: Child, said: &str) -> Self {
-        let output = tempfile::tempdir().unwrap();
-        for name in ["out", "err"] {
-            fs::write(output.path().join(name), "").unwrap();
-        }
-        Running { child, output, said: said.to_owned() }
-    }
-
-    pub fn signal(&self, signal: Signal) {
-        processes::signal(self.child.id(), signal);
-    }
-
-    /// What it has printed up to now.
-    pub fn said_so_far(&self) -> String {
-        fs::read_to_string(self.output.path().join("out")).unwrap_or_default()
-    }
-
-    pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
-    }
-
-    pub fn end(mut self) -> Ended {
-        let until = Instant::now() + PATIENCE;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            if Instant::now() > until {
-                let text =
-                    |name| fs::read_to_string(self.output.path().join(name)).unwrap_or_default();
-                panic!("`hpsearch {}` does not end\n{}\n{}", self.said, text("out"), text("err"));
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        let text = |name| {
-            String::from_utf8_lossy(&fs::read(self.output.path().join(name)).unwrap()).into_owned()
-        };
-        Ended { code: status.code().unwrap_or(-1), out: text("out"), err: text("err") }
-    }
-}
-
-/// Looks until it is so.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    wait_at_most(PATIENCE, what, &mut is_so);
-}
-
-pub fn wait_at_most(patience: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + patience;
-    while !is_so() {
-        assert!(Instant::now() < until, "still waiting after {patience:?}: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-pub fn assert_done(ended: &Ended) {
-    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
-}
+use crate::harness::{
+    ONE_SLOT, PROGRAM, REPORT_X, Running, Site, TWO_SLOTS, assert_code, assert_done, assert_names,
+    held, study, wait_at_most, wait_until,
+};
 
 #[test]
 fn a_scripts_values_are_its_trials_values() {
-    let site = Site::new(
-        &study("trials = 6", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
-        REPORT_X,
-    );
+    let site = Site::new(&study("trials = 6", TWO_SLOTS), REPORT_X);
     assert_done(&site.run_study());
     let trials = site.trials();
     assert_eq!(trials.len(), 6);
@@ -246,8 +36,7 @@ fn events_are_json_lines_in_the_journals_order() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
     let ended = site.run(&["run", "study.toml", "--events"]);
     assert_done(&ended);
-    let events: Vec<Json> =
-        ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events = ended.json_lines();
     let numbers: Vec<i64> = events.iter().map(|event| event["seq"].as_i64().unwrap()).collect();
     assert!(numbers.is_sorted_by(|one, next| one + 1 == *next), "{numbers:?}");
     let of_trial_1: Vec<&str> = events
@@ -282,7 +71,7 @@ fn a_script_finds_everything_the_contract_names() {
     let site = Site::new(text, script);
     assert_done(&site.run_study());
     let params = site.trials()[0]["params"].clone();
-    assert_eq!(serde_json::from_str::<Json>(&site.read("seen.params")).unwrap(), params);
+    assert_eq!(site.read_json("seen.params"), params);
     let (x, layers, kind) =
         (&params["x"], &params["model.num_layers"], params["kind"].as_str().unwrap());
     assert_eq!(
@@ -364,14 +153,14 @@ fn a_second_interrupt_kills_what_ignores_the_first() {
     let script =
         "trap 'echo told >> told' TERM\necho started > started\nwhile :; do sleep 1; done\n";
     let site = Site::new(&study("trials = 1", ONE_SLOT), script);
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the trial runs", || site.path("started").exists());
+    let running = site.start_study();
+    site.wait_for("started");
     running.signal(Signal::INT);
-    wait_until("SIGTERM arrives", || site.path("told").exists());
+    site.wait_for("told");
     running.signal(Signal::INT);
     let ended = running.end();
     assert_eq!((ended.code, site.states()), (130, vec!["queued".to_owned()]), "{}", ended.err);
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
 }
 
 #[test]
@@ -420,15 +209,16 @@ fn lines_that_are_no_messages_are_the_log() {
         "{}",
         &text[..text.len().min(2_000)]
     );
-    for line in [
-        "@hpsearch\n",
-        "@hpsearch nonsense\n",
-        "half a line\n",
-        "at  @hpsearch {\"step\":9",
-        "on stderr\n",
-    ] {
-        assert!(text.contains(line), "{line}");
-    }
+    assert_names(
+        &text,
+        &[
+            "@hpsearch\n",
+            "@hpsearch nonsense\n",
+            "half a line\n",
+            "at  @hpsearch {\"step\":9",
+            "on stderr\n",
+        ],
+    );
     assert!(log.windows(11).any(|bytes| bytes == b"\xff\xfe\x00\x01 binary"));
     assert_eq!(
         (text.matches('Q').count(), text.matches('y').count() >= 1_100_000),
@@ -469,12 +259,7 @@ fn a_program_that_is_not_there_is_named() {
         .replace("\"sh\", \"trial.sh\"", "\"no-such-program\"");
     let ended = Site::new(&text, "").run_study();
     assert_eq!(ended.code, 4);
-    assert!(
-        ended.out.contains("cannot start `no-such-program`: there is no such program"),
-        "{}\n{}",
-        ended.out,
-        ended.err
-    );
+    assert_names(&ended.out, &["cannot start `no-such-program`: there is no such program"]);
 }
 
 #[test]
@@ -491,16 +276,16 @@ fn nothing_a_trial_started_outlives_it() {
         nohup setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep 304; done' > /dev/null 2>&1 &\n\
         else\n  while [ ! -e go ]; do sleep 0.02; done\nfi\necho '@hpsearch {\"step\":1,\"loss\":1}'\n";
     let site = Site::new(&study("trials = 2", ONE_SLOT), script);
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    let running = site.start_study();
     wait_until("the first trial ends", || {
         site.states().first().is_some_and(|state| state == "complete")
     });
     wait_at_most(Duration::from_secs(2), "its children are gone", || {
-        site.processes("HPSEARCH_TRIAL=0").is_empty()
+        site.marked_processes("HPSEARCH_TRIAL=0").is_empty()
     });
     site.write("go", "");
     assert_done(&running.end());
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
 }
 
 #[test]
@@ -508,15 +293,15 @@ fn what_a_killed_supervisor_left_is_cleared_and_the_trial_goes_on() {
     // The children hold the streams: nobody would ever hear of the supervisor's end.
     let script = "if [ $HPSEARCH_ATTEMPT = 0 ]; then setsid sleep 300 & echo $! > child; sleep 305; fi\necho '@hpsearch {\"step\":1,\"loss\":1}'\n";
     let site = Site::new(&study("trials = 1", ONE_SLOT), script);
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    let running = site.start_study();
     wait_until("the child runs", || site.read("child").ends_with('\n'));
     processes::children(running.child.id()).into_iter().for_each(processes::kill);
     wait_at_most(Duration::from_secs(2), "the children are gone", || {
-        site.processes("HPSEARCH_ATTEMPT=0").is_empty()
+        site.marked_processes("HPSEARCH_ATTEMPT=0").is_empty()
     });
     let ended = running.end();
     assert_done(&ended);
-    assert!(ended.out.contains("killed by signal 9"), "{}", ended.out);
+    assert_names(&ended.out, &["killed by signal 9"]);
     assert_eq!(site.trials()[0]["attempts"], 2);
 }
 
@@ -533,7 +318,7 @@ fn a_trial_that_takes_too_long_is_killed() {
         (&json!("failed"), &json!("ran longer than trial_time (1 s)"))
     );
     assert!((1.0..10.0).contains(&trial["seconds"].as_f64().unwrap()), "{trial}");
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
 }
 
 #[test]
@@ -578,22 +363,16 @@ fn each_device_has_one_trial_at_a_time_and_all_are_used() {
     assert!(most > 1, "never two at a time");
 }
 
-/// Runs until the file `go` is there, and tells when it has started.
-fn held(script: &str) -> String {
-    format!("echo >> started\nwhile [ ! -e go ]; do sleep 0.02; done\n{script}")
-}
-
 #[test]
 fn a_second_runner_is_refused_and_told_who_runs() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), &held(REPORT_X));
-    let first = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the trial runs", || site.path("started").exists());
+    let first = site.start_study();
+    site.wait_for("started");
     let second = site.run_study();
-    assert_eq!(second.code, 5, "{}", second.err);
-    assert!(
-        second.err.contains(&format!("study `s` is being run by process {}", first.child.id())),
-        "{}",
-        second.err
+    assert_code(&second, 5);
+    assert_names(
+        &second.err,
+        &[&format!("study `s` is being run by process {}", first.child.id())],
     );
     site.write("go", "");
     assert_done(&first.end());
@@ -602,30 +381,23 @@ fn a_second_runner_is_refused_and_told_who_runs() {
 
 #[test]
 fn a_changed_study_needs_a_word() {
-    let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
-    assert_done(&site.run_study());
+    let site = Site::finished("trials = 2");
     site.write("study.toml", &study("trials = 4", ONE_SLOT).replace("[0.0, 1.0]", "[0.5, 1.0]"));
     let refused = site.run_study();
     assert_eq!((refused.code, site.states().len()), (6, 2));
-    assert!(
-        refused.err.contains("space.x")
-            && refused.err.contains("0.5")
-            && refused.err.contains("--accept"),
-        "{}",
-        refused.err
-    );
-    assert_done(&site.run(&["run", "study.toml", "--plain", "--accept"]));
+    assert_names(&refused.err, &["space.x", "0.5", "--accept"]);
+    assert_done(&site.run_study_with(&["--accept"]));
     let trials = site.trials();
     assert_eq!(trials.len(), 4);
     assert!(trials[2..].iter().all(|trial| trial["params"]["x"].as_f64().unwrap() >= 0.5));
     // Another metric makes the trials incomparable: only a new study will do.
     site.write("study.toml", &study("trials = 4", ONE_SLOT).replace("\"loss\"", "\"error\""));
     site.write("trial.sh", &REPORT_X.replace("loss", "error"));
-    let refused = site.run(&["run", "study.toml", "--plain", "--accept"]);
+    let refused = site.run_study_with(&["--accept"]);
     assert_eq!(refused.code, 6);
-    assert!(refused.err.contains("--fork"), "{}", refused.err);
-    assert_done(&site.run(&["run", "study.toml", "--plain", "--fork", "t"]));
-    let listed: Json = serde_json::from_str(&site.run(&["ls", "--json"]).out).unwrap();
+    assert_names(&refused.err, &["--fork"]);
+    assert_done(&site.run_study_with(&["--fork", "t"]));
+    let listed: Json = site.json(&["ls", "--json"]);
     let counts: Vec<(&str, &Json)> = listed["studies"]
         .as_array()
         .unwrap()
@@ -642,21 +414,14 @@ const FOUR_STEPS: &str = "leave=; trap 'leave=yes' TERM\nstep=0; [ -z \"$HPSEARC
     echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"\n  [ -z \"$leave\" ] || exit 0\ndone\n";
 
 fn interrupted_study_goes_on(signal: Signal, code: i32) {
-    let site = Site::new(
-        &study("trials = 4", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
-        FOUR_STEPS,
-    );
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("two trials run", || site.lines("steps").len() >= 3);
+    let site = Site::new(&study("trials = 4", TWO_SLOTS), FOUR_STEPS);
+    let running = site.start_study();
+    site.wait_for_lines("steps", 3);
     running.signal(signal);
     let left = running.end();
     assert_eq!(left.code, code, "{}\n{}", left.out, left.err);
-    assert!(
-        left.err.contains("nothing is lost; go on with: hpsearch run study.toml\n"),
-        "{}",
-        left.err
-    );
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_names(&left.err, &["nothing is lost; go on with: hpsearch run study.toml\n"]);
+    assert_eq!(site.processes(), [0; 0]);
     assert_eq!(site.states(), ["queued", "queued"]);
     assert_done(&site.run_study());
     let trials = site.trials();
@@ -691,12 +456,12 @@ fn a_terminated_study_goes_on() {
 #[test]
 fn stop_ends_a_run_that_can_go_on() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), &held(REPORT_X));
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the trial runs", || site.path("started").exists());
+    let running = site.start_study();
+    site.wait_for("started");
     assert_done(&site.run(&["stop", "s"]));
     let left = running.end();
     assert_eq!((left.code, site.states()), (130, vec!["queued".to_owned()]), "{}", left.err);
-    assert!(left.err.contains("go on with: hpsearch run study.toml"), "{}", left.err);
+    assert_names(&left.err, &["go on with: hpsearch run study.toml"]);
     site.write("go", "");
     assert_done(&site.run_study());
     assert_eq!(site.states(), ["complete", "complete"]);
@@ -708,8 +473,8 @@ fn kill_fails_one_trial() {
         "echo >> started.$HPSEARCH_TRIAL\n[ $HPSEARCH_TRIAL != 0 ] || sleep 307\n{REPORT_X}"
     );
     let site = Site::new(&study("trials = 2\ncount = \"all\"", ONE_SLOT), &script);
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the trial runs", || site.path("started.0").exists());
+    let running = site.start_study();
+    site.wait_for("started.0");
     assert_done(&site.run(&["kill", "s", "0"]));
     assert_done(&running.end());
     assert_eq!(site.states(), ["failed", "complete"]);
@@ -723,7 +488,7 @@ fn a_finished_study_stays_as_it_is_until_its_budget_grows() {
     let before = site.trials();
     assert_done(&site.run_study());
     assert_eq!((site.trials(), site.lines("started").len()), (before.clone(), 2));
-    let grown = site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=5"]);
+    let grown = site.run_study_with(&["--set", "budget.trials=5"]);
     assert_done(&grown);
     let after = site.trials();
     assert_eq!((&after[..2], after.len(), site.lines("started").len()), (&before[..], 5, 5));
@@ -744,48 +509,40 @@ fn a_killed_runner_leaves_nothing_and_its_trials_run_again() {
         "setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 308; done' &\n{}",
         held(REPORT_X)
     );
-    let site = Site::new(
-        &study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
-        &script,
-    );
-    let mut running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("two trials run", || site.lines("started").len() == 2);
-    running.child.kill().unwrap();
-    running.child.wait().unwrap();
-    wait_at_most(Duration::from_secs(2), "its processes are gone", || {
-        site.processes("").is_empty()
-    });
+    let site = Site::new(&study("trials = 2", TWO_SLOTS), &script);
+    let mut running = site.start_study();
+    site.wait_for_lines("started", 2);
+    running.kill();
+    wait_at_most(Duration::from_secs(2), "its processes are gone", || site.processes().is_empty());
     assert_eq!(site.states(), ["running", "running"]);
     site.write("go", "");
     assert_done(&site.run_study());
     let attempts: Vec<Json> = site.trials().iter().map(|trial| trial["attempts"].clone()).collect();
     assert_eq!((site.states(), attempts), (vec!["complete".to_owned(); 2], vec![json!(2); 2]));
-    assert!(site.path("runs/files/s/trial-1/attempt-1.log").exists());
+    assert!(site.exists("runs/files/s/trial-1/attempt-1.log"));
 }
 
 #[test]
 fn what_a_killed_runner_used_counts_against_the_time_budget() {
     let script = "step=0; while [ $step -lt 500 ]; do step=$((step + 1)); echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":1}\"; sleep 0.02; done\n";
     let site = Site::new(&study("time = \"2s\"", ONE_SLOT), script);
-    let mut running = site.start(&["run", "study.toml", "--plain"]);
+    let mut running = site.start_study();
     wait_until("it has run for a while", || {
         site.trials().first().is_some_and(|trial| trial["last_step"].as_u64() >= Some(20))
     });
-    running.child.kill().unwrap();
-    running.child.wait().unwrap();
+    running.kill();
     // A note of the time in which nobody ran it does not count.
     assert_done(&site.run(&["note", "s", "-m", "killed"]));
     site.run_study();
-    let journal = site.run(&["events", "s", "--json"]).out;
-    let ran: Vec<i64> = journal
-        .lines()
-        .filter(|line| line.contains("runner_stopped"))
-        .map(|line| {
-            let json: Json = serde_json::from_str(line).unwrap();
-            json["event"]["ran_micros"].as_i64().unwrap()
+    let ran: Vec<i64> = site
+        .events()
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::RunnerStopped { ran_micros, .. } => Some(ran_micros),
+            _ => None,
         })
         .collect();
-    assert_eq!(ran.len(), 2, "{journal}");
+    assert_eq!(ran.len(), 2);
     assert!(ran[0] >= 300_000 && (1_900_000..8_000_000).contains(&(ran[0] + ran[1])), "{ran:?}");
 }
 
@@ -793,9 +550,9 @@ fn what_a_killed_runner_used_counts_against_the_time_budget() {
 fn a_study_goes_on_when_the_program_is_replaced() {
     let site = Site::new(&study("trials = 3", ONE_SLOT), &held(REPORT_X));
     let program = site.path("hpsearch");
-    fs::copy(env!("CARGO_BIN_EXE_hpsearch"), &program).unwrap();
-    let running = site.start_program(&program, &["run", "study.toml", "--plain"]);
-    wait_until("the trial runs", || site.path("started").exists());
+    fs::copy(PROGRAM, &program).unwrap();
+    let running = site.start_program(program.to_str().unwrap(), &["run", "study.toml", "--plain"]);
+    site.wait_for("started");
     fs::remove_file(&program).unwrap();
     fs::write(&program, "something else").unwrap();
     site.write("go", "");
@@ -870,37 +627,20 @@ fn a_directory_with_odd_characters_is_a_directory() {
 #[test]
 fn a_closed_pipe_does_not_stop_a_study() {
     let site = Site::new(&study("trials = 3", ONE_SLOT), REPORT_X);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
-    command
-        .args(["run", "study.toml", "--plain"])
-        .current_dir(site.path(""))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    let mut child = command.spawn().unwrap();
+    let mut command = site.command(&["run", "study.toml", "--plain"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     drop(child.stdout.take());
-    let running = Running {
-        child,
-        output: tempfile::tempdir().unwrap(),
-        said: "run, into a closed pipe".to_owned(),
-    };
-    for name in ["out", "err"] {
-        fs::write(running.output.path().join(name), "").unwrap();
-    }
-    assert_done(&running.end());
+    assert_done(&Running::of(child, "run, into a closed pipe").end());
     assert_eq!(site.states(), vec!["complete"; 3]);
 }
 
 #[test]
 fn studies_of_one_store_run_side_by_side() {
-    let site = Site::new(
-        &study("trials = 30", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
-        REPORT_X,
-    );
+    let site = Site::new(&study("trials = 30", TWO_SLOTS), REPORT_X);
     site.write("other.toml", &site.read("study.toml").replace("name = \"s\"", "name = \"t\""));
     let both = ["study.toml", "other.toml"].map(|file| site.start(&["run", file, "--plain"]));
     both.into_iter().for_each(|running| assert_done(&running.end()));
-    let listed: Json = serde_json::from_str(&site.run(&["ls", "--json"]).out).unwrap();
+    let listed: Json = site.json(&["ls", "--json"]);
     let complete: Vec<&Json> = listed["studies"]
         .as_array()
         .unwrap()
@@ -930,7 +670,7 @@ fn closing_its_streams_is_not_a_trials_end() {
     );
     let site = Site::new(&study("trials = 2", ONE_SLOT), &script);
     assert_done(&site.run_study());
-    assert!(site.path("done.0").exists() && site.path("done.1").exists());
+    assert!(site.exists("done.0") && site.exists("done.1"));
     assert_eq!(site.states(), ["complete", "complete"]);
 }
 
@@ -938,11 +678,10 @@ fn closing_its_streams_is_not_a_trials_end() {
 fn a_script_can_ask_hpsearch_about_its_own_study() {
     let script =
         format!("\"$PROGRAM\" trials \"$HPSEARCH_STUDY\" --json > seen.json || exit 1\n{REPORT_X}");
-    let program =
-        format!("[command.env]\nPROGRAM = \"{}\"\n{ONE_SLOT}", env!("CARGO_BIN_EXE_hpsearch"));
+    let program = format!("[command.env]\nPROGRAM = \"{}\"\n{ONE_SLOT}", PROGRAM);
     let site = Site::new(&study("trials = 1", &program), &script);
     assert_done(&site.run_study());
-    let seen: Json = serde_json::from_str(&site.read("seen.json")).unwrap();
+    let seen: Json = site.read_json("seen.json");
     assert_eq!((&seen["study"], &seen["trials"][0]["state"]), (&json!("s"), &json!("running")));
 }
 
@@ -968,7 +707,7 @@ fn a_study_ends_with_its_time() {
     assert!((1..=5).contains(&complete), "{first:?}");
     assert_done(&site.run_study());
     assert_eq!(site.trials().len(), first.len());
-    assert_done(&site.run(&["run", "study.toml", "--plain", "--set", "budget.time=2s"]));
+    assert_done(&site.run_study_with(&["--set", "budget.time=2s"]));
     assert!(site.trials().len() > first.len());
 }
 
@@ -1016,7 +755,7 @@ fn a_paused_trial_that_does_not_listen_is_told_to_leave_and_goes_on_later() {
     let site = Site::new(&study("trials = 1", rest), script);
     let ended = site.run_study();
     assert_done(&ended);
-    assert!(ended.out.contains("trial 0 paused at step "), "{}", ended.out);
+    assert_names(&ended.out, &["trial 0 paused at step "]);
     let trial = &site.trials()[0];
     assert_eq!(
         (&trial["state"], &trial["last_step"], &trial["attempts"]),

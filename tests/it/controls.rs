@@ -1,47 +1,22 @@
 //! Control from another terminal, end to end: pausing, enqueueing, retrying, extending, continuing, notes and tags.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hpsearch::storage::sqlite::{SqliteReader, SqliteStore};
 use hpsearch::storage::{Storage as _, StorageReader as _};
-use hpsearch::study::event::{Answer, Request, Seq};
+use hpsearch::study::event::{Answer, Request};
 use hpsearch::study::params::Params;
 use hpsearch::study::seed::SeedTree;
 use hpsearch::study::spec::Extension;
-use hpsearch::study::state::StudyView;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::TrialNumber;
 use rand::RngExt as _;
 use rustix::process::Signal;
 use serde_json::{Value as Json, json};
 
-use crate::commands::{
-    Ended, ONE_SLOT, REPORT_X, Site, assert_done, study, wait_at_most, wait_until,
+use crate::harness::{
+    KEEP_ALL, ONE_SLOT, REPORT_X, RESUMABLE, Site, TWO_SLOTS, assert_code, assert_done,
+    assert_names, assert_refused, study, wait_at_most, wait_until,
 };
-
-/// Steps with a checkpoint each, up to 6 or to where it is to go; leaves when it hears `pause`.
-pub const STEPS: &str = r#"
-step=0; [ -z "$HPSEARCH_RESUME" ] || step=$(cat "$HPSEARCH_RESUME")
-last=${HPSEARCH_UNTIL:-6}
-while [ $step -lt $last ]; do
-  step=$((step + 1)); echo "$HPSEARCH_TRIAL $step" >> steps; sleep 0.1
-  echo $step > "$HPSEARCH_CHECKPOINT_DIR/$step"
-  echo "@hpsearch {\"checkpoint\":\"$HPSEARCH_CHECKPOINT_DIR/$step\",\"step\":$step}"
-  echo "@hpsearch {\"step\":$step,\"loss\":$1}"
-  read -r answer || exit 8
-  case "$answer" in *'"stop"'* | *'"pause"'*) exit 0 ;; esac
-done
-"#;
-
-pub const KEEP_ALL: &str = "[checkpoints]\nkeep = \"all\"\n";
-
-fn refused(ended: &Ended, words: &[&str]) {
-    assert_eq!(ended.code, 2, "{}\n{}", ended.out, ended.err);
-    for word in words {
-        assert!(ended.err.contains(word), "`{word}` is not in: {}", ended.err);
-    }
-}
 
 /// The steps that trials began, each once.
 fn assert_no_step_twice(site: &Site, trials: u64, last: u64) {
@@ -55,30 +30,19 @@ fn assert_no_step_twice(site: &Site, trials: u64, last: u64) {
     );
 }
 
-/// The journal folds to what the tables say.
-pub fn assert_folds(site: &Site) {
-    let reader = SqliteReader::open(&site.path("runs/hpsearch.db")).unwrap();
-    let stored = reader.study("s").unwrap().unwrap();
-    let mut folded = StudyView::new(&stored.spec);
-    for (_, at, event) in reader.events_after(stored.id, Seq(0), u64::MAX).unwrap() {
-        folded.apply(at, &event);
-    }
-    assert_eq!(format!("{folded:?}"), format!("{:?}", reader.view(stored.id).unwrap()));
-}
-
 fn listed(site: &Site) -> Json {
-    let listed: Json = serde_json::from_str(&site.run(&["ls", "--json"]).out).unwrap();
+    let listed: Json = site.json(&["ls", "--json"]);
     listed["studies"][0].clone()
 }
 
 #[test]
 fn a_paused_trial_gives_its_slot_to_another_and_goes_on_where_it_saved() {
-    let site = Site::new(&study("trials = 3", ONE_SLOT), STEPS);
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the first trial is at work", || site.lines("steps").len() >= 2);
+    let site = Site::new(&study("trials = 3", ONE_SLOT), RESUMABLE);
+    let running = site.start_study();
+    site.wait_for_lines("steps", 2);
     let asked = site.run(&["pause", "s", "0"]);
     assert_done(&asked);
-    assert!(asked.err.contains("trial 0 saves and leaves"), "{}", asked.err);
+    assert_names(&asked.err, &["trial 0 saves and leaves"]);
     wait_until("another trial has its slot", || site.states() == ["paused", "running"]);
     assert!(
         site.trials()[0]["reason"]
@@ -92,22 +56,22 @@ fn a_paused_trial_gives_its_slot_to_another_and_goes_on_where_it_saved() {
     assert_done(&running.end());
     assert_eq!(site.states(), vec!["complete"; 3]);
     assert_no_step_twice(&site, 3, 6);
-    assert_folds(&site);
+    site.assert_folds();
 }
 
 #[test]
 fn a_run_ends_without_the_trials_that_stay_paused_and_they_can_be_resumed_later() {
-    let site = Site::new(&study("trials = 2", ONE_SLOT), STEPS);
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the first trial is at work", || !site.lines("steps").is_empty());
+    let site = Site::new(&study("trials = 2", ONE_SLOT), RESUMABLE);
+    let running = site.start_study();
+    site.wait_for_lines("steps", 1);
     assert_done(&site.run(&["pause", "s", "0"]));
     let ended = running.end();
     assert_done(&ended);
-    assert!(ended.out.contains("one trial stays paused by you"), "{}", ended.out);
+    assert_names(&ended.out, &["one trial stays paused by you"]);
     assert_eq!(site.states(), ["paused", "complete"]);
     let resumed = site.run(&["resume", "s", "0"]);
     assert_done(&resumed);
-    assert!(resumed.err.contains("it starts when the study is run"), "{}", resumed.err);
+    assert_names(&resumed.err, &["it starts when the study is run"]);
     assert_done(&site.run_study());
     assert_eq!(site.states(), ["complete", "complete"]);
     assert_no_step_twice(&site, 2, 6);
@@ -115,21 +79,17 @@ fn a_run_ends_without_the_trials_that_stay_paused_and_they_can_be_resumed_later(
 
 #[test]
 fn a_paused_study_stays_paused_through_a_kill_and_another_run() {
-    let site = Site::new(
-        &study("trials = 3", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\"\n"),
-        STEPS,
-    );
-    let mut running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("two trials are at work", || site.lines("steps").len() >= 3);
+    let site = Site::new(&study("trials = 3", TWO_SLOTS), RESUMABLE);
+    let mut running = site.start_study();
+    site.wait_for_lines("steps", 3);
     assert_done(&site.run(&["pause", "s"]));
     wait_until("they have left", || site.states() == ["paused", "paused"]);
-    assert_eq!((listed(&site)["state"].clone(), site.processes("").len()), (json!("paused"), 0));
+    assert_eq!((listed(&site)["state"].clone(), site.processes().len()), (json!("paused"), 0));
     wait_until("its runner holds no process", || {
         hpsearch::runner::processes::descendants(running.child.id()).is_empty()
     });
-    running.child.kill().unwrap();
-    running.child.wait().unwrap();
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    running.kill();
+    let running = site.start_study();
     wait_until("it says so", || {
         running.said_so_far().contains("it is paused, so that nothing starts: `hpsearch resume s`")
     });
@@ -137,36 +97,36 @@ fn a_paused_study_stays_paused_through_a_kill_and_another_run() {
     // Its runner waits, and is ended like any other.
     assert_done(&site.run(&["stop", "s"]));
     let left = running.end();
-    assert_eq!(left.code, 130, "{}", left.err);
-    assert!(left.err.contains("it stays paused until `hpsearch resume s`"), "{}", left.err);
-    assert_done(&site.run(&["run", "study.toml", "--plain", "--resume"]));
+    assert_code(&left, 130);
+    assert_names(&left.err, &["it stays paused until `hpsearch resume s`"]);
+    assert_done(&site.run_study_with(&["--resume"]));
     assert_eq!(site.states(), vec!["complete"; 3]);
     assert_no_step_twice(&site, 3, 6);
-    assert_folds(&site);
+    site.assert_folds();
 }
 
 #[test]
 fn a_study_that_waits_goes_on_when_it_is_resumed_from_another_terminal() {
-    let site = Site::new(&study("trials = 2", ONE_SLOT), STEPS);
-    assert_done(&site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=1"]));
-    refused(&site.run(&["pause", "s"]), &["the study is over"]);
+    let site = Site::new(&study("trials = 2", ONE_SLOT), RESUMABLE);
+    assert_done(&site.run_study_with(&["--set", "budget.trials=1"]));
+    assert_refused(&site.run(&["pause", "s"]), &["the study is over"]);
     assert_done(&site.run(&["extend", "s", "--trials", "+1"]));
     let paused = site.run(&["pause", "s"]);
     assert_done(&paused);
-    refused(&site.run(&["resume", "s", "0"]), &["trial 0 is complete", "hpsearch continue"]);
+    assert_refused(&site.run(&["resume", "s", "0"]), &["trial 0 is complete", "hpsearch continue"]);
     let running = site.start(&["run", "study.toml", "--plain", "--set", "budget.trials=1"]);
     wait_until("it waits", || running.said_so_far().contains("it is paused"));
     assert_done(&site.run(&["resume", "s"]));
     assert_done(&running.end());
     assert_eq!(site.states(), ["complete", "complete"]);
-    refused(&site.run(&["resume", "s"]), &["is not paused"]);
+    assert_refused(&site.run(&["resume", "s"]), &["is not paused"]);
 }
 
 #[test]
 fn notes_and_tags_are_there_at_once_whoever_runs_the_study() {
-    let site = Site::new(&study("trials = 2", ONE_SLOT), STEPS);
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the first trial is at work", || !site.lines("steps").is_empty());
+    let site = Site::new(&study("trials = 2", ONE_SLOT), RESUMABLE);
+    let running = site.start_study();
+    site.wait_for_lines("steps", 1);
     assert_done(&site.run(&["note", "s", "0", "-m", "  läuft gut\nbisher "]));
     assert_done(&site.run(&["tag", "s", "0", "+keep", "+b", "-b"]));
     assert_done(&site.run(&["tag", "s", "+round-2"]));
@@ -183,18 +143,24 @@ fn notes_and_tags_are_there_at_once_whoever_runs_the_study() {
     assert_done(&site.run(&["tag", "0-1", "+done", "-keep"]));
     assert_eq!(site.run(&["tag", "0", "1"]).out, "trial 0: done\ntrial 1: done\n");
     assert!(site.run(&["note", "s"]).out.ends_with("about the study\n"));
-    refused(&site.run(&["note", "s", "7", "-m", "x"]), &["no trial 7"]);
-    refused(&site.run(&["note", "s", "0", "-m", "  "]), &["empty"]);
-    refused(&site.run(&["tag", "s", "0", "+a b"]), &["is no tag"]);
-    refused(&site.run(&["note", "s", "0", "a text"]), &["`a text` is no trial number", " -m "]);
-    refused(&site.run(&["tag", "s", "0", "keep"]), &["`keep` is no trial number", "`+keep`"]);
+    assert_refused(&site.run(&["note", "s", "7", "-m", "x"]), &["no trial 7"]);
+    assert_refused(&site.run(&["note", "s", "0", "-m", "  "]), &["empty"]);
+    assert_refused(&site.run(&["tag", "s", "0", "+a b"]), &["is no tag"]);
+    assert_refused(
+        &site.run(&["note", "s", "0", "a text"]),
+        &["`a text` is no trial number", " -m "],
+    );
+    assert_refused(
+        &site.run(&["tag", "s", "0", "keep"]),
+        &["`keep` is no trial number", "`+keep`"],
+    );
     assert!(site.run(&["note", "s", "0", "-m", "more"]).err.contains("noted"));
     assert!(site.run(&["tag", "s", "0", "+more"]).err.contains("tagged"));
     assert!(site.run(&["note", "s", "1"]).err.contains("no notes"));
     for verb in ["explain", "kill", "logs"] {
-        refused(&site.run(&[verb, "s"]), &["no trial number", "comes after the study"]);
+        assert_refused(&site.run(&[verb, "s"]), &["no trial number", "comes after the study"]);
     }
-    assert_folds(&site);
+    site.assert_folds();
 }
 
 #[test]
@@ -204,7 +170,7 @@ fn configurations_of_ones_own_run_next_and_nothing_wrong_is_taken() {
     let site = Site::new(&text, REPORT_X);
     assert_done(&site.run_study());
     let wrong = site.run(&["enqueue", "s", "x=7", "kind=a", "depth=3", "wdith=1"]);
-    refused(
+    assert_refused(
         &wrong,
         &[
             "`7` is not a value of `x`: it is a number from 0 to 1",
@@ -213,18 +179,14 @@ fn configurations_of_ones_own_run_next_and_nothing_wrong_is_taken() {
             "nothing was enqueued",
         ],
     );
-    refused(&site.run(&["enqueue", "s", "t", "x=0.5"]), &["`t` is no value"]);
-    refused(&site.run(&["enqueue", "s", "--from", "9"]), &["no trial 9"]);
+    assert_refused(&site.run(&["enqueue", "s", "t", "x=0.5"]), &["`t` is no value"]);
+    assert_refused(&site.run(&["enqueue", "s", "--from", "9"]), &["no trial 9"]);
     assert_eq!(site.trials().len(), 2);
     let asked = site.run(&["enqueue", "s", "x=0.5", "kind=2"]);
     assert_done(&asked);
-    assert!(
-        asked.err.contains("trial 2 is queued: kind=2 x=0.5; it starts when the study is run"),
-        "{}",
-        asked.err
-    );
+    assert_names(&asked.err, &["trial 2 is queued: kind=2 x=0.5; it starts when the study is run"]);
     assert_eq!(listed(&site)["state"], "stopped", "there is something to do again");
-    refused(
+    assert_refused(
         &site.run(&["enqueue", "s", "--from", "2"]),
         &["trial 2 has these parameters already", "--again"],
     );
@@ -243,7 +205,7 @@ fn configurations_of_ones_own_run_next_and_nothing_wrong_is_taken() {
     ];
     assert_eq!(params, expected);
     assert_eq!(site.states(), vec!["complete"; 6], "they run although the budget is used up");
-    assert_folds(&site);
+    site.assert_folds();
 }
 
 #[test]
@@ -252,10 +214,10 @@ fn failed_trials_are_tried_again_while_the_study_runs_and_after() {
         "[ $HPSEARCH_TRIAL = 2 ] && while [ ! -e go ]; do sleep 0.02; done\n[ -e repaired ] || [ $HPSEARCH_TRIAL = 2 ] || exit 3\n{REPORT_X}"
     );
     let site = Site::new(&study("trials = 3\ncount = \"all\"", ONE_SLOT), &script);
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    let running = site.start_study();
     wait_until("the third trial runs", || site.states() == ["failed", "failed", "running"]);
-    refused(&site.run(&["retry", "s", "2"]), &["trial 2 has not failed"]);
-    refused(&site.run(&["retry", "s"]), &["--failed"]);
+    assert_refused(&site.run(&["retry", "s", "2"]), &["trial 2 has not failed"]);
+    assert_refused(&site.run(&["retry", "s"]), &["--failed"]);
     site.write("repaired", "");
     assert_done(&site.run(&["retry", "s", "0"]));
     site.write("go", "");
@@ -263,25 +225,24 @@ fn failed_trials_are_tried_again_while_the_study_runs_and_after() {
     assert_eq!(site.states(), ["complete", "failed", "complete"]);
     let asked = site.run(&["retry", "s", "--failed"]);
     assert_done(&asked);
-    assert!(asked.err.contains("trial 1 is queued again"), "{}", asked.err);
+    assert_names(&asked.err, &["trial 1 is queued again"]);
     assert_done(&site.run_study());
     assert_eq!(
         (site.states(), site.trials()[1]["attempts"].clone()),
         (vec!["complete".to_owned(); 3], json!(2))
     );
-    refused(&site.run(&["retry", "s", "--failed"]), &["no trial has failed"]);
+    assert_refused(&site.run(&["retry", "s", "--failed"]), &["no trial has failed"]);
 }
 
 #[test]
 fn an_extended_budget_stays_when_the_study_is_run_again() {
-    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
-    assert_done(&site.run_study());
-    refused(&site.run(&["extend", "s", "--time", "+2h"]), &["budget.time"]);
+    let site = Site::finished("trials = 1");
+    assert_refused(&site.run(&["extend", "s", "--time", "+2h"]), &["budget.time"]);
     assert_eq!(site.run(&["extend", "s"]).code, 2);
     assert_eq!(site.run(&["extend", "s", "--trials", "lots"]).code, 2);
     let asked = site.run(&["extend", "s", "--trials", "+2"]);
     assert_done(&asked);
-    assert!(asked.err.contains("the budget is 3 trials now"), "{}", asked.err);
+    assert_names(&asked.err, &["the budget is 3 trials now"]);
     let again = site.run_study();
     assert_done(&again);
     assert!(
@@ -292,7 +253,7 @@ fn an_extended_budget_stays_when_the_study_is_run_again() {
     );
     assert_eq!(site.states(), vec!["complete"; 3]);
     // The file's own budget may still change.
-    let set = site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=2"]);
+    let set = site.run_study_with(&["--set", "budget.trials=2"]);
     assert_done(&set);
     assert!(
         set.err
@@ -304,19 +265,22 @@ fn an_extended_budget_stays_when_the_study_is_run_again() {
         set.err
     );
     assert_eq!(site.states(), vec!["complete"; 4]);
-    assert_folds(&site);
+    site.assert_folds();
 }
 
 #[test]
 fn a_complete_trial_goes_on_from_its_checkpoint_to_where_it_is_told() {
-    let site = Site::new(&study("trials = 1", &format!("{ONE_SLOT}{KEEP_ALL}")), STEPS);
+    let site = Site::new(&study("trials = 1", &format!("{ONE_SLOT}{KEEP_ALL}")), RESUMABLE);
     assert_done(&site.run_study());
-    refused(&site.run(&["continue", "s", "0", "--until", "6"]), &["has reached step 6"]);
-    refused(&site.run(&["continue", "s", "--until", "6"]), &["say which trial"]);
+    assert_refused(&site.run(&["continue", "s", "0", "--until", "6"]), &["has reached step 6"]);
+    assert_refused(&site.run(&["continue", "s", "--until", "6"]), &["say which trial"]);
     let asked = site.run(&["continue", "s", "0", "--until", "9"]);
     assert_done(&asked);
-    assert!(asked.err.contains("trial 0 goes on from step 6 to step 9"), "{}", asked.err);
-    refused(&site.run(&["continue", "s", "0", "--until", "9"]), &["has not ended, it is queued"]);
+    assert_names(&asked.err, &["trial 0 goes on from step 6 to step 9"]);
+    assert_refused(
+        &site.run(&["continue", "s", "0", "--until", "9"]),
+        &["has not ended, it is queued"],
+    );
     assert_done(&site.run_study());
     let trial = &site.trials()[0];
     assert_eq!(
@@ -326,16 +290,16 @@ fn a_complete_trial_goes_on_from_its_checkpoint_to_where_it_is_told() {
     assert_no_step_twice(&site, 1, 9);
     let without = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
     assert_done(&without.run_study());
-    refused(
+    assert_refused(
         &without.run(&["continue", "s", "0", "--until", "9"]),
         &["has no checkpoint to go on from", "hpsearch enqueue --from 0"],
     );
-    assert_folds(&site);
+    site.assert_folds();
 }
 
 #[test]
 fn a_command_that_ends_before_the_step_it_was_continued_to_says_where_it_finds_it() {
-    let deaf_to_it = STEPS.replace("${HPSEARCH_UNTIL:-6}", "$((step + 2))");
+    let deaf_to_it = RESUMABLE.replace("${HPSEARCH_UNTIL:-6}", "$((step + 2))");
     let site = Site::new(&study("trials = 1", &format!("{ONE_SLOT}{KEEP_ALL}")), &deaf_to_it);
     assert_done(&site.run_study());
     assert_done(&site.run(&["continue", "s", "0", "--until", "9"]));
@@ -347,7 +311,7 @@ fn a_command_that_ends_before_the_step_it_was_continued_to_says_where_it_finds_i
         reason.ends_with("4, before 9: a command finds the step in HPSEARCH_UNTIL"),
         "{reason}"
     );
-    assert_folds(&site);
+    site.assert_folds();
 }
 
 /// Ignores SIGTERM, and has a child that does.
@@ -356,14 +320,12 @@ const DEAF: &str = "trap '' TERM INT\n(trap '' TERM INT; while :; do sleep 0.2; 
 #[test]
 fn what_ignores_sigterm_for_the_whole_grace_is_killed_with_its_children() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), DEAF);
-    let program = Path::new(env!("CARGO_BIN_EXE_hpsearch"));
-    let running =
-        site.start_with(program, &["run", "study.toml", "--plain"], &[("HPSEARCH_GRACE", "0.6")]);
-    wait_until("the trial runs", || site.path("started").exists());
+    let running = site.start_study_with(&[("HPSEARCH_GRACE", "0.6")]);
+    site.wait_for("started");
     let began = Instant::now();
     running.signal(Signal::TERM);
     wait_until("it was told", || running.said_so_far().contains("trial 0 started"));
-    assert!(!site.processes("").is_empty(), "SIGTERM does not end it");
+    assert!(!site.processes().is_empty(), "SIGTERM does not end it");
     let left = running.end();
     assert!(
         began.elapsed() >= Duration::from_millis(600),
@@ -371,7 +333,7 @@ fn what_ignores_sigterm_for_the_whole_grace_is_killed_with_its_children() {
         began.elapsed()
     );
     assert_eq!((left.code, site.states()), (143, vec!["queued".to_owned()]), "{}", left.err);
-    wait_at_most(Duration::from_secs(2), "its child is gone", || site.processes("").is_empty());
+    wait_at_most(Duration::from_secs(2), "its child is gone", || site.processes().is_empty());
 }
 
 #[test]
@@ -380,27 +342,22 @@ fn a_trial_that_neither_reports_nor_listens_is_paused_all_the_same() {
         &study("trials = 2", ONE_SLOT),
         &format!("[ $HPSEARCH_TRIAL != 0 ] || {{\n{DEAF}}}\n{REPORT_X}"),
     );
-    let program = Path::new(env!("CARGO_BIN_EXE_hpsearch"));
-    let running =
-        site.start_with(program, &["run", "study.toml", "--plain"], &[("HPSEARCH_GRACE", "0.3")]);
-    wait_until("the trial runs", || site.path("started").exists());
+    let running = site.start_study_with(&[("HPSEARCH_GRACE", "0.3")]);
+    site.wait_for("started");
     assert_done(&site.run(&["pause", "s", "0"]));
     assert_done(&running.end());
     assert_eq!(site.states(), ["paused", "complete"]);
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
 }
 
 #[test]
 fn what_was_asked_is_done_once_though_the_runner_is_killed_right_after() {
     let mut rng = SeedTree::new(1).stream("controls/kill");
     for round in 0..4 {
-        let site = Site::new(
-            &study("trials = 4", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\"\n"),
-            STEPS,
-        );
-        let mut running = site.start(&["run", "study.toml", "--plain"]);
-        wait_until("two trials are at work", || site.lines("steps").len() >= 3);
-        let mut store = SqliteStore::open(&site.path("runs/hpsearch.db")).unwrap();
+        let site = Site::new(&study("trials = 4", TWO_SLOTS), RESUMABLE);
+        let mut running = site.start_study();
+        site.wait_for_lines("steps", 3);
+        let mut store = site.store();
         let study = store.study("s").unwrap().unwrap().id;
         let mut point = Params::new();
         point.insert("x", 0.5);
@@ -419,8 +376,7 @@ fn what_was_asked_is_done_once_though_the_runner_is_killed_right_after() {
             .collect();
         // Acknowledged: now the runner dies, before, while or after it serves them.
         std::thread::sleep(Duration::from_millis(rng.random_range(0..160)));
-        running.child.kill().unwrap();
-        running.child.wait().unwrap();
+        running.kill();
         let ended = site.run_study();
         assert_done(&ended);
         for (id, request) in ids.iter().zip(&requests) {
@@ -446,7 +402,7 @@ fn what_was_asked_is_done_once_though_the_runner_is_killed_right_after() {
         assert_eq!((complete, trials.len()), (4, 6), "round {round}: {:?}", site.states());
         let view = store.view(study).unwrap();
         assert_eq!((view.extension.trials, view.trials[1].notes.len()), (1, 1));
-        assert_folds(&site);
+        site.assert_folds();
     }
 }
 
@@ -466,34 +422,32 @@ fn odd_reports_do_not_confuse_a_trial() {
     .concat();
     let site = Site::new(&study("trials = 1", ONE_SLOT), &script);
     assert_done(&site.run_study());
-    let store = SqliteStore::open(&site.path("runs/hpsearch.db")).unwrap();
+    let store = site.store();
     let trial = store.view(store.study("s").unwrap().unwrap().id).unwrap().trials.remove(0);
     assert_eq!(trial.value, Some(2.0));
     // The same step again replaces it, an earlier one is put in its place, and what is no number is a line of the log.
     assert_eq!(trial.curve[..3], [(1, 2.5), (2, 2.0), (4, 1e308)]);
     let log = site.log(0, 0);
-    assert!(
-        log.contains("`loss` must be a number, not `\"low\"`")
-            && log.contains("`loss` must be a number, not `[1]`"),
-        "{log}"
+    assert_names(
+        &log,
+        &["`loss` must be a number, not `\"low\"`", "`loss` must be a number, not `[1]`"],
     );
     assert!(log.contains("18446744073709551615"), "{log}");
-    assert_folds(&site);
+    site.assert_folds();
 }
 
 #[test]
 fn a_trial_that_waits_for_the_next_run_can_be_killed_without_one() {
-    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
-    assert_done(&site.run_study());
+    let site = Site::finished("trials = 1");
     assert_done(&site.run(&["enqueue", "s", "x=0.5"]));
     let killed = site.run(&["kill", "s", "1"]);
     assert_done(&killed);
-    assert!(killed.err.contains("trial 1 counts as failed"), "{}", killed.err);
+    assert_names(&killed.err, &["trial 1 counts as failed"]);
     assert_eq!(
         (site.states(), site.trials()[1]["reason"].clone()),
         (vec!["complete".to_owned(), "failed".to_owned()], json!("killed on request"))
     );
     assert_done(&site.run_study());
     assert_eq!(site.trials().len(), 2);
-    assert_folds(&site);
+    site.assert_folds();
 }

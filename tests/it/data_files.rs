@@ -10,13 +10,9 @@ use hpsearch::config;
 use hpsearch::study::spec::Program;
 use serde_json::{Value as Json, json};
 
-use crate::verbs::{Ran, Scene, command};
+use crate::harness::{Ended, Scene, Site, assert_code, assert_done, assert_names, command};
 
-fn run(directory: &Path, arguments: &[&str]) -> Ran {
-    Ran::of(command(directory, arguments).output().unwrap())
-}
-
-fn fed(directory: &Path, arguments: &[&str], input: &[u8]) -> Ran {
+fn fed(directory: &Path, arguments: &[&str], input: &[u8]) -> Ended {
     let mut child = command(directory, arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -25,7 +21,7 @@ fn fed(directory: &Path, arguments: &[&str], input: &[u8]) -> Ran {
         .unwrap();
     // Who refuses before reading closes the pipe.
     let _ = child.stdin.take().unwrap().write_all(input);
-    Ran::of(child.wait_with_output().unwrap())
+    Ended::of(child.wait_with_output().unwrap())
 }
 
 fn rows(row: impl Fn(usize) -> String) -> String {
@@ -54,16 +50,16 @@ fn model(directory: &Path, config: &Json) {
 
 #[test]
 fn a_file_with_semicolons_becomes_a_study_that_says_so() {
-    let directory = tempfile::tempdir().unwrap();
+    let site = Site::empty();
     let content = format!(
         "text;label\n{}",
         rows(|index| format!("a film, number {index};{}", ["good", "bad"][index % 2]))
     );
-    fs::write(directory.path().join("reviews.csv"), content).unwrap();
-    let ran = run(directory.path(), &["init", "reviews.csv"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    site.write("reviews.csv", content);
+    let ran = site.run(&["init", "reviews.csv"]);
+    assert_done(&ran);
     assert!(ran.err.starts_with("reviews.csv: 60 rows, separated by `;`\n"), "{}", ran.err);
-    let data = data_of(&directory.path().join("study.toml"));
+    let data = data_of(&site.path("study.toml"));
     assert_eq!(
         (&data["separator"], &data["text"], &data["label"]),
         (&json!(";"), &json!("text"), &json!("label"))
@@ -72,14 +68,13 @@ fn a_file_with_semicolons_becomes_a_study_that_says_so() {
 
 #[test]
 fn a_file_without_a_header_is_noticed_and_its_columns_are_numbered() {
-    let directory = tempfile::tempdir().unwrap();
-    fs::write(
-        directory.path().join("sms.tsv"),
+    let site = Site::empty();
+    site.write(
+        "sms.tsv",
         rows(|index| format!("{}\tmessage \"number {index}", ["ham", "spam"][index % 2])),
-    )
-    .unwrap();
-    let ran = run(directory.path(), &["init", "sms.tsv"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    );
+    let ran = site.run(&["init", "sms.tsv"]);
+    assert_done(&ran);
     insta::assert_snapshot!(ran.err, @r"
     sms.tsv: 60 rows
     no header: `ham` in column 1 is also a value of 29 other rows; the columns are called column1, column2 (`--header`: line 1 names them)
@@ -89,22 +84,21 @@ fn a_file_without_a_header_is_noticed_and_its_columns_are_numbered() {
     wrote study.toml
     next: `hpsearch check study.toml` looks at it and its data, `hpsearch run study.toml` searches
     ");
-    let data = data_of(&directory.path().join("study.toml"));
+    let data = data_of(&site.path("study.toml"));
     assert_eq!(data["column_names"], json!(["column1", "column2"]));
     assert_eq!((&data["text"], &data["label"]), (&json!("column2"), &json!("column1")));
-    let forced = run(directory.path(), &["init", "sms.tsv", "--header", "-o", "forced.toml"]);
-    assert_eq!(forced.code, 0, "{}", forced.err);
-    let data = data_of(&directory.path().join("forced.toml"));
+    let forced = site.run(&["init", "sms.tsv", "--header", "-o", "forced.toml"]);
+    assert_done(&forced);
+    let data = data_of(&site.path("forced.toml"));
     assert_eq!((data.get("column_names"), &data["label"]), (None, &json!("ham")));
 }
 
 #[test]
 fn a_flag_takes_the_first_line_for_a_row_where_nothing_shows_it() {
-    let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("lines.csv"), rows(|index| format!("only a text {index}")))
-        .unwrap();
-    let ran = run(directory.path(), &["init", "lines.csv", "--no-header"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    let site = Site::empty();
+    site.write("lines.csv", rows(|index| format!("only a text {index}")));
+    let ran = site.run(&["init", "lines.csv", "--no-header"]);
+    assert_done(&ran);
     assert!(
         ran.err.contains(
             "lines.csv: 60 rows\nno header: --no-header says so; the columns are called column1 ("
@@ -112,15 +106,15 @@ fn a_flag_takes_the_first_line_for_a_row_where_nothing_shows_it() {
         "{}",
         ran.err
     );
-    assert_eq!(data_of(&directory.path().join("study.toml"))["column_names"], json!(["column1"]));
+    assert_eq!(data_of(&site.path("study.toml"))["column_names"], json!(["column1"]));
 }
 
 #[test]
 fn keys_of_the_layout_are_checked_and_have_the_names_of_hugging_face() {
-    let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("a.csv"), "ham;x\nspam;y\n").unwrap();
+    let site = Site::empty();
+    site.write("a.csv", "ham;x\nspam;y\n");
     let with = |data: &str| {
-        let study = directory.path().join("study.toml");
+        let study = site.path("study.toml");
         let text = format!(
             "[study]\nname = \"s\"\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 1\n[trainer]\n[data]\ntrain = \"a.csv\"\n{data}\n[space]\nlearning_rate = {{ float = [1e-4, 1e-2] }}\n"
         );
@@ -157,37 +151,34 @@ fn keys_of_the_layout_are_checked_and_have_the_names_of_hugging_face() {
 
 #[test]
 fn a_folder_is_its_training_file_with_the_splits_beside_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let folder = directory.path().join("intents");
+    let site = Site::empty();
+    let folder = site.path("intents");
     fs::create_dir(&folder).unwrap();
     let content = format!("text,label\n{}", rows(|index| format!("a text {index},{}", index % 3)));
     for split in ["train", "valid", "test"] {
         fs::write(folder.join(split).with_extension("csv"), &content).unwrap();
     }
     fs::write(folder.join("README.md"), "# Intents\n").unwrap();
-    let ran = run(directory.path(), &["init", "intents"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    let text = fs::read_to_string(directory.path().join("study.toml")).unwrap();
-    for line in [
-        "name = \"intents\"",
-        "train = \"intents/train.csv\"",
-        "validation = \"intents/valid.csv\"",
-        "test = \"intents/test.csv\"",
-    ] {
-        assert!(text.contains(line), "{line}: {text}");
-    }
-    assert!(
-        ran.err.contains("validation: intents/valid.csv, found beside the training file"),
-        "{}",
-        ran.err
+    let ran = site.run(&["init", "intents"]);
+    assert_done(&ran);
+    let text = site.read("study.toml");
+    assert_names(
+        &text,
+        &[
+            "name = \"intents\"",
+            "train = \"intents/train.csv\"",
+            "validation = \"intents/valid.csv\"",
+            "test = \"intents/test.csv\"",
+        ],
     );
+    assert_names(&ran.err, &["validation: intents/valid.csv, found beside the training file"]);
 }
 
 #[test]
 fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
-    let directory = tempfile::tempdir().unwrap();
-    fs::create_dir(directory.path().join("d")).unwrap();
-    let ran = run(directory.path(), &["init", "d"]);
+    let site = Site::empty();
+    fs::create_dir(site.path("d")).unwrap();
+    let ran = site.run(&["init", "d"]);
     assert_eq!(
         (ran.code, ran.err.as_str()),
         (
@@ -195,9 +186,9 @@ fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
             "error: there is no csv, tsv, jsonl or txt file in `d`\nhelp: give the path of the file to learn from\n"
         )
     );
-    fs::write(directory.path().join("d/a.csv"), "text,label\n").unwrap();
-    fs::write(directory.path().join("d/b.csv"), "text,label\n").unwrap();
-    let ran = run(directory.path(), &["init", "d"]);
+    site.write("d/a.csv", "text,label\n");
+    site.write("d/b.csv", "text,label\n");
+    let ran = site.run(&["init", "d"]);
     assert_eq!(
         (ran.code, ran.err.as_str()),
         (
@@ -205,8 +196,8 @@ fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
             "error: which file in `d` is to learn from? There are `d/a.csv`, `d/b.csv`\nhelp: name it: `hpsearch init d/a.csv`\n"
         )
     );
-    model(&directory.path().join("bert"), &json!({"model_type": "bert"}));
-    let ran = run(directory.path(), &["init", "bert"]);
+    model(&site.path("bert"), &json!({"model_type": "bert"}));
+    let ran = site.run(&["init", "bert"]);
     assert!(
         ran.code == 2
             && ran.err.contains("`bert` holds a model, not data\n")
@@ -218,47 +209,38 @@ fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
 
 #[test]
 fn a_pretrained_model_becomes_a_study_of_fine_tuning() {
-    let directory = tempfile::tempdir().unwrap();
-    model(
-        &directory.path().join("bert"),
-        &json!({"model_type": "bert", "max_position_embeddings": 24}),
-    );
-    model(&directory.path().join("gpt2"), &json!({"model_type": "gpt2", "n_positions": 1024}));
-    fs::write(
-        directory.path().join("r.csv"),
+    let site = Site::empty();
+    model(&site.path("bert"), &json!({"model_type": "bert", "max_position_embeddings": 24}));
+    model(&site.path("gpt2"), &json!({"model_type": "gpt2", "n_positions": 1024}));
+    site.write(
+        "r.csv",
         format!("text,label\n{}", rows(|index| format!("a text {index},{}", index % 2))),
-    )
-    .unwrap();
-    let ran = run(directory.path(), &["init", "r.csv", "--model", "bert"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(
-        ran.err.contains("model: bert (bert), fine-tuned with its own tokenizer\n"),
-        "{}",
-        ran.err
     );
-    insta::assert_snapshot!(fs::read_to_string(directory.path().join("study.toml")).unwrap());
-    let trainer = trainer_of(&directory.path().join("study.toml"));
+    let ran = site.run(&["init", "r.csv", "--model", "bert"]);
+    assert_done(&ran);
+    assert_names(&ran.err, &["model: bert (bert), fine-tuned with its own tokenizer\n"]);
+    insta::assert_snapshot!(site.read("study.toml"));
+    let trainer = trainer_of(&site.path("study.toml"));
     assert!(trainer["model.pretrained"].as_str().unwrap().ends_with("/bert"), "{trainer:?}");
-    let ran = run(directory.path(), &["init", "r.csv", "--model", "gpt2", "-o", "lm.toml"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.err.contains("task language-modeling: the model is a decoder"), "{}", ran.err);
-    assert_eq!(trainer_of(&directory.path().join("lm.toml"))["task"], json!("language-modeling"));
+    let ran = site.run(&["init", "r.csv", "--model", "gpt2", "-o", "lm.toml"]);
+    assert_done(&ran);
+    assert_names(&ran.err, &["task language-modeling: the model is a decoder"]);
+    assert_eq!(trainer_of(&site.path("lm.toml"))["task"], json!("language-modeling"));
 }
 
 #[test]
 fn a_model_that_cannot_be_fine_tuned_is_refused_before_a_study_is_written() {
-    let directory = tempfile::tempdir().unwrap();
-    model(&directory.path().join("t5"), &json!({"model_type": "t5"}));
-    model(&directory.path().join("bert"), &json!({"model_type": "bert"}));
-    model(&directory.path().join("gpt2"), &json!({"model_type": "gpt2"}));
-    model(&directory.path().join("bare"), &json!({"model_type": "bert"}));
-    fs::remove_file(directory.path().join("bare/model.safetensors")).unwrap();
-    fs::write(
-        directory.path().join("r.csv"),
+    let site = Site::empty();
+    model(&site.path("t5"), &json!({"model_type": "t5"}));
+    model(&site.path("bert"), &json!({"model_type": "bert"}));
+    model(&site.path("gpt2"), &json!({"model_type": "gpt2"}));
+    model(&site.path("bare"), &json!({"model_type": "bert"}));
+    fs::remove_file(site.path("bare/model.safetensors")).unwrap();
+    site.write(
+        "r.csv",
         format!("text,label\n{}", rows(|index| format!("a text {index},{}", index % 2))),
-    )
-    .unwrap();
-    fs::write(directory.path().join("plain.txt"), "a text\n").unwrap();
+    );
+    site.write("plain.txt", "a text\n");
     for (arguments, said) in [
         (
             &["r.csv", "--model", "t5"][..],
@@ -279,19 +261,19 @@ fn a_model_that_cannot_be_fine_tuned_is_refused_before_a_study_is_written() {
         ),
         (&["--model", "bert"], "what shall the model be fine-tuned on?"),
     ] {
-        let ran = run(directory.path(), &[&["init"], arguments].concat());
+        let ran = site.run(&[&["init"], arguments].concat());
         assert!(ran.code == 2 && ran.err.contains(said), "{arguments:?}: {}", ran.err);
-        assert!(!directory.path().join("study.toml").exists(), "{arguments:?}");
+        assert!(!site.exists("study.toml"), "{arguments:?}");
     }
 }
 
 #[test]
 fn texts_to_label_that_are_none_are_refused_with_what_was_meant() {
-    let directory = tempfile::tempdir().unwrap();
-    model(&directory.path().join("model"), &json!({"model_type": "bert"}));
-    fs::write(directory.path().join("new.csv"), "text\nx\n").unwrap();
+    let site = Site::empty();
+    model(&site.path("model"), &json!({"model_type": "bert"}));
+    site.write("new.csv", "text\nx\n");
     let predict = |arguments: &[&str], input: &[u8]| {
-        fed(directory.path(), &[&["predict", "model"], arguments].concat(), input)
+        fed(&site.path(""), &[&["predict", "model"], arguments].concat(), input)
     };
     for (arguments, input, said) in [
         (
@@ -343,12 +325,12 @@ fn texts_to_label_that_are_none_are_refused_with_what_was_meant() {
 
 #[test]
 fn a_file_of_texts_that_cannot_be_read_is_told_with_its_line() {
-    let directory = tempfile::tempdir().unwrap();
-    model(&directory.path().join("model"), &json!({"model_type": "bert"}));
+    let site = Site::empty();
+    model(&site.path("model"), &json!({"model_type": "bert"}));
     let said = |name: &str, content: &[u8], more: &[&str]| {
-        fs::write(directory.path().join(name), content).unwrap();
-        let ran = run(directory.path(), &[&["predict", "model", "--file", name], more].concat());
-        assert_eq!(ran.code, 2, "{}", ran.err);
+        site.write(name, content);
+        let ran = site.run(&[&["predict", "model", "--file", name], more].concat());
+        assert_code(&ran, 2);
         ran.err
     };
     assert!(
@@ -389,10 +371,10 @@ fn a_file_of_texts_that_cannot_be_read_is_told_with_its_line() {
 
 #[test]
 fn a_data_file_in_the_place_of_a_study_file_is_told_to_go_to_init() {
-    let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("new.csv"), "text,label\nx,1\n").unwrap();
+    let site = Site::empty();
+    site.write("new.csv", "text,label\nx,1\n");
     for verb in ["check", "run", "train"] {
-        let ran = run(directory.path(), &[verb, "new.csv"]);
+        let ran = site.run(&[verb, "new.csv"]);
         assert_eq!(
             (ran.code, ran.err.as_str()),
             (
@@ -410,8 +392,8 @@ fn a_table_of_trials_has_the_format_that_its_name_says() {
     let written = |name: &str, more: &[&str]| {
         let ran =
             scene.run(&[&["export-data", "digits", "--overwrite", "-o", name], more].concat());
-        assert_eq!(ran.code, 0, "{}", ran.err);
-        fs::read_to_string(scene.directory.path().join(name)).unwrap()
+        assert_done(&ran);
+        fs::read_to_string(scene.path(name)).unwrap()
     };
     let lines: Vec<Json> =
         written("t.jsonl", &[]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -436,6 +418,6 @@ fn a_table_of_trials_has_the_format_that_its_name_says() {
             "{}",
             ran.err
         );
-        assert!(!scene.directory.path().join(name).exists());
+        assert!(!scene.path(name).exists());
     }
 }

@@ -10,7 +10,7 @@ use hpsearch::study::event::{AttemptEnd, Event};
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use serde_json::{Value as Json, json};
 
-use crate::verbs::Scene;
+use crate::harness::{Scene, assert_names};
 
 fn numbers(scene: &Scene, arguments: &[&str]) -> Vec<u64> {
     let answer = scene.json(&[&["trials", "digits", "--json"], arguments].concat());
@@ -184,8 +184,7 @@ fn the_journal_as_json_lines_is_what_is_stored() {
     let scene = Scene::digits();
     let study = scene.store.study("digits").unwrap().unwrap().id;
     let stored = scene.store.events_after(study, hpsearch::study::event::Seq(0), u64::MAX).unwrap();
-    let out = scene.run(&["events", "--json"]).out;
-    let lines: Vec<Json> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines = scene.run(&["events", "--json"]).json_lines();
     let expected: Vec<Json> = stored
         .iter()
         .map(|(seq, at, event)| json!({"seq": seq, "at": at, "event": event}))
@@ -255,8 +254,8 @@ fn trials_are_exported_as_csv_with_nan_and_nothing_told_apart() {
 #[test]
 fn json_lines_are_exact_and_filters_apply() {
     let scene = Scene::digits();
-    let out = scene.run(&["export-data", "--format", "jsonl", "--where", "state:complete"]).out;
-    let lines: Vec<Json> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines =
+        scene.run(&["export-data", "--format", "jsonl", "--where", "state:complete"]).json_lines();
     assert_eq!(lines.iter().map(|line| &line["number"]).collect::<Vec<_>>(), [0, 2]);
     assert_eq!(
         lines[0]["params"],
@@ -289,15 +288,11 @@ fn reports_are_exported_one_a_row() {
 #[test]
 fn an_exported_file_appears_whole_or_not_at_all() {
     let scene = Scene::digits();
-    let path = scene.directory.path().join("out/trials.jsonl");
+    let path = scene.path("out/trials.jsonl");
     let ran = scene.run(&["export-data", "-o", "out/trials.jsonl"]);
     assert_eq!((ran.code, path.exists()), (2, false), "{}", ran.err);
-    assert!(
-        ran.err.contains("`out/trials.jsonl` cannot be written") && ran.err.contains("help: "),
-        "{}",
-        ran.err
-    );
-    fs::create_dir(scene.directory.path().join("out")).unwrap();
+    assert_names(&ran.err, &["`out/trials.jsonl` cannot be written", "help: "]);
+    fs::create_dir(scene.path("out")).unwrap();
     let ran = scene.run(&["export-data", "-o", "out/trials.jsonl"]);
     assert_eq!(
         (ran.code, ran.out.as_str(), ran.err.as_str()),
@@ -319,7 +314,7 @@ fn fill(path: &Path, size: usize) {
 #[test]
 fn sizes_on_the_disk_are_told_by_study_state_and_kind() {
     let mut scene = Scene::digits();
-    let files = scene.directory.path().join("runs/files/digits");
+    let files = scene.path("runs/files/digits");
     fill(&files.join("trial-0/attempt-0.log"), 10_000);
     fill(&files.join("trial-1/step-1/weights"), 50_000);
     fill(&files.join("trial-1/attempt-0.log"), 100);
@@ -351,10 +346,8 @@ fn sizes_on_the_disk_are_told_by_study_state_and_kind() {
             > study["total"].as_u64().unwrap() + usage["store"]["file"].as_u64().unwrap() - 1
     );
     let told = scene.run(&["du", "digits"]).out;
-    assert!(
-        told.contains("complete")
-            && told.contains("files of unknown trials")
-            && told.contains("`[checkpoints] keep` does not keep: 56.0 KiB"),
-        "{told}"
+    assert_names(
+        &told,
+        &["complete", "files of unknown trials", "`[checkpoints] keep` does not keep: 56.0 KiB"],
     );
 }

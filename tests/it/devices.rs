@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 use hpsearch::engine::Outcome;
-use hpsearch::engine::simulator::{Run, Simulation, Turn};
+use hpsearch::engine::simulator::Turn;
 use hpsearch::study::device::Device;
 use hpsearch::study::event::{Answer, Event, Request};
-use hpsearch::study::spec::PolicySpec;
 use hpsearch::study::state::StudyView;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
 use rustix::process::Signal;
 
-use crate::commands::{Site, assert_done, study, wait_until};
-use crate::controls::{STEPS, assert_folds};
-use crate::engine::{asha, loss, spec};
+use crate::harness::{
+    RESUMABLE, Site, TWO_SLOTS, answers, asha, assert_done, assert_names, cases, events, study,
+    wait_until, with_requests,
+};
 
 fn pause(device: u32) -> Request {
     Request::PauseDevice { device: Device::Sim(device) }
@@ -26,26 +26,6 @@ fn resume(device: u32) -> Request {
 
 fn slots(device: u32, slots: u32) -> Request {
     Request::ResumeDevice { device: Device::Sim(device), slots: Some(slots) }
-}
-
-fn simulation(trials: u64, slots: usize, requests: Vec<(u64, Request)>) -> Simulation {
-    let mut simulation =
-        Simulation::new(spec(trials, "random", PolicySpec::named("none")), slots, 9, loss);
-    simulation.requests = requests;
-    simulation
-}
-
-fn answers(run: &Run) -> Vec<(i64, Answer)> {
-    let events = run.turns.iter().flat_map(|turn| &turn.events);
-    events
-        .filter_map(|event| {
-            if let Event::RequestServed { id, answer } = event {
-                Some((*id, answer.clone()))
-            } else {
-                None
-            }
-        })
-        .collect()
 }
 
 /// Checks that nothing is started where its user said so, and gives how many trials ran at a time on each device at most.
@@ -76,15 +56,12 @@ fn most_at_a_time(turns: &[Turn]) -> BTreeMap<String, usize> {
 
 #[test]
 fn trials_of_a_paused_device_go_on_elsewhere_from_where_they_saved() {
-    let simulation = simulation(8, 2, vec![(5, pause(1)), (40, resume(1))]);
+    let simulation = with_requests(8, 2, vec![(5, pause(1)), (40, resume(1))]);
     let run = simulation.run(&[]).unwrap();
     assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
     most_at_a_time(&run.turns);
     assert_eq!(run.view.counts.complete, 8);
-    let moved: Vec<String> = run
-        .turns
-        .iter()
-        .flat_map(|turn| &turn.events)
+    let moved: Vec<String> = events(&run.turns)
         .filter_map(|event| {
             if let Event::TrialQueued { reason, .. } = event { Some(reason.clone()) } else { None }
         })
@@ -97,7 +74,7 @@ fn trials_of_a_paused_device_go_on_elsewhere_from_where_they_saved() {
 
 #[test]
 fn a_study_whose_devices_are_all_paused_waits_and_its_time_stands_still() {
-    let mut simulation = simulation(1000, 2, vec![(4, pause(0)), (4, pause(1)), (4, resume(1))]);
+    let mut simulation = with_requests(1000, 2, vec![(4, pause(0)), (4, pause(1)), (4, resume(1))]);
     simulation.spec.budget.time = Some(std::time::Duration::from_secs(9));
     let run = simulation.run(&[]).unwrap();
     assert!(run.outcome.reason().contains("the time budget is used up"), "{:?}", run.outcome);
@@ -116,7 +93,7 @@ fn a_study_whose_devices_are_all_paused_waits_and_its_time_stands_still() {
 
 #[test]
 fn slots_come_and_go_while_a_study_runs() {
-    let run = simulation(
+    let run = with_requests(
         30,
         1,
         vec![
@@ -133,10 +110,7 @@ fn slots_come_and_go_while_a_study_runs() {
     let most = most_at_a_time(&run.turns);
     assert_eq!((most["sim:0"], most["sim:7"]), (3, 2));
     assert_eq!(run.steps, 30 * 9, "whoever has to move goes on from where it saved");
-    let now: Vec<usize> = run
-        .turns
-        .iter()
-        .flat_map(|turn| &turn.events)
+    let now: Vec<usize> = events(&run.turns)
         .filter_map(|event| {
             if let Event::SlotsChanged { slots } = event { Some(slots.len()) } else { None }
         })
@@ -147,7 +121,7 @@ fn slots_come_and_go_while_a_study_runs() {
 #[test]
 fn requests_that_make_no_sense_are_refused_with_what_to_do() {
     let run =
-        simulation(3, 2, vec![(1, pause(5)), (1, resume(5)), (1, resume(1)), (1, slots(1, 0))])
+        with_requests(3, 2, vec![(1, pause(5)), (1, resume(5)), (1, resume(1)), (1, slots(1, 0))])
             .run(&[])
             .unwrap();
     let said: Vec<String> = answers(&run)
@@ -168,7 +142,7 @@ fn requests_that_make_no_sense_are_refused_with_what_to_do() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(cases(20, 60)))]
 
     /// Devices are paused, resumed, widened and narrowed at random, the runner dies at random: each request is answered once,
     /// nothing is started where it should not be, no trial is lost or doubled, and the study ends.
@@ -185,7 +159,7 @@ proptest! {
         requests.sort_by_key(|(after, _)| *after);
         // Whenever nothing is left to wait for, the next one is asked: at last everything is resumed.
         requests.extend((0..3).map(|device| (u64::MAX, resume(device))));
-        let mut simulation = simulation(20, places, requests);
+        let mut simulation = with_requests(20, places, requests);
         simulation.spec.seed = seed;
         simulation.spec.pruner = if promote { asha("promote") } else { asha("stop") };
         let mut journal: Vec<Turn> = Vec::new();
@@ -210,17 +184,13 @@ proptest! {
 
 #[test]
 fn a_device_is_paused_and_resumed_from_another_terminal_and_stays_paused_through_a_kill() {
-    let rest = "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\"\n";
-    let site = Site::new(&study("trials = 4", rest), STEPS);
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    let rest = TWO_SLOTS;
+    let site = Site::new(&study("trials = 4", rest), RESUMABLE);
+    let running = site.start_study();
     wait_until("both devices have a trial", || site.lines("steps").len() > 3);
     let asked = site.run(&["pause", "s", "--device", "sim:1"]);
     assert_done(&asked);
-    assert!(
-        asked.err.contains("the trial on sim:1 saves, leaves and waits for another slot"),
-        "{}",
-        asked.err
-    );
+    assert_names(&asked.err, &["the trial on sim:1 saves, leaves and waits for another slot"]);
     wait_until("it has left", || {
         site.states()[..2].contains(&"queued".to_owned())
             || site.states().iter().filter(|state| *state == "running").count() == 1
@@ -232,7 +202,7 @@ fn a_device_is_paused_and_resumed_from_another_terminal_and_stays_paused_through
     );
     running.signal(Signal::KILL);
     running.end();
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    let running = site.start_study();
     wait_until("it says so", || {
         running.said_so_far().contains("sim:1 is paused: `hpsearch resume s --device sim:1`")
     });
@@ -245,12 +215,12 @@ fn a_device_is_paused_and_resumed_from_another_terminal_and_stays_paused_through
     });
     let ended = running.end();
     assert_done(&ended);
-    assert!(ended.out.contains("running on 3 slots (sim:0, sim:1, sim:1)"), "{}", ended.out);
+    assert_names(&ended.out, &["running on 3 slots (sim:0, sim:1, sim:1)"]);
     assert_eq!(site.states(), ["complete"; 4]);
-    assert_folds(&site);
+    site.assert_folds();
     let steps = site.lines("steps").len();
     assert!((24..=28).contains(&steps), "what the kill cost is done again, nothing else: {steps}");
     let refused = site.run(&["resume", "s", "--device", "cuda:700", "--slots", "2"]);
     assert_eq!(refused.code, 2);
-    assert!(refused.err.contains("`cuda:700` is not on this machine"), "{}", refused.err);
+    assert_names(&refused.err, &["`cuda:700` is not on this machine"]);
 }

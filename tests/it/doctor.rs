@@ -9,11 +9,11 @@ use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 use serde_json::Value as Json;
 
-use crate::verbs::{Ran, Scene};
+use crate::harness::{Scene, Site, assert_names};
 
 fn findings(scene: &Scene) -> (i32, Vec<Json>) {
-    let ran = Ran::of(scene.command(&["doctor", "--json"]).output().unwrap());
-    let answer: Json = serde_json::from_str(&ran.out).unwrap();
+    let ran = scene.run(&["doctor", "--json"]);
+    let answer: Json = ran.json();
     assert_eq!(answer["version"], 1);
     (ran.code, answer["findings"].as_array().unwrap().clone())
 }
@@ -41,11 +41,7 @@ fn a_sound_store_has_nothing_broken() {
     );
     assert!(found.iter().all(|finding| finding["state"] == "ok" || finding["next"].is_string()));
     let said = scene.run(&["doctor"]);
-    assert!(
-        said.out.contains("ok      soundness every table, index and reference is in order\n"),
-        "{}",
-        said.out
-    );
+    assert_names(&said.out, &["ok      soundness every table, index and reference is in order\n"]);
     assert!(said.out.ends_with(" 0 broken\n"), "{}", said.out);
 }
 
@@ -53,18 +49,17 @@ fn a_sound_store_has_nothing_broken() {
 fn a_damaged_store_is_broken_and_the_exit_code_says_so() {
     let mut scene = Scene::digits();
     scene.leave();
-    let path = scene.directory.path().join("runs/hpsearch.db");
+    let path = scene.path("runs/hpsearch.db");
     // The write-ahead log goes into the file when the last connection closes.
-    let Scene { directory, store, .. } = scene;
-    drop(store);
+    let site = scene.close();
     let mut bytes = fs::read(&path).unwrap();
     let page = usize::from(u16::from_be_bytes([bytes[16], bytes[17]]));
     let middle = bytes.len() / page / 2 * page;
     bytes[middle..middle + page].fill(0xA5);
     fs::write(&path, bytes).unwrap();
-    let ran = Ran::of(crate::verbs::command(directory.path(), &["doctor"]).output().unwrap());
+    let ran = site.run(&["doctor"]);
     assert_eq!(ran.code, 1, "{}", ran.out);
-    assert!(ran.out.contains("broken  ") && ran.out.contains(".recover"), "{}", ran.out);
+    assert_names(&ran.out, &["broken  ", ".recover"]);
 }
 
 #[test]
@@ -106,13 +101,9 @@ fn a_runner_that_died_and_the_process_it_left_are_found() {
 
 #[test]
 fn without_a_store_the_doctor_says_what_makes_one() {
-    let directory = tempfile::tempdir().unwrap();
-    let ran = Ran::of(crate::verbs::command(directory.path(), &["doctor"]).output().unwrap());
+    let site = Site::empty();
+    let ran = site.run(&["doctor"]);
     assert_eq!(ran.code, 0, "{}", ran.out);
-    assert!(
-        ran.out.contains("there is none at `runs/hpsearch.db` yet: `hpsearch run` makes one"),
-        "{}",
-        ran.out
-    );
-    assert!(fs::read_dir(directory.path()).unwrap().next().is_none());
+    assert_names(&ran.out, &["there is none at `runs/hpsearch.db` yet: `hpsearch run` makes one"]);
+    assert!(fs::read_dir(&site.path("")).unwrap().next().is_none());
 }

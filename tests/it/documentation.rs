@@ -16,7 +16,7 @@ use hpsearch::samplers::SAMPLERS;
 use hpsearch::study::field::{Field, FieldDefault};
 use hpsearch::study::registry::Entry;
 
-use crate::verbs::{Ran, command};
+use crate::harness::{Ended, Site};
 
 /// The longest that the README may be: a newcomer reads it in five minutes.
 const README_LINES: usize = 250;
@@ -296,10 +296,8 @@ fn command_line() -> String {
     for verb in
         line.get_subcommands().filter(|verb| !verb.is_hide_set()).map(clap::Command::get_name)
     {
-        let directory = tempfile::tempdir().unwrap();
-        let ran = Ran::of(
-            command(directory.path(), &[verb, "--help"]).env("COLUMNS", "80").output().unwrap(),
-        );
+        let site = Site::empty();
+        let ran = Ended::of(site.command(&[verb, "--help"]).env("COLUMNS", "80").output().unwrap());
         let (own, rest) = ran.out.split_once("Global options:").unwrap();
         let examples = rest.find("Examples:").map_or("", |at| &rest[at..]);
         write!(page, "\n## hpsearch {verb}\n\n```text\n{}\n", own.trim_end()).unwrap();

@@ -1,4 +1,4 @@
-//! NVIDIA GPUs as a driver tells of them: a pretended driver library (`driver/nvml.c`) that hpsearch loads as it would NVIDIA's.
+//! NVIDIA GPUs as a driver tells of them: a mock driver library (`driver/nvml.c`) that hpsearch loads as it would NVIDIA's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value as Json;
 
-use crate::commands::{Ended, Running, Site, assert_done, study, wait_until};
+use crate::harness::{Ended, Running, Site, assert_done, study, wait_until};
 
 /// The directory of the library, built once.
 fn library() -> &'static str {
@@ -38,11 +38,10 @@ impl Place {
     }
 
     fn start(&self, arguments: &[&str], visible: Option<&str>) -> Running {
-        let driver = self.0.path("driver");
-        let mut variables =
-            vec![("LD_LIBRARY_PATH", library()), ("PRETENDED_DRIVER", driver.to_str().unwrap())];
-        variables.extend(visible.map(|visible| ("CUDA_VISIBLE_DEVICES", visible)));
-        self.0.start_with(Path::new(env!("CARGO_BIN_EXE_hpsearch")), arguments, &variables)
+        let mut command = self.0.command(arguments);
+        command.env("LD_LIBRARY_PATH", library()).env("MOCK_DRIVER", self.0.path("driver"));
+        command.envs(visible.map(|visible| ("CUDA_VISIBLE_DEVICES", visible)));
+        Running::start(command)
     }
 
     fn run(&self, arguments: &[&str], visible: Option<&str>) -> Ended {
@@ -53,7 +52,7 @@ impl Place {
     fn gpus(&self, visible: Option<&str>) -> Vec<Json> {
         let listed = self.run(&["devices", "--json"], visible);
         assert_done(&listed);
-        let listed: Json = serde_json::from_str(&listed.out).unwrap();
+        let listed: Json = listed.json();
         let is_nvidia = |device: &&Json| {
             device["uuid"].is_string()
                 || device["name"].as_str().is_none_or(|name| name.starts_with("cuda"))
@@ -166,7 +165,7 @@ fn a_gpu_that_cannot_be_used_says_why() {
 }
 
 /// Takes seven gigabytes of its GPU until it ends, however that comes about.
-const TAKES_MEMORY: &str = "echo 7000000000 > $PRETENDED_DRIVER.$CUDA_VISIBLE_DEVICES.$$\n\
+const TAKES_MEMORY: &str = "echo 7000000000 > $MOCK_DRIVER.$CUDA_VISIBLE_DEVICES.$$\n\
      for step in 1 2 3 4 5 6 7 8; do sleep 0.25; echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; done\n\
      echo \"$CUDA_VISIBLE_DEVICES\" >> seen\n";
 
@@ -180,8 +179,8 @@ fn trials_share_a_gpu_by_the_memory_that_its_driver_tells_and_leave_it_free() {
     assert_done(&ended);
     let events = place.run(&["events", "s", "--json"], None);
     let (mut running, mut most, mut packed) = (BTreeSet::new(), 0, Vec::new());
-    for line in events.out.lines() {
-        let event = serde_json::from_str::<Json>(line).unwrap()["event"].clone();
+    for line in events.json_lines() {
+        let event = &line["event"];
         match event["type"].as_str() {
             Some("attempt_started") => drop(running.insert(event["trial"].as_u64())),
             Some("attempt_ended") => drop(running.remove(&event["trial"].as_u64())),

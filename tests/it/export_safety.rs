@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::commands::{Ended, ONE_SLOT, REPORT_X, Site, assert_done, study, wait_until};
+use crate::harness::{
+    ONE_SLOT, REPORT_X, Site, assert_done, assert_names, assert_refused, study, wait_until,
+};
 
 /// A script that saves a checkpoint before it reports.
 const SAVES: &str = "mkdir -p $HPSEARCH_CHECKPOINT_DIR/step-1; echo weights > $HPSEARCH_CHECKPOINT_DIR/step-1/model\n\
@@ -49,11 +51,6 @@ fn contents(directory: &Path) -> Vec<(String, Vec<u8>)> {
     }
     all.sort();
     all
-}
-
-fn assert_refused(ended: &Ended, words: &[&str]) {
-    assert_eq!(ended.code, 2, "{}\n{}", ended.out, ended.err);
-    words.iter().for_each(|word| assert!(ended.err.contains(word), "`{word}` in {}", ended.err));
 }
 
 #[test]
@@ -136,7 +133,7 @@ fn a_directory_of_the_study_file_that_cannot_be_exported_to_is_told_before_the_f
         site.write("mine/notes.md", "mine");
         assert_refused(&site.run(&["check", "study.toml"]), &[words, "`[export] dir`"]);
         assert_refused(&site.run_study(), &[words, "`[export] dir`"]);
-        assert!(!site.path("ran").exists() && site.trials().is_empty(), "{dir}");
+        assert!(!site.exists("ran") && site.trials().is_empty(), "{dir}");
         assert_eq!(
             (site.read("mine/notes.md"), site.read("mine/best.toml")),
             ("mine".into(), "mine".into())
@@ -157,9 +154,7 @@ fn an_export_at_the_end_goes_beside_what_was_put_there_meanwhile() {
         (site.read("model/notes.md"), site.read("model-2/model")),
         ("mine\n".into(), "weights\n".into())
     );
-    for words in ["exported trial 0", "model-2", "cannot export to", "`notes.md`"] {
-        assert!(ended.err.contains(words), "`{words}` in {}", ended.err);
-    }
+    assert_names(&ended.err, &["exported trial 0", "model-2", "cannot export to", "`notes.md`"]);
 }
 
 #[test]
@@ -167,7 +162,7 @@ fn a_study_that_ends_again_replaces_its_export() {
     let site = site("[export]\ndir = \"model\"\non_finish = true\n", "");
     assert_done(&site.run_study());
     assert_done(&site.run_study());
-    assert!(site.path("model/.hpsearch-export.json").is_file() && !site.path("model-2").exists());
+    assert!(site.path("model/.hpsearch-export.json").is_file() && !site.exists("model-2"));
 }
 
 #[test]
@@ -237,14 +232,15 @@ fn a_fifo_in_a_checkpoint_is_told_of_and_does_not_hang() {
     site.write(&format!("{CHECKPOINT}/README.md"), "the checkpoint's own");
     let ended = site.run(&["export", "s", "-o", "model"]);
     assert_done(&ended);
-    for words in [
-        "`pipe` is a FIFO",
-        "`zero` is a device",
-        "`self` is a link to a directory that holds it",
-        "`README.md` is `checkpoint-README.md`",
-    ] {
-        assert!(ended.err.contains(words), "`{words}` in {}", ended.err);
-    }
+    assert_names(
+        &ended.err,
+        &[
+            "`pipe` is a FIFO",
+            "`zero` is a device",
+            "`self` is a link to a directory that holds it",
+            "`README.md` is `checkpoint-README.md`",
+        ],
+    );
     assert_eq!(site.read("model/checkpoint-README.md"), "the checkpoint's own");
     assert!(site.read("model/README.md").starts_with("# s: trial 0"));
 }

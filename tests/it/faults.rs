@@ -6,40 +6,25 @@ use std::time::{Duration, Instant};
 
 use hpsearch::runner;
 use hpsearch::runner::processes;
-use hpsearch::storage::sqlite::SqliteStore;
 use hpsearch::storage::{Storage, StorageReader, Takeover};
 use rusqlite::Connection;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use serde_json::{Value as Json, json};
 
-use crate::commands::{
-    Ended, ONE_SLOT, REPORT_X, Running, Site, assert_done, study, wait_at_most, wait_until,
+use crate::harness::{
+    Ended, ONE_SLOT, PROGRAM, REPORT_X, Running, Site, TWO_SLOTS, answered_steps, assert_code,
+    assert_done, assert_names, says, study, wait_at_most, wait_until,
 };
 
-/// Steps with a checkpoint each, 0.1 s apart, until `last`; a step is in the file `steps.N` once its report was answered.
+/// Steps with a checkpoint each, 0.1 s apart.
 fn steps(last: u64) -> String {
-    format!(
-        "step=0; [ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \"$HPSEARCH_RESUME\")\n\
-         while [ $step -lt {last} ]; do\n  step=$((step + 1)); sleep 0.1\n\
-         echo $step > \"$HPSEARCH_CHECKPOINT_DIR/$step\"; echo \"@hpsearch {{\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\\\"step\\\":$step}}\"\n\
-         echo \"@hpsearch {{\\\"step\\\":$step,\\\"loss\\\":$1}}\"\n  read -r answer || exit 8\n  echo $step >> steps.$HPSEARCH_TRIAL\ndone\n"
-    )
-}
-
-fn database(site: &Site) -> Connection {
-    Connection::open(site.path("runs/hpsearch.db")).unwrap()
-}
-
-fn assert_sound(site: &Site) {
-    let store = database(site);
-    let verdict: String = store.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(verdict, "ok");
-    assert!(!store.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap());
+    let save = "echo $step > \"$HPSEARCH_CHECKPOINT_DIR/$step\"; echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\\\"step\\\":$step}\"\n";
+    answered_steps(last, "0.1", save)
 }
 
 /// Every answered step is stored, and was done once.
 fn assert_answers_kept(site: &Site, trials: u64) {
-    let store = database(site);
+    let store = site.database();
     let mut report = store
         .prepare("SELECT count(*) FROM report WHERE trial_id % 1000000000 = ?1 AND step = ?2")
         .unwrap();
@@ -77,19 +62,18 @@ fn supervisor_and_command(running: &Running) -> (u32, u32) {
 
 fn all_complete(site: &Site, trials: usize) {
     assert_eq!(site.states(), vec!["complete"; trials]);
-    assert_sound(site);
-    assert_eq!(site.processes(""), [0; 0]);
+    site.assert_sound();
+    assert_eq!(site.processes(), [0; 0]);
 }
 
 #[test]
 fn a_stopped_runner_keeps_its_study_and_goes_on_when_it_is_let() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(5));
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("a step is done", || !site.lines("steps.0").is_empty());
-    running.signal(Signal::STOP);
-    wait_until("it is stopped", || processes::is_stopped(running.child.id()));
+    let running = site.start_study();
+    site.wait_for_lines("steps.0", 1);
+    running.stop();
     let second = site.run_study();
-    assert_eq!(second.code, 5, "{}", second.err);
+    assert_code(&second, 5);
     let pid = running.child.id();
     for words in [
         format!("being run by process {pid}"),
@@ -108,14 +92,11 @@ fn a_stopped_runner_keeps_its_study_and_goes_on_when_it_is_let() {
 #[test]
 fn a_stopped_runner_that_was_killed_is_taken_over_at_once() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(5));
-    let mut running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    let mut running = site.start_study();
+    site.wait_for_lines("steps.0", 1);
     running.signal(Signal::STOP);
-    running.child.kill().unwrap();
-    running.child.wait().unwrap();
-    wait_at_most(Duration::from_secs(2), "its processes are gone", || {
-        site.processes("").is_empty()
-    });
+    running.kill();
+    wait_at_most(Duration::from_secs(2), "its processes are gone", || site.processes().is_empty());
     assert_done(&site.run_study());
     all_complete(&site, 2);
     assert_answers_kept(&site, 2);
@@ -124,28 +105,27 @@ fn a_stopped_runner_that_was_killed_is_taken_over_at_once() {
 #[test]
 fn a_runner_whose_study_was_taken_over_while_it_was_stopped_writes_nothing_more() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(30));
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("a step is done", || !site.lines("steps.0").is_empty());
-    running.signal(Signal::STOP);
-    wait_until("it is stopped", || processes::is_stopped(running.child.id()));
-    let mut store = SqliteStore::open(&site.path("runs/hpsearch.db")).unwrap();
+    let running = site.start_study();
+    site.wait_for_lines("steps.0", 1);
+    running.stop();
+    let mut store = site.store();
     let study = store.study("s").unwrap().unwrap();
     let epoch = store.summary(study.id).unwrap().held.unwrap().epoch;
     let lease = store
         .acquire(study.id, &runner::this_process(), runner::now(), Takeover::From(epoch))
         .unwrap();
     let events = || {
-        database(&site)
+        site.database()
             .query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0))
             .unwrap()
     };
     let before = events();
     running.signal(Signal::CONT);
     let late = running.end();
-    assert_eq!(late.code, 5, "{}\n{}", late.out, late.err);
-    assert!(late.err.contains("was taken over by another process"), "{}", late.err);
+    assert_code(&late, 5);
+    assert_names(&late.err, &["was taken over by another process"]);
     assert_eq!(events(), before);
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
     store.release(&lease).unwrap();
     site.write("trial.sh", &steps(5));
     assert_done(&site.run_study());
@@ -156,21 +136,20 @@ fn a_runner_whose_study_was_taken_over_while_it_was_stopped_writes_nothing_more(
 fn a_study_held_from_another_host_is_taken_over_when_its_user_says_so_and_a_late_word_from_there_is_refused()
  {
     let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(30));
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("a step is done", || !site.lines("steps.0").is_empty());
-    running.signal(Signal::STOP);
-    wait_until("it is stopped", || processes::is_stopped(running.child.id()));
+    let running = site.start_study();
+    site.wait_for_lines("steps.0", 1);
+    running.stop();
     // As a container leaves it that is started again under another name.
     let (pid, an_hour_ago) = (running.child.id(), runner::now().0 - 3_600_000_000);
     fs::remove_file(site.path("runs/hpsearch.db.run-1")).unwrap();
-    database(&site)
+    site.database()
         .execute(
             "UPDATE lease SET host = 'old-container', boot_id = 'another', acquired_at = ?1",
             [an_hour_ago],
         )
         .unwrap();
     let refused = site.run_study();
-    assert_eq!(refused.code, 5, "{}", refused.err);
+    assert_code(&refused, 5);
     for words in [
         format!("held by process {pid} on `old-container`"),
         "for 1 h 00 min".to_owned(),
@@ -178,35 +157,27 @@ fn a_study_held_from_another_host_is_taken_over_when_its_user_says_so_and_a_late
     ] {
         assert!(refused.err.contains(&words), "{words}: {}", refused.err);
     }
-    assert!(
-        refused.err.contains("lose what they did since their last checkpoint"),
-        "{}",
-        refused.err
-    );
+    assert_names(&refused.err, &["lose what they did since their last checkpoint"]);
     site.write("trial.sh", &steps(5));
-    let taken = site.run(&["run", "study.toml", "--plain", "--take-over"]);
+    let taken = site.run_study_with(&["--take-over"]);
     assert_done(&taken);
-    assert!(
-        taken.err.contains(&format!("taken over from process {pid} on `old-container`")),
-        "{}",
-        taken.err
-    );
+    assert_names(&taken.err, &[&format!("taken over from process {pid} on `old-container`")]);
     all_complete(&site, 2);
     assert_answers_kept(&site, 2);
     let events = || {
-        database(&site)
+        site.database()
             .query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0))
             .unwrap()
     };
     let before = events();
     running.signal(Signal::CONT);
     let late = running.end();
-    assert_eq!(late.code, 5, "{}\n{}", late.out, late.err);
-    assert!(late.err.contains("was taken over by another process"), "{}", late.err);
+    assert_code(&late, 5);
+    assert_names(&late.err, &["was taken over by another process"]);
     assert_eq!(events(), before);
     // There is nobody to take it from any more.
-    let again = site.run(&["run", "study.toml", "--plain", "--take-over"]);
-    assert!(again.err.contains("no process of another host holds the study"), "{}", again.err);
+    let again = site.run_study_with(&["--take-over"]);
+    assert_names(&again.err, &["no process of another host holds the study"]);
 }
 
 #[test]
@@ -218,7 +189,7 @@ fn a_stopped_trial_stalls_and_is_tried_again_if_the_study_says_so() {
     assert_done(&ended);
     all_complete(&site, 1);
     assert_eq!(site.trials()[0]["attempts"], 2);
-    assert!(ended.out.contains("did not report for stall_time (1 s)"), "{}", ended.out);
+    assert_names(&ended.out, &["did not report for stall_time (1 s)"]);
     // Without the word it fails, and says why.
     let site = Site::new(
         &study("trials = 1\ncount = \"all\"\nstall_time = \"1s\"", ONE_SLOT),
@@ -230,13 +201,13 @@ fn a_stopped_trial_stalls_and_is_tried_again_if_the_study_says_so() {
         (&trial["attempts"], &trial["reason"]),
         (&json!(1), &json!("did not report for stall_time (1 s)"))
     );
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
 }
 
 #[test]
 fn stopped_supervisors_and_commands_go_on_as_if_nothing_had_been() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(6));
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    let running = site.start_study();
     let (supervisor, command) = supervisor_and_command(&running);
     for pid in [supervisor, command] {
         processes::signal(pid, Signal::STOP);
@@ -254,7 +225,7 @@ fn stopped_supervisors_and_commands_go_on_as_if_nothing_had_been() {
 fn a_supervisor_that_stays_stopped_is_killed_with_its_trial() {
     let retry = format!("{ONE_SLOT}[retry]\nmax = 3\non = [\"timeout\", \"worker_lost\"]\n");
     let site = Site::new(&study("trials = 1\nstall_time = \"1s\"", &retry), &steps(4));
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    let running = site.start_study();
     let (supervisor, _) = supervisor_and_command(&running);
     processes::signal(supervisor, Signal::STOP);
     assert_done(&running.end());
@@ -266,14 +237,15 @@ fn a_supervisor_that_stays_stopped_is_killed_with_its_trial() {
 fn each_killed_process_ends_an_attempt_as_lost_and_the_trial_goes_on() {
     for victim in ["supervisor", "command"] {
         let site = Site::new(&study("trials = 1", ONE_SLOT), &steps(5));
-        let running = site.start(&["run", "study.toml", "--plain"]);
+        let running = site.start_study();
         let (supervisor, command) = supervisor_and_command(&running);
-        wait_until("a step is done", || !site.lines("steps.0").is_empty());
+        site.wait_for_lines("steps.0", 1);
         processes::kill(if victim == "supervisor" { supervisor } else { command });
         assert_done(&running.end());
         all_complete(&site, 1);
         assert_answers_kept(&site, 1);
-        let outcome: String = database(&site)
+        let outcome: String = site
+            .database()
             .query_row("SELECT outcome FROM attempt WHERE attempt = 0", [], |row| row.get(0))
             .unwrap();
         assert_eq!(outcome, "{\"failed\":\"worker_lost\"}", "{victim}");
@@ -290,27 +262,19 @@ fn limit_files(pid: u32, bytes: Option<u64>) {
 fn a_disk_that_takes_no_more_ends_the_run_with_what_to_do_and_the_study_goes_on_when_it_does() {
     // On SIGTERM the trial saves, which is what it is given time for.
     let script = format!("trap 'echo left > left.$HPSEARCH_TRIAL; exit 0' TERM\n{}", steps(8));
-    let site = Site::new(
-        &study("trials = 3", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
-        &script,
-    );
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    let site = Site::new(&study("trials = 3", TWO_SLOTS), &script);
+    let running = site.start_study();
     wait_until("steps are done", || {
         site.lines("steps.0").len() >= 2 && site.lines("steps.1").len() >= 2
     });
     limit_files(running.child.id(), Some(64 << 10));
     let ended = running.end();
-    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
-    assert!(
-        ended.err.contains("cannot be written any more")
-            && ended.err.contains("run the same command again"),
-        "{}",
-        ended.err
-    );
-    assert!(ended.out.contains("running trials may save and leave"), "{}", ended.out);
-    assert!(site.path("left.0").exists() || site.path("left.1").exists());
-    assert_eq!(site.processes(""), [0; 0]);
-    assert_sound(&site);
+    assert_code(&ended, 5);
+    assert_names(&ended.err, &["cannot be written any more", "run the same command again"]);
+    assert_names(&ended.out, &["running trials may save and leave"]);
+    assert!(site.exists("left.0") || site.exists("left.1"));
+    assert_eq!(site.processes(), [0; 0]);
+    site.assert_sound();
     assert_answers_kept(&site, 3);
     assert_done(&site.run_study());
     all_complete(&site, 3);
@@ -320,7 +284,7 @@ fn a_disk_that_takes_no_more_ends_the_run_with_what_to_do_and_the_study_goes_on_
 /// A file system of its own for the store, which fills up; `None` where the system does not let a user make one.
 fn on_a_small_disk(site: &Site, command: &str) -> Option<Ended> {
     let script = format!("mount -t tmpfs -o size=2m tmpfs small || exit 77\n{command}");
-    let ended = site.run_program(Path::new("unshare"), &["-Urm", "sh", "-c", &script]);
+    let ended = site.run_program("unshare", &["-Urm", "sh", "-c", &script]);
     match ended {
         Some(ended) if ended.code != 77 && !ended.err.contains("unshare") => Some(ended),
         _ => {
@@ -334,7 +298,7 @@ fn on_a_small_disk(site: &Site, command: &str) -> Option<Ended> {
 fn a_full_disk_is_told_and_the_study_goes_on_when_there_is_space() {
     let site = Site::new(&study("trials = 4", ONE_SLOT), &steps(3));
     fs::create_dir(site.path("small")).unwrap();
-    let program = env!("CARGO_BIN_EXE_hpsearch");
+    let program = PROGRAM;
     // Filled once the first trial is done; emptied when the run has ended.
     let command = format!(
         "export HPSEARCH_STORE=small/hpsearch.db\n\
@@ -344,19 +308,9 @@ fn a_full_disk_is_told_and_the_study_goes_on_when_there_is_space() {
          '{program}' trials s --json > trials.json; cp small/hpsearch.db* .\n"
     );
     let Some(ended) = on_a_small_disk(&site, &command) else { return };
-    assert!(
-        ended.out.contains("first 5\n") && ended.out.contains("second 0\n"),
-        "{}\n{}",
-        ended.out,
-        ended.err
-    );
-    assert!(
-        ended.err.contains("no space is left for the store")
-            && ended.err.contains("free some space"),
-        "{}",
-        ended.err
-    );
-    let trials: Json = serde_json::from_str(&site.read("trials.json")).unwrap();
+    assert_names(&ended.out, &["first 5\n", "second 0\n"]);
+    assert_names(&ended.err, &["no space is left for the store", "free some space"]);
+    let trials: Json = site.read_json("trials.json");
     assert_eq!(
         trials["trials"]
             .as_array()
@@ -382,22 +336,22 @@ fn move_store(from: &Path, to: &Path) {
 }
 
 fn told_that_it_went(ended: &Ended, word: &str) {
-    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
+    assert_code(&ended, 5);
     assert!(ended.err.contains(word) && ended.err.contains("--store PATH"), "{}", ended.err);
 }
 
 #[test]
 fn a_store_that_is_moved_away_is_missed_and_found_again() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(6));
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    let running = site.start_study();
+    site.wait_for_lines("steps.0", 1);
     let (place, away) = (site.path("runs/hpsearch.db"), site.path("away.db"));
     move_store(&place, &away);
     told_that_it_went(&running.end(), "was moved or deleted while it was in use");
     assert!(!place.exists(), "nothing is made in its place");
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
     move_store(&away, &place);
-    assert_sound(&site);
+    site.assert_sound();
     assert_answers_kept(&site, 2);
     assert_done(&site.run_study());
     all_complete(&site, 2);
@@ -407,13 +361,13 @@ fn a_store_that_is_moved_away_is_missed_and_found_again() {
 #[test]
 fn a_store_that_is_deleted_is_missed_even_by_a_runner_that_has_nothing_to_write() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), "echo >> started\nsleep 309\n");
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the trial runs", || site.path("started").exists());
+    let running = site.start_study();
+    site.wait_for("started");
     fs::remove_dir_all(site.path("runs")).unwrap();
     let began = Instant::now();
     told_that_it_went(&running.end(), "was moved or deleted");
     assert!(began.elapsed() < Duration::from_secs(10));
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
     // The study begins anew, in a new store.
     site.write("trial.sh", REPORT_X);
     assert_done(&site.run_study());
@@ -423,39 +377,35 @@ fn a_store_that_is_deleted_is_missed_even_by_a_runner_that_has_nothing_to_write(
 #[test]
 fn a_store_that_is_replaced_is_not_written_to() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), &steps(20));
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    let running = site.start_study();
+    site.wait_for_lines("steps.0", 1);
     let place = site.path("runs/hpsearch.db");
     fs::copy(&place, site.path("copy.db")).unwrap();
     fs::rename(site.path("copy.db"), &place).unwrap();
     told_that_it_went(&running.end(), "was replaced by another file");
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
 }
 
 #[test]
 fn permissions_taken_away_while_it_runs_do_not_matter_until_it_is_opened_again() {
     use std::os::unix::fs::PermissionsExt as _;
     let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(4));
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    let running = site.start_study();
+    site.wait_for_lines("steps.0", 1);
     let set = |name: &str, mode: u32| {
         fs::set_permissions(site.path(name), fs::Permissions::from_mode(mode)).unwrap()
     };
     set("runs/hpsearch.db", 0o444);
     assert_done(&running.end());
-    let again = site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=3"]);
+    let again = site.run_study_with(&["--set", "budget.trials=3"]);
     // Nothing is forbidden to root.
     if rustix::process::getuid().is_root() {
         assert_done(&again);
     } else {
-        assert_eq!(again.code, 5, "{}", again.err);
-        assert!(
-            again.err.contains("cannot be opened or written") && again.err.contains("permissions"),
-            "{}",
-            again.err
-        );
+        assert_code(&again, 5);
+        assert_names(&again.err, &["cannot be opened or written", "permissions"]);
         set("runs/hpsearch.db", 0o644);
-        assert_done(&site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=3"]));
+        assert_done(&site.run_study_with(&["--set", "budget.trials=3"]));
     }
     all_complete(&site, 3);
 }
@@ -470,16 +420,12 @@ fn a_log_of_the_store_that_is_cut_or_gone_after_a_kill_leaves_a_sound_store_and_
         ("-shm", Some(0.5)),
         ("-shm", None),
     ] {
-        let site = Site::new(
-            &study("trials = 3", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
-            &steps(3),
-        );
-        let mut running = site.start(&["run", "study.toml", "--plain"]);
-        wait_until("a trial is nearly done", || site.lines("steps.0").len() >= 2);
-        running.child.kill().unwrap();
-        running.child.wait().unwrap();
+        let site = Site::new(&study("trials = 3", TWO_SLOTS), &steps(3));
+        let mut running = site.start_study();
+        site.wait_for_lines("steps.0", 2);
+        running.kill();
         wait_at_most(Duration::from_secs(2), "its processes are gone", || {
-            site.processes("").is_empty()
+            site.processes().is_empty()
         });
         let file = site.path(&format!("runs/hpsearch.db{ending}"));
         let bytes = fs::read(&file).unwrap();
@@ -493,7 +439,7 @@ fn a_log_of_the_store_that_is_cut_or_gone_after_a_kill_leaves_a_sound_store_and_
             Some(part) => fs::write(&file, &bytes[..(bytes.len() as f64 * part) as usize]).unwrap(),
             None => fs::remove_file(&file).unwrap(),
         }
-        assert_sound(&site);
+        site.assert_sound();
         assert_done(&site.run_study());
         all_complete(&site, 3);
         assert!(
@@ -511,19 +457,16 @@ fn a_log_of_the_store_that_is_cut_or_gone_after_a_kill_leaves_a_sound_store_and_
 #[test]
 fn a_checkpoint_that_is_gone_is_not_gone_on_from() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), &steps(4));
-    let mut running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("two steps are done", || site.lines("steps.0").len() >= 2);
-    running.child.kill().unwrap();
-    running.child.wait().unwrap();
-    wait_at_most(Duration::from_secs(2), "its processes are gone", || {
-        site.processes("").is_empty()
-    });
+    let mut running = site.start_study();
+    site.wait_for_lines("steps.0", 2);
+    running.kill();
+    wait_at_most(Duration::from_secs(2), "its processes are gone", || site.processes().is_empty());
     fs::remove_dir_all(site.path("runs/files/s/trial-0/checkpoints")).unwrap();
     // The script ends with an error if its checkpoint is not there.
     let ended = site.run_study();
     assert_done(&ended);
     all_complete(&site, 1);
-    assert!(ended.out.contains("goes on from the start"), "{}", ended.out);
+    assert_names(&ended.out, &["goes on from the start"]);
 }
 
 #[test]
@@ -537,7 +480,7 @@ fn a_clock_that_is_set_between_runs_changes_no_order_and_no_duration() {
         // The study up to its third trial, as it was written when the clock stood elsewhere.
         let site = Site::new(&study("trials = 3", rest), REPORT_X);
         assert_done(&site.run_study());
-        let store = database(&site);
+        let store = site.database();
         for (table, columns) in [
             ("event", &["at"][..]),
             ("trial", &["created_at", "started_at", "finished_at"]),
@@ -556,7 +499,8 @@ fn a_clock_that_is_set_between_runs_changes_no_order_and_no_duration() {
         let ended = site.run_study();
         assert_done(&ended);
         assert_eq!(site.trials().len(), expected, "{jump}: {}", ended.out);
-        let times: Vec<i64> = database(&site)
+        let times: Vec<i64> = site
+            .database()
             .prepare("SELECT at FROM event ORDER BY seq")
             .unwrap()
             .query_map([], |row| row.get(0))
@@ -573,20 +517,16 @@ fn a_trial_that_floods_its_log_is_cut_and_told_and_harms_nobody() {
     // A hundred megabytes, half of them on standard error, without an end of line every now and then.
     let flood = "head -c 50000000 /dev/zero | tr '\\0' F; echo; i=0; while [ $i -lt 500 ]; do i=$((i + 1)); head -c 100000 /dev/zero | tr '\\0' E >&2; echo >&2; done\n";
     let script = format!("[ $HPSEARCH_TRIAL != 0 ] || {{ {flood} }}\n{REPORT_X}");
-    let site = Site::new(
-        &study("trials = 12", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
-        &script,
-    );
-    let mut running = site.start(&["run", "study.toml", "--plain"]);
+    let site = Site::new(&study("trials = 12", TWO_SLOTS), &script);
+    let running = site.start_study();
+    let runner = running.id();
     let (mut most, mut others_were_done) = (0, false);
-    while !running.has_ended() {
-        most = most.max(resident_kilobytes(running.child.id()));
+    assert_done(&running.end_watched(|| {
+        most = most.max(resident_kilobytes(runner));
         let log = fs::metadata(site.path("runs/files/s/trial-0/attempt-0.log"))
             .map_or(0, |log| log.len());
-        others_were_done |= log > 0 && site.path("runs/files/s/trial-3").exists();
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    assert_done(&running.end());
+        others_were_done |= log > 0 && site.exists("runs/files/s/trial-3");
+    }));
     all_complete(&site, 12);
     assert!(most < 60_000, "{most} kB");
     assert!(others_were_done);
@@ -607,24 +547,18 @@ fn a_trial_that_reports_without_end_takes_no_memory_and_holds_up_nobody() {
     // Metrics that are not the study's: nobody answers them, and nothing holds the script back but the pipe.
     let flood = "yes '@hpsearch {\"step\":1,\"other\":0.5}' | head -n 150000\n";
     let script = format!("[ $HPSEARCH_TRIAL != 0 ] || {{ {flood} }}\n{REPORT_X}");
-    let site = Site::new(
-        &study("trials = 8", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
-        &script,
-    );
-    let mut running = site.start(&["run", "study.toml", "--plain"]);
-    let mut most = 0;
-    let until = Instant::now() + Duration::from_secs(60);
+    let site = Site::new(&study("trials = 8", TWO_SLOTS), &script);
+    let running = site.start_study();
+    let (runner, mut most) = (running.id(), 0);
     let mut others_end_first = false;
-    while !running.has_ended() && Instant::now() < until {
-        most = most.max(resident_kilobytes(running.child.id()));
+    assert_done(&running.end_watched(|| {
+        most = most.max(resident_kilobytes(runner));
         if !others_end_first {
             let states = site.states();
             others_end_first = states.first().is_some_and(|state| state == "running")
                 && states.iter().filter(|state| *state == "complete").count() >= 3;
         }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_done(&running.end());
+    }));
     all_complete(&site, 8);
     assert!(most < 80_000, "{most} kB");
     assert!(others_end_first, "the others waited for the one that floods");
@@ -635,12 +569,8 @@ fn told(script: &str) -> (Json, String) {
     let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), script);
     let ended = site.run_study();
     assert!([0, 3].contains(&ended.code), "{}", ended.err);
-    assert_sound(&site);
+    site.assert_sound();
     (site.trials()[0].clone(), site.log(0, 0))
-}
-
-fn says(lines: &[&str]) -> String {
-    lines.iter().map(|line| format!("echo '@hpsearch {line}'\n")).collect()
 }
 
 #[test]
@@ -741,8 +671,9 @@ fn retried_on(cause: &str, budget: &str, script: &str) -> (Json, String) {
     );
     let ended = site.run_study();
     assert!([0, 3].contains(&ended.code), "{}", ended.err);
-    assert_eq!(site.processes(""), [0; 0]);
-    let outcome = database(&site)
+    assert_eq!(site.processes(), [0; 0]);
+    let outcome = site
+        .database()
         .query_row("SELECT outcome FROM attempt WHERE attempt = 0", [], |row| row.get(0))
         .unwrap();
     (site.trials()[0].clone(), outcome)
@@ -812,11 +743,7 @@ fn attempts_are_counted_wherever_a_trial_is_shown() {
     );
     let ended = site.run_study();
     assert_done(&ended);
-    assert!(
-        ended.out.contains("(retry 1 of 2)") && ended.out.contains("(retry 2 of 2)"),
-        "{}",
-        ended.out
-    );
+    assert_names(&ended.out, &["(retry 1 of 2)", "(retry 2 of 2)"]);
     assert_eq!(site.trials()[0]["attempts"], 3);
     let explained = site.run(&["explain", "s", "0"]).out;
     assert_eq!(explained.matches("process lost  killed by signal 9").count(), 2, "{explained}");
@@ -827,13 +754,13 @@ fn what_a_trial_forks_flees_and_ignores_is_gone_when_it_is_killed() {
     let script = "trap '' TERM INT HUP\n(trap '' TERM; sleep 312) &\nsetsid sh -c 'trap \"\" TERM HUP; (setsid sleep 313 &) ; sleep 314' &\n\
         (setsid sh -c 'sleep 315 & exec nohup sleep 316' > /dev/null 2>&1 &)\necho >> started\nwhile :; do sleep 0.1; done\n";
     let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), script);
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the trial runs", || site.path("started").exists());
-    wait_until("its children run", || site.processes("").len() >= 7);
+    let running = site.start_study();
+    site.wait_for("started");
+    wait_until("its children run", || site.processes().len() >= 7);
     assert_done(&site.run(&["kill", "s", "0"]));
     wait_at_most(Duration::from_secs(2), "all of it is gone", || {
-        site.processes("HPSEARCH_TRIAL=0").is_empty()
+        site.marked_processes("HPSEARCH_TRIAL=0").is_empty()
     });
     assert_eq!(running.end().code, 3);
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
 }

@@ -7,7 +7,10 @@ use rusqlite::Connection;
 use rustix::process::Signal;
 use serde_json::Value as Json;
 
-use crate::commands::{Ended, ONE_SLOT, REPORT_X, Site, assert_done, study, wait_until};
+use crate::harness::{
+    Ended, ONE_SLOT, REPORT_X, Site, announces, assert_code, assert_done, assert_names, study,
+    wait_until,
+};
 
 /// Saves a file that holds the trial's parameter, and announces it.
 const SAVES: &str = "echo $1 > $HPSEARCH_CHECKPOINT_DIR/one\n\
@@ -15,14 +18,10 @@ const SAVES: &str = "echo $1 > $HPSEARCH_CHECKPOINT_DIR/one\n\
 
 const KEEPS_ONE: &str = "[checkpoints]\nkeep = \"best-1\"\n";
 
-fn announces(path: &str) -> String {
-    format!("echo \"@hpsearch {{\\\"checkpoint\\\":\\\"{path}\\\",\\\"step\\\":1}}\"\n")
-}
-
 fn best(site: &Site, store: &str) -> Json {
     let best = site.run(&["--store", store, "best", "s", "--json"]);
     assert_done(&best);
-    serde_json::from_str(&best.out).unwrap()
+    best.json()
 }
 
 /// The checkpoint of the best trial holds that trial's parameter.
@@ -82,10 +81,7 @@ fn paths_that_hold_more_than_a_checkpoint_are_refused_and_nothing_of_the_project
     );
     let log = site.log(0, 0);
     assert_eq!(log.matches("this checkpoint is not taken").count(), 6, "{log}");
-    assert!(
-        log.contains("is the root of the file system") && log.contains("its path is empty"),
-        "{log}"
-    );
+    assert_names(&log, &["is the root of the file system", "its path is empty"]);
 }
 
 #[test]
@@ -200,7 +196,7 @@ fn gc_leaves_files_of_stores_whatever_their_names_and_of_those_it_cannot_read() 
     drop(connection);
     let kept = gc();
     assert!(kept.out.contains("nothing to remove") && others.exists(), "{}", kept.out);
-    assert!(kept.err.contains("may be a store and cannot be read"), "{}", kept.err);
+    assert_names(&kept.err, &["may be a store and cannot be read"]);
     fs::remove_file(site.path("runs/experiments")).unwrap();
     assert!(gc().out.contains("removed 1 leftover") && !others.exists());
 }
@@ -217,7 +213,7 @@ fn a_store_from_somebody_else_does_not_say_which_of_our_directories_are_its_own(
     fs::write(&victim, "mine").unwrap();
     fs::create_dir_all(site.path("home/s/trial-77")).unwrap();
     let home = site.path("home").display().to_string();
-    let connection = Connection::open(site.path("runs/hpsearch.db")).unwrap();
+    let connection = site.database();
     for table in ["study", "study_revision"] {
         connection
             .execute(
@@ -235,7 +231,7 @@ fn a_store_from_somebody_else_does_not_say_which_of_our_directories_are_its_own(
     ] {
         site.run(arguments);
     }
-    assert!(victim.exists() && site.path("home/s/trial-77").exists());
+    assert!(victim.exists() && site.exists("home/s/trial-77"));
 }
 
 /// A script whose trial saves at its first step, and then waits until it may go on; what it went on from is written down.
@@ -258,7 +254,7 @@ fn killed_project(rest: &str) -> Site {
         "project/study.toml",
         "--plain",
     ]);
-    wait_until("it has saved", || site.path("project/saved").exists() || running.has_ended());
+    wait_until("it has saved", || site.exists("project/saved") || running.has_ended());
     let store = site.path("project/runs/hpsearch.db");
     wait_until("and that is stored", || {
         let count = Connection::open(&store).and_then(|store| {
@@ -329,13 +325,8 @@ fn checkpoints_on_a_disk_that_is_not_mounted_are_neither_dropped_nor_offered_to_
             )
         };
         let refused = run(&[]);
-        assert_eq!(refused.code, 5, "{}", refused.err);
-        assert!(
-            refused.err.contains("cannot be reached")
-                && refused.err.contains("--forget-checkpoints"),
-            "{}",
-            refused.err
-        );
+        assert_code(&refused, 5);
+        assert_names(&refused.err, &["cannot be reached", "--forget-checkpoints"]);
         assert_eq!(
             fs::read_dir(site.path(files)).unwrap().count(),
             0,
@@ -369,7 +360,7 @@ fn checkpoints_that_are_gone_for_good_are_forgotten_when_their_user_says_so() {
         "--forget-checkpoints",
     ]);
     assert_done(&ended);
-    assert!(!site.path("project/resumed").exists());
+    assert!(!site.exists("project/resumed"));
     assert_best_is_its_own(&site, "project/runs/hpsearch.db");
 }
 
@@ -385,7 +376,7 @@ fn what_was_removed_by_hand_from_a_directory_that_is_there_is_dropped() {
         "project/study.toml",
         "--plain",
     ]));
-    assert!(!site.path("project/resumed").exists());
+    assert!(!site.exists("project/resumed"));
 }
 
 #[test]
@@ -462,7 +453,7 @@ fn a_changed_directory_of_files_leaves_nothing_behind_and_forgets_nothing() {
 fn a_copied_project_goes_on_beside_its_original() {
     for rest in ["", "[checkpoints]\ndir = \"disk\"\n"] {
         let site = killed_project(rest);
-        let copied = site.start_with(Path::new("cp"), &["-r", "project", "copy"], &[]).end();
+        let copied = site.start_program("cp", &["-r", "project", "copy"]).end();
         assert_done(&copied);
         let run = |project: &str| {
             let (store, file) =
@@ -471,7 +462,7 @@ fn a_copied_project_goes_on_beside_its_original() {
         };
         let ended = run("copy");
         assert_done(&ended);
-        assert!(ended.err.contains("the project was copied from"), "{}", ended.err);
+        assert_names(&ended.err, &["the project was copied from"]);
         assert!(!site.read("copy/resumed").is_empty(), "it goes on from the copied checkpoint");
         let best = assert_best_is_its_own(&site, "copy/runs/hpsearch.db");
         assert!(best.starts_with(site.path("copy")), "{}", best.display());
@@ -513,7 +504,7 @@ fn a_backup_that_was_put_back_leaves_the_files_of_the_newer_store_alone() {
         .read("study.toml")
         .replace("type = \"random\"\n[command]", "type = \"qmc\"\n[command]");
     site.write("study.toml", &edited);
-    assert_done(&site.run(&["run", "study.toml", "--plain", "--accept"]));
+    assert_done(&site.run_study_with(&["--accept"]));
     assert_eq!(site.read("found-5"), "", "no trial begins in another one's directory");
     assert_best_is_its_own(&site, "runs/hpsearch.db");
     assert!(site.log(0, 0).contains("printed"), "logs from before the backup are found");
@@ -534,7 +525,7 @@ fn gc_leaves_the_files_of_a_store_that_is_damaged_or_was_packed() {
     let of_a = site.path("runs/files/s/trial-0/checkpoints/one");
     let mut header = fs::read(site.path("runs/a.db")).unwrap();
     header[..100].fill(0);
-    fs::write(site.path("runs/a.db"), header).unwrap();
+    site.write("runs/a.db", header);
     for step in ["damaged", "packed"] {
         if step == "packed" {
             fs::rename(site.path("runs/a.db"), site.path("runs/a.db.gz")).unwrap();

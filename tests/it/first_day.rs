@@ -1,7 +1,6 @@
 //! What a study says of itself on its first day: exit codes, the first failures, limits of time, numbers that are so.
 
 use std::fs;
-use std::path::Path;
 
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Simulation};
@@ -11,16 +10,10 @@ use hpsearch::study::spec::{FailureCause, PolicySpec, Program, StudySpec};
 use hpsearch::study::trial::TrialState;
 use serde_json::{Value as Json, json};
 
-use crate::commands::{Ended, ONE_SLOT, REPORT_X, Site, assert_done, study, wait_until};
-use crate::controls::{KEEP_ALL, STEPS, assert_folds};
-use crate::engine::{asha, decisions, loss, pruner_named, spec};
-use crate::honest::{again, journal};
-
-fn json_of(site: &Site, arguments: &[&str]) -> Json {
-    let ended = site.run(arguments);
-    serde_json::from_str(&ended.out)
-        .unwrap_or_else(|error| panic!("{error}: {}\n{}", ended.out, ended.err))
-}
+use crate::harness::{
+    Ended, KEEP_ALL, ONE_SLOT, REPORT_X, RESUMABLE, Site, asha, assert_code, assert_done,
+    assert_names, decisions, journal, loss, pruner_named, spec, study, verified, wait_until,
+};
 
 fn assert_says(ended: &Ended, words: &[&str]) {
     // Lines of help are wrapped.
@@ -36,7 +29,7 @@ fn a_study_of_which_no_trial_has_a_value_ends_with_3_and_its_trials_stay_complet
     let site =
         Site::new(&study("trials = 4", ONE_SLOT), "echo '@hpsearch {\"step\":1,\"loss\":NaN}'\n");
     let ended = site.run_study();
-    assert_eq!(ended.code, 3, "{}\n{}", ended.out, ended.err);
+    assert_code(&ended, 3);
     assert_says(&ended, &["none of 4 complete trials has a value", "NaN"]);
     assert_eq!(site.states(), vec!["complete"; 4]);
     assert_eq!(site.trials()[0]["reason"], "its value is NaN: it cannot be the best");
@@ -46,7 +39,7 @@ fn a_study_of_which_no_trial_has_a_value_ends_with_3_and_its_trials_stay_complet
     assert_says(&site.run(&["show", "s"]), &["none of 4 complete trials has a value"]);
     // Run again, it says the same.
     assert_eq!(site.run_study().code, 3);
-    assert_folds(&site);
+    site.assert_folds();
 }
 
 #[test]
@@ -57,12 +50,12 @@ fn a_study_of_which_every_trial_breaks_a_limit_ends_with_3() {
         "echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1,\\\"size\\\":2}\"\n",
     );
     let ended = site.run_study();
-    assert_eq!(ended.code, 3, "{}\n{}", ended.out, ended.err);
+    assert_code(&ended, 3);
     assert_says(&ended, &["each of 4 complete trials breaks a limit"]);
     assert_eq!((site.states(), site.run(&["best", "s"]).code), (vec!["complete".to_owned(); 4], 3));
     // One that keeps it is enough.
     site.write("study.toml", &study("trials = 5", &limit.replace("size < 1", "size < 3")));
-    assert_done(&site.run(&["run", "study.toml", "--plain", "--accept"]));
+    assert_done(&site.run_study_with(&["--accept"]));
 }
 
 /// A script whose trials all end in the same way.
@@ -113,7 +106,7 @@ fn three_first_trials_that_fail_in_the_same_way_end_a_study() {
     assert_says(&mended, &["`trial.sh` changed since the last run"]);
     assert_eq!(site.states(), vec!["complete"; 20]);
     assert!(!site.run_study().err.contains("changed since"), "only what changed is said");
-    assert_folds(&site);
+    site.assert_folds();
 }
 
 #[test]
@@ -248,8 +241,8 @@ fn failures_of_one_configuration_end_no_study() {
 #[test]
 fn a_study_whose_trials_all_failed_is_called_failed_and_has_no_forecast() {
     let (site, _) = failing("trials = 20", "exit 1\n");
-    assert_eq!(json_of(&site, &["ls", "--json"])["studies"][0]["state"], "failed");
-    let shown = json_of(&site, &["show", "s", "--json"]);
+    assert_eq!(site.json(&["ls", "--json"])["studies"][0]["state"], "failed");
+    let shown = site.json(&["show", "s", "--json"]);
     assert_eq!((&shown["state"], &shown["forecast"]), (&json!("failed"), &Json::Null));
     assert_says(&site.run(&["show", "s"]), &["failed: the first 3 trials"]);
     assert_says(
@@ -259,16 +252,8 @@ fn a_study_whose_trials_all_failed_is_called_failed_and_has_no_forecast() {
     let (site, ended) = failing("trials = 20\nfailures = 3", "sleep 0.05; exit 1\n");
     assert!(!ended.out.contains(" left"), "nothing is foretold: {}", ended.out);
     site.write("trial.sh", REPORT_X);
-    assert_done(&site.run(&[
-        "run",
-        "study.toml",
-        "--plain",
-        "--set",
-        "budget.failures=4",
-        "--set",
-        "budget.trials=1",
-    ]));
-    assert_eq!(json_of(&site, &["ls", "--json"])["studies"][0]["state"], "finished");
+    assert_done(&site.run_study_with(&["--set", "budget.failures=4", "--set", "budget.trials=1"]));
+    assert_eq!(site.json(&["ls", "--json"])["studies"][0]["state"], "finished");
 }
 
 #[test]
@@ -283,19 +268,14 @@ fn a_command_out_of_time_may_save_before_it_is_killed_and_its_log_says_what_it_d
             ended.out,
             ended.err
         );
-        assert!(site.path("saved").exists(), "{limit}: it got SIGTERM");
+        assert!(site.exists("saved"), "{limit}: it got SIGTERM");
         let reason = site.trials()[0]["reason"].as_str().unwrap().to_owned();
         assert!(
             reason.ends_with("(1 s)") && reason.contains(limit.split(' ').next().unwrap()),
             "{reason}"
         );
         let log = site.log(0, 0);
-        assert!(
-            log.contains("its processes now:")
-                && log.contains(" sh: ")
-                && log.contains("py-spy dump --pid"),
-            "{log}"
-        );
+        assert_names(&log, &["its processes now:", " sh: ", "py-spy dump --pid"]);
     }
 }
 
@@ -304,13 +284,10 @@ fn a_command_out_of_time_that_heeds_nothing_is_killed_after_the_grace() {
     let script = "trap 'echo > told' TERM\nwhile :; do sleep 0.05; done\n";
     let site =
         Site::new(&study("trials = 1\ncount = \"all\"\ntrial_time = \"1s\"", ONE_SLOT), script);
-    let program = Path::new(env!("CARGO_BIN_EXE_hpsearch"));
-    let ended = site
-        .start_with(program, &["run", "study.toml", "--plain"], &[("HPSEARCH_GRACE", "0.5")])
-        .end();
-    assert_eq!((ended.code, site.path("told").exists()), (3, true), "{}", ended.err);
+    let ended = site.start_study_with(&[("HPSEARCH_GRACE", "0.5")]).end();
+    assert_eq!((ended.code, site.exists("told")), (3, true), "{}", ended.err);
     assert_eq!(site.trials()[0]["reason"], "ran longer than trial_time (1 s)");
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
 }
 
 #[test]
@@ -347,10 +324,10 @@ fn importances_are_told_from_ten_trials_on() {
         told.out
     );
     assert_says(&told, &["importances need at least 10 trials", "there are 2"]);
-    let told = json_of(&few, &["importance", "s", "--json"]);
+    let told = few.json(&["importance", "s", "--json"]);
     assert_eq!((&told["trials"], &told["importances"]), (&json!(2), &json!([])));
     assert!(told["reason"].as_str().unwrap().contains("at least 10 trials"), "{told}");
-    let enough = json_of(&of_trials(10), &["importance", "s", "--json"]);
+    let enough = of_trials(10).json(&["importance", "s", "--json"]);
     assert_eq!(
         (&enough["importances"][0], &enough["reason"], &enough["pruned"]),
         (&json!({"name": "x", "importance": 1.0}), &Json::Null, &json!(0))
@@ -368,7 +345,7 @@ fn pruned_trials_count_for_importance_where_they_can_and_that_is_said() {
     let states = site.states();
     let pruned = states.iter().filter(|state| *state == "pruned").count();
     assert!(pruned > 3 && pruned < 21, "{states:?}");
-    let told = json_of(&site, &["importance", "s", "--json"]);
+    let told = site.json(&["importance", "s", "--json"]);
     assert_eq!((&told["trials"], &told["pruned"]), (&json!(24), &json!(pruned)));
     let said = site.run(&["importance", "s"]);
     assert_says(
@@ -385,18 +362,18 @@ fn pruned_trials_count_for_importance_where_they_can_and_that_is_said() {
 #[test]
 fn the_best_trial_stays_the_best_while_it_goes_on() {
     // Steps fall below any first report; what goes on waits to be let.
-    let script = STEPS.replace(
+    let script = RESUMABLE.replace(
         "step=$((step + 1))",
         "step=$((step + 1))\nif [ $step -gt 6 ]; then while [ ! -e go ]; do sleep 0.02; done; fi",
     );
     let site = Site::new(&study("trials = 2", &format!("{ONE_SLOT}{KEEP_ALL}")), &script);
     assert_done(&site.run_study());
-    let best = json_of(&site, &["ls", "--json"])["studies"][0]["best"].clone();
+    let best = site.json(&["ls", "--json"])["studies"][0]["best"].clone();
     let number = best["number"].to_string();
     assert_done(&site.run(&["continue", "s", &number, "--until", "9"]));
     let still = |site: &Site| {
-        assert_eq!(json_of(site, &["ls", "--json"])["studies"][0]["best"], best);
-        let told = json_of(site, &["best", "s", "--json"]);
+        assert_eq!(site.json(&["ls", "--json"])["studies"][0]["best"], best);
+        let told = site.json(&["best", "s", "--json"]);
         assert_eq!(
             (&told["trial"]["number"], &told["trial"]["value"]),
             (&best["number"], &best["value"])
@@ -404,7 +381,7 @@ fn the_best_trial_stays_the_best_while_it_goes_on() {
         assert_says(&site.run(&["best", "s"]), &["it goes on past its end, to step 9"]);
     };
     still(&site);
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    let running = site.start_study();
     wait_until("it runs", || site.states().contains(&"running".to_owned()));
     still(&site);
     let listed = site.run(&["trials", "s", "--sort", "number"]).out;
@@ -415,7 +392,7 @@ fn the_best_trial_stays_the_best_while_it_goes_on() {
     site.write("go", "");
     assert_done(&running.end());
     assert_eq!(site.states(), vec!["complete"; 2]);
-    assert_folds(&site);
+    site.assert_folds();
 }
 
 #[test]
@@ -448,19 +425,19 @@ fn a_command_changes_with_accept_while_no_trial_has_completed() {
     assert_eq!(refused.code, 6);
     assert_says(&refused, &["command.run: ", "--accept"]);
     assert!(!refused.err.contains("--fork"), "{}", refused.err);
-    assert_done(&site.run(&["run", "study.toml", "--plain", "--accept"]));
+    assert_done(&site.run_study_with(&["--accept"]));
     assert_eq!(site.states(), ["failed", "failed", "complete", "complete"]);
     // From here on its trials are of that command.
     site.write("study.toml", &file);
-    assert_says(&site.run(&["run", "study.toml", "--plain", "--accept"]), &["--fork NAME"]);
-    assert_folds(&site);
+    assert_says(&site.run_study_with(&["--accept"]), &["--fork NAME"]);
+    site.assert_folds();
 }
 
 #[test]
 fn a_script_that_changed_between_two_runs_is_said_with_the_trials_of_the_one_before() {
     let site = of_trials(2);
     site.write("trial.sh", &format!("# another\n{REPORT_X}"));
-    let again = site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=3"]);
+    let again = site.run_study_with(&["--set", "budget.trials=3"]);
     assert_done(&again);
     assert_says(
         &again,
@@ -492,7 +469,7 @@ fn a_study_of_an_earlier_version_decides_and_verifies_by_the_middle_that_it_had(
             }
             let run = simulation.run(&[]).unwrap();
             assert_eq!(
-                again(&simulation, &journal(&run)).difference,
+                verified(&simulation.spec, &journal(&run)).difference,
                 None,
                 "{sampler}: what it decided is decided again"
             );
@@ -505,11 +482,11 @@ fn a_study_of_an_earlier_version_decides_and_verifies_by_the_middle_that_it_had(
             pruner.name
         );
         assert!(
-            again(&new, &journal(&then)).difference.is_some(),
+            verified(&new.spec, &journal(&then)).difference.is_some(),
             "{sampler}: by the new rules its journal is another"
         );
         assert_eq!(
-            again(&old, &journal(&then)).versions.len(),
+            verified(&old.spec, &journal(&then)).versions.len(),
             1,
             "{sampler}: its rules are named"
         );

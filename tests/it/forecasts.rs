@@ -13,7 +13,7 @@ use hpsearch::study::state::StudyView;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::usage::Used;
 
-use crate::engine::{asha, loss, spec};
+use crate::harness::{asha, loss, spec};
 
 /// What a program that looks at the store would forecast after some turns of a study; and the running time then.
 fn forecast_after(

@@ -22,30 +22,21 @@ use hpsearch::study::state::StudyView;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, LARGEST_STEP, TrialNumber};
 use proptest::prelude::*;
-use rusqlite::Connection;
 
-use crate::commands::{Ended, ONE_SLOT, REPORT_X, Site, assert_done, study, wait_until};
+use crate::harness::{
+    Ended, ONE_SLOT, PROGRAM, REPORT_X, Site, assert_code, assert_done, assert_names,
+    assert_refused, study, wait_until,
+};
 
 /// A study of one trial that has ended.
 fn ended_study() -> Site {
-    let site = Site::new(&study("trials = 1\ntime = \"1h\"\ndevice_hours = 5", ONE_SLOT), REPORT_X);
-    assert_done(&site.run_study());
+    let site = Site::finished("trials = 1\ntime = \"1h\"\ndevice_hours = 5");
     site
-}
-
-fn assert_refused(ended: &Ended, word: &str) {
-    assert!(
-        ended.code == 2 && ended.err.contains(word),
-        "{} {}\n{}",
-        ended.code,
-        ended.out,
-        ended.err
-    );
 }
 
 /// Puts requests into the store as an older hpsearch did, which did not look at them.
 fn ask_unseen(site: &Site, bodies: &[&str]) {
-    let connection = Connection::open(site.path("runs/hpsearch.db")).unwrap();
+    let connection = site.database();
     connection.busy_timeout(Duration::from_secs(10)).unwrap();
     connection.pragma_update(None, "ignore_check_constraints", true).unwrap();
     for body in bodies {
@@ -57,7 +48,7 @@ fn ask_unseen(site: &Site, bodies: &[&str]) {
 
 /// What came of all requests so far.
 fn answers(site: &Site) -> Vec<Option<String>> {
-    let connection = Connection::open(site.path("runs/hpsearch.db")).unwrap();
+    let connection = site.database();
     connection.busy_timeout(Duration::from_secs(10)).unwrap();
     let mut statement = connection.prepare("SELECT answer FROM request ORDER BY id").unwrap();
     statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
@@ -77,7 +68,7 @@ const UNDOABLE: [&str; 7] = [
 #[test]
 fn a_number_that_no_store_can_hold_is_refused_where_it_is_typed() {
     let site = ended_study();
-    let refused = |words: &[&str], word: &str| assert_refused(&site.run(words), word);
+    let refused = |words: &[&str], word: &str| assert_refused(&site.run(words), &[word]);
     refused(&["extend", "s", "--trials", "+18446744073709551615"], "at most 9223372036854775807");
     refused(
         &["extend", "s", "--trials", "+99999999999999999999999"],
@@ -97,12 +88,12 @@ fn a_budget_is_never_raised_beyond_what_a_store_can_hold() {
     assert_done(&site.run(&["extend", "s", "--trials", "+9000000000000000000"]));
     assert_refused(
         &site.run(&["extend", "s", "--trials", "+9000000000000000000"]),
-        "`budget.trials` would be larger",
+        &["`budget.trials` would be larger"],
     );
     assert_done(&site.run(&["extend", "s", "--device-hours", "+1e308"]));
     assert_refused(
         &site.run(&["extend", "s", "--device-hours", "+1e308"]),
-        "`budget.device_hours` would be larger",
+        &["`budget.device_hours` would be larger"],
     );
     assert_done(&site.run(&["extend", "s", "--trials", "+1"]));
     assert_done(&site.run(&["show", "s"]));
@@ -130,7 +121,7 @@ fn requests_of_an_older_store_that_cannot_be_done_are_refused_while_nobody_runs_
 fn requests_that_cannot_be_done_are_refused_by_whoever_runs_the_study_and_it_goes_on() {
     let script = "echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\nwhile [ ! -e go ]; do sleep 0.01; done\n";
     let site = Site::new(&study("trials = 2\ntime = \"1h\"", ONE_SLOT), script);
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    let running = site.start_study();
     wait_until("a trial runs", || site.states().first().is_some_and(|state| state == "running"));
     ask_unseen(&site, &UNDOABLE);
     wait_until("all are answered", || {
@@ -215,8 +206,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
     fn whatever_is_asked_is_answered_and_the_study_can_be_read_afterwards(requests in prop::collection::vec(request(), 1..12)) {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("s.db");
+        let site = Site::empty();
+        let path = site.path("s.db");
         let mut store = SqliteStore::open(&path).unwrap();
         let dimension = Dimension { name: "x".to_owned(), distribution: Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(), prior: None, when: None };
         let space = Space::new(vec![dimension]).unwrap();
@@ -277,15 +268,12 @@ fn a_name_in_braces_that_is_no_parameter_is_an_error_with_the_way_out() {
         let site =
             Site::new(&command_file(&format!(r#"["awk", "{word}"]"#), "learning_rate = [7]"), "");
         let ended = site.run(&["check", "study.toml"]);
-        assert_eq!(ended.code, 2, "{}", ended.err);
+        assert_code(&ended, 2);
         ended.err
     };
     assert!(said("{learning_rat}").contains("did you mean `{learning_rate}`?"));
     let print = said("{print}");
-    assert!(
-        print.contains("`{print}` is not a parameter") && print.contains("write `{{print}}`"),
-        "{print}"
-    );
+    assert_names(&print, &["`{print}` is not a parameter", "write `{{print}}`"]);
 }
 
 #[test]
@@ -397,14 +385,14 @@ fn a_step_that_no_number_can_follow_is_refused_at_every_door() {
 fn a_fork_is_named_by_the_rule_for_names() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
     for name in ["../up", "a b", "", "\u{1b}[31m", "-x", "a/b"] {
-        let ended = site.run(&["run", "study.toml", "--plain", &format!("--fork={name}")]);
+        let ended = site.run_study_with(&[&format!("--fork={name}")]);
         assert!(
             ended.code == 2 && ended.err.contains("a name has up to 100 letters"),
             "{name:?}: {}",
             ended.err
         );
     }
-    assert_done(&site.run(&["run", "study.toml", "--plain", "--fork", "other"]));
+    assert_done(&site.run_study_with(&["--fork", "other"]));
 }
 
 #[test]
@@ -426,15 +414,14 @@ fn a_program_of_the_library_is_told_of_numbers_that_no_store_can_hold() {
     let mut trial = study.ask().unwrap().unwrap();
     assert!(matches!(trial.report(u64::MAX, 1.0), Err(StudyError::Step { step: u64::MAX })));
     study.tell(trial, 1.0).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let finished = Study::minimize("s", "loss")
-        .float("x", 0.0, 1.0)
-        .trials(2)
-        .store(directory.path().join("s.db"))
-        .run(|trial| {
-            trial.report(if trial.number() == TrialNumber(0) { u64::MAX } else { 1 }, 1.0);
-            Ok(TrialEnd::Finished)
-        });
+    let site = Site::empty();
+    let finished =
+        Study::minimize("s", "loss").float("x", 0.0, 1.0).trials(2).store(site.path("s.db")).run(
+            |trial| {
+                trial.report(if trial.number() == TrialNumber(0) { u64::MAX } else { 1 }, 1.0);
+                Ok(TrialEnd::Finished)
+            },
+        );
     let finished = finished.unwrap();
     assert_eq!((finished.view.counts.failed, finished.view.counts.complete), (1, 2));
 }
@@ -445,7 +432,7 @@ fn run_raw(
     words: &[&OsStr],
     variables: &[(&str, &OsStr)],
 ) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
+    let mut command = Command::new(PROGRAM);
     command
         .args(words)
         .current_dir(directory)
@@ -459,8 +446,7 @@ fn run_raw(
 
 #[test]
 fn words_and_places_that_are_not_utf8_work_or_are_named() {
-    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
-    assert_done(&site.run_study());
+    let site = Site::finished("trials = 1");
     let odd = site.path("").join(OsStr::from_bytes(b"odd\xff"));
     fs::create_dir(&odd).unwrap();
     fs::copy(site.path("study.toml"), odd.join("study.toml")).unwrap();
@@ -563,10 +549,7 @@ fn what_files_and_programs_hold_does_not_drive_the_terminal() {
     let events = site.run(&["run", "study.toml", "--events"]);
     assert_done(&events);
     assert_tame(&events, "run --events");
-    assert_tame(
-        &site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=3"]),
-        "run --plain",
-    );
+    assert_tame(&site.run_study_with(&["--set", "budget.trials=3"]), "run --plain");
     for words in [
         &["best", "s"][..],
         &["best", "s", "--json"],
@@ -621,8 +604,8 @@ fn time_for_checkpoints(
     max_disk: Option<u64>,
     keep_best: Option<u32>,
 ) -> Duration {
-    let directory = tempfile::tempdir().unwrap();
-    let mut store = SqliteStore::open(&directory.path().join("s.db")).unwrap();
+    let site = Site::empty();
+    let mut store = SqliteStore::open(&site.path("s.db")).unwrap();
     let dimension = Dimension {
         name: "x".to_owned(),
         distribution: Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(),
@@ -660,7 +643,7 @@ fn time_for_checkpoints(
     let begun = Instant::now();
     let begin = Input::Begin { pid: 1, host: "h".to_owned(), requests: Vec::new() };
     let saved = (1..=count).flat_map(|step| {
-        let path = directory.path().join(format!("files/s/trial-0/checkpoints/checkpoint-{step}"));
+        let path = site.path(&format!("files/s/trial-0/checkpoints/checkpoint-{step}"));
         let metrics = [("loss".to_owned(), 1.0 / step as f64)].into_iter().collect();
         let report = step.is_multiple_of(reports_every).then_some(Input::Report {
             trial,
@@ -722,8 +705,8 @@ proptest! {
         doings in prop::collection::vec((0..60_u64, 0..40_u64, 0..4_u8, prop::bool::weighted(0.8)), 60..200),
         turn in 1..20_usize,
     ) {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("s.db");
+        let site = Site::empty();
+        let path = site.path("s.db");
         let mut store = SqliteStore::open(&path).unwrap();
         let mut spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
         spec.budget.trials = Some(1);

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use serde_json::Value as Json;
 
-use crate::commands::{ONE_SLOT, REPORT_X, Site, assert_done, study, wait_until};
+use crate::harness::{
+    ONE_SLOT, REPORT_X, Site, assert_done, assert_names, files_below, study, wait_until,
+};
 
 /// No process has it: the largest id is lower.
 const DEAD: u32 = 99_999_999;
@@ -44,20 +46,7 @@ fn plant_all(site: &Site) -> Vec<PathBuf> {
 
 /// What must never go: paths and their contents.
 fn kept(site: &Site) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut kept = Vec::new();
-    let mut waiting = vec![site.path("runs/files/s")];
-    while let Some(directory) = waiting.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                waiting.push(path)
-            } else {
-                kept.push((path.clone(), fs::read(path).unwrap()))
-            }
-        }
-    }
-    kept.sort();
-    kept
+    files_below(&site.path("runs/files/s"))
 }
 
 #[test]
@@ -90,7 +79,7 @@ fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
         assert!(listed.out.contains(name), "{name} in\n{}", listed.out);
         assert!(path.exists(), "a dry run removes nothing");
     }
-    assert!(listed.out.contains("6 leftovers, "), "{}", listed.out);
+    assert_names(&listed.out, &["6 leftovers, "]);
     let refused = site.run(&["gc"]);
     assert_eq!(refused.code, 2);
     assert!(
@@ -99,14 +88,14 @@ fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
         refused.err
     );
 
-    let json: Json = serde_json::from_str(&site.run(&["gc", "--json"]).out).unwrap();
+    let json: Json = site.json(&["gc", "--json"]);
     assert_eq!(
         (json["removed"].as_bool(), json["files"].as_array().unwrap().len()),
         (Some(false), 6)
     );
     let removed = site.run(&["gc", "--yes"]);
     assert_done(&removed);
-    assert!(removed.out.contains("removed 6 leftovers"), "{}", removed.out);
+    assert_names(&removed.out, &["removed 6 leftovers"]);
     assert!(planted.iter().all(|path| !path.exists()));
     assert!([&mine, &used, &in_the_making].iter().all(|path| path.join("weights").exists()));
     assert!(
@@ -180,7 +169,7 @@ fn files_of_a_running_study_stay_however_often_gc_runs() {
         "mkdir -p $HPSEARCH_CHECKPOINT_DIR/one; echo w > $HPSEARCH_CHECKPOINT_DIR/one/model\n{wait}{SAVES}{REPORT_X}"
     );
     let site = Site::new(&study("trials = 2", ONE_SLOT), &script);
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    let running = site.start_study();
     for trial in 0..2 {
         wait_until("it has saved, and not said so yet", || {
             site.path(&format!("saved-{trial}")).exists()

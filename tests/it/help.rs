@@ -5,7 +5,7 @@ use std::process::Command;
 use clap::CommandFactory;
 use hpsearch::cli::CommandLine;
 
-use crate::verbs::{Ran, Scene, command};
+use crate::harness::{Ended, Scene, Site, assert_done};
 
 /// All verbs that people see.
 fn verbs() -> Vec<String> {
@@ -18,9 +18,8 @@ fn verbs() -> Vec<String> {
 }
 
 fn help(arguments: &[&str], columns: &str) -> String {
-    let directory = tempfile::tempdir().unwrap();
-    let ran =
-        Ran::of(command(directory.path(), arguments).env("COLUMNS", columns).output().unwrap());
+    let site = Site::empty();
+    let ran = Ended::of(site.command(arguments).env("COLUMNS", columns).output().unwrap());
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{arguments:?}");
     ran.out
 }
@@ -82,9 +81,9 @@ fn the_help_lists_every_verb_with_one_line() {
 
 #[test]
 fn completions_are_scripts_that_bash_can_read() {
-    let directory = tempfile::tempdir().unwrap();
+    let site = Site::empty();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let ran = Ran::of(command(directory.path(), &["completions", shell]).output().unwrap());
+        let ran = site.run(&["completions", shell]);
         assert!(
             ran.code == 0 && ran.out.contains("HPSEARCH_COMPLETE"),
             "{shell}: {}{}",
@@ -92,12 +91,8 @@ fn completions_are_scripts_that_bash_can_read() {
             ran.err
         );
     }
-    let script = directory.path().join("hpsearch.bash");
-    std::fs::write(
-        &script,
-        Ran::of(command(directory.path(), &["completions", "bash"]).output().unwrap()).out,
-    )
-    .unwrap();
+    let script = site.path("hpsearch.bash");
+    std::fs::write(&script, site.run(&["completions", "bash"]).out).unwrap();
     assert!(Command::new("bash").arg("-n").arg(&script).status().unwrap().success());
 }
 
@@ -110,15 +105,15 @@ fn offered(scene: &Scene, words: &[&str]) -> Vec<String> {
         .env("HPSEARCH_COMPLETE", "bash")
         .env("_CLAP_COMPLETE_INDEX", words.len().to_string())
         .env("_CLAP_IFS", "\n");
-    let ran = Ran::of(asking.output().unwrap());
+    let ran = Ended::of(asking.output().unwrap());
     ran.out.lines().map(str::to_owned).collect()
 }
 
 #[test]
 fn completions_know_the_studies_of_the_store_and_study_files() {
     let scene = Scene::digits();
-    std::fs::write(scene.directory.path().join("mine.toml"), "").unwrap();
-    std::fs::write(scene.directory.path().join("notes.txt"), "").unwrap();
+    scene.write("mine.toml", "");
+    scene.write("notes.txt", "");
     let first = offered(&scene, &["show", ""]);
     assert!(
         first.contains(&"digits".to_owned())
@@ -136,11 +131,10 @@ fn completions_know_the_studies_of_the_store_and_study_files() {
 
 #[test]
 fn every_verb_has_a_manual_page_that_troff_can_read() {
-    let directory = tempfile::tempdir().unwrap();
-    let ran = Ran::of(command(directory.path(), &["man", "--dir", "man1"]).output().unwrap());
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    let page =
-        |name: &str| std::fs::read_to_string(directory.path().join("man1").join(name)).unwrap();
+    let site = Site::empty();
+    let ran = site.run(&["man", "--dir", "man1"]);
+    assert_done(&ran);
+    let page = |name: &str| std::fs::read_to_string(site.path("man1").join(name)).unwrap();
     for verb in verbs() {
         let text = page(&format!("hpsearch-{verb}.1"));
         assert!(text.contains(".SH NAME") && text.contains(".SH EXAMPLES"), "{verb}\n{text}");
@@ -149,7 +143,7 @@ fn every_verb_has_a_manual_page_that_troff_can_read() {
     // Where there is a troff, it has nothing to complain about.
     let troff = Command::new("groff")
         .args(["-man", "-Tascii", "-ww", "-z"])
-        .arg(directory.path().join("man1/hpsearch-run.1"))
+        .arg(site.path("man1/hpsearch-run.1"))
         .output();
     if let Ok(output) = troff {
         assert_eq!(String::from_utf8_lossy(&output.stderr), "");
@@ -158,8 +152,8 @@ fn every_verb_has_a_manual_page_that_troff_can_read() {
 
 #[test]
 fn one_page_is_shown_and_an_unknown_verb_is_answered() {
-    let directory = tempfile::tempdir().unwrap();
-    let run = |arguments: &[&str]| Ran::of(command(directory.path(), arguments).output().unwrap());
+    let site = Site::empty();
+    let run = |arguments: &[&str]| site.run(arguments);
     assert!(run(&["man", "explain"]).out.contains(".TH HPSEARCH-EXPLAIN 1"));
     let unknown = run(&["man", "explian"]);
     assert_eq!(

@@ -4,11 +4,9 @@ use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use rusqlite::Connection;
-
-use crate::commands::{ONE_SLOT, REPORT_X, Site, assert_done, study, wait_until};
-
-const STORE: &str = "runs/hpsearch.db";
+use crate::harness::{
+    ONE_SLOT, REPORT_X, STORE, Site, assert_code, assert_done, assert_names, assert_refused, study,
+};
 
 fn site(script: &str) -> Site {
     Site::new(&study("trials = 1", ONE_SLOT), script)
@@ -33,7 +31,7 @@ fn only_files_and_directories_are_checkpoints() {
     }
     let ended = site.run(&["export", "s", "-o", "model"]);
     assert_done(&ended);
-    assert!(ended.err.contains("has no checkpoint"), "{}", ended.err);
+    assert_names(&ended.err, &["has no checkpoint"]);
 }
 
 #[test]
@@ -52,9 +50,9 @@ fn what_a_command_puts_in_the_place_of_logs_and_parameters_holds_up_nobody_and_i
     assert_eq!((site.states(), site.read("mine")), (vec!["complete".to_owned(); 3], "mine".into()));
     let log = site.path("runs/files/s/trial-0/attempt-0.log");
     fs::remove_file(&log).unwrap();
-    assert!(site.run_program(Path::new("mkfifo"), &[log.to_str().unwrap()]).is_some());
+    assert!(site.run_program("mkfifo", &[log.to_str().unwrap()]).is_some());
     let ended = site.run(&["logs", "s", "0"]);
-    assert!(ended.code == 2 && ended.err.contains("it is a named pipe"), "{}", ended.err);
+    assert_refused(&ended, &["it is a named pipe"]);
 }
 
 #[test]
@@ -67,11 +65,11 @@ fn a_path_that_no_store_can_have_is_told_before_the_first_trial() {
         (long.as_str(), "names of up to 247"),
         (deep.as_str(), "paths of up to 504 bytes"),
     ] {
-        let ended = site.run(&["run", "study.toml", "--plain", "--store", store]);
-        assert_eq!(ended.code, 5, "{}", ended.err);
+        let ended = site.run_study_with(&["--store", store]);
+        assert_code(&ended, 5);
         assert!(ended.err.contains(words) && ended.err.contains("`--store PATH`"), "{}", ended.err);
     }
-    assert!(["started", "new", "d"].iter().all(|name| !site.path(name).exists()));
+    assert!(["started", "new", "d"].iter().all(|name| !site.exists(name)));
 }
 
 #[test]
@@ -81,7 +79,7 @@ fn a_study_that_is_called_like_a_study_file_is_found_by_its_name() {
     assert_done(&site.run_study());
     assert_done(&site.run(&["best", "a.toml"]));
     let ended = site.run(&["best", "b.toml"]);
-    assert!(ended.code == 2 && ended.err.contains("b.toml"), "{}", ended.err);
+    assert_refused(&ended, &["b.toml"]);
 }
 
 #[test]
@@ -90,27 +88,27 @@ fn a_store_that_is_emptied_while_it_is_in_use_ends_the_run() {
         "echo > started; while [ ! -e go ]; do sleep 0.02; done\n\
          for step in 1 2 3; do echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; read -r answer; done\n",
     );
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the trial runs", || site.path("started").exists());
+    let running = site.start_study();
+    site.wait_for("started");
     fs::OpenOptions::new().write(true).open(site.path(STORE)).unwrap().set_len(0).unwrap();
     site.write("go", "");
     let ended = running.end();
-    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
-    assert!(ended.err.contains("was truncated while it was in use"), "{}", ended.err);
+    assert_code(&ended, 5);
+    assert_names(&ended.err, &["was truncated while it was in use"]);
     assert!(!ended.out.contains("study s ended"), "{}", ended.out);
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
 }
 
 #[test]
 fn a_schema_version_that_no_store_has_is_told_in_one_line() {
     let site = site(REPORT_X);
     assert_done(&site.run_study());
-    let database = Connection::open(site.path(STORE)).unwrap();
+    let database = site.database();
     database.pragma_update(None, "user_version", -1).unwrap();
     drop(database);
     for arguments in [&["ls"][..], &["run", "study.toml", "--plain"]] {
         let ended = site.run(arguments);
-        assert_eq!(ended.code, 5, "{}", ended.err);
+        assert_code(&ended, 5);
         assert!(
             ended.err.contains("its schema version is -1") && ended.err.lines().count() < 4,
             "{}",
@@ -140,6 +138,6 @@ fn a_study_file_that_cannot_be_written_is_named() {
     let site = site(REPORT_X);
     let ended = site.run(&["init", "--command", "sh trial.sh --lr 0.1", "-o", "no/study.toml"]);
     assert_eq!(ended.code, 2);
-    assert!(ended.err.contains("error: `no/study.toml` cannot be written: "), "{}", ended.err);
+    assert_names(&ended.err, &["error: `no/study.toml` cannot be written: "]);
     assert!(!Path::new(&site.path("no")).exists());
 }

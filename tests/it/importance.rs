@@ -10,6 +10,8 @@ use hpsearch::study::params::{Params, Value};
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
 use serde_json::Value as Json;
 
+use crate::harness::PROGRAM;
+
 struct Case {
     name: String,
     direction: Direction,
@@ -152,7 +154,7 @@ fn the_program_prints_shares_with_bars_and_as_json() {
         .sampler(random);
     let study = study.trials(60).store(&store).open().unwrap();
     let run = |arguments: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hpsearch"));
+        let mut command = std::process::Command::new(PROGRAM);
         command
             .args(["importance", "bowl", "--store"])
             .arg(&store)

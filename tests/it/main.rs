@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
 
 mod ask_tell;
-mod beginning;
 mod budgets;
 #[cfg(feature = "train")]
 mod builtin;
@@ -13,6 +12,9 @@ mod chaos;
 mod checkpoint_copies;
 mod command_lines;
 mod commands;
+mod concurrency;
+#[cfg(feature = "train")]
+mod concurrent_trials;
 mod config;
 mod constraints;
 mod controls;
@@ -25,41 +27,40 @@ mod documentation;
 mod driver;
 mod engine;
 mod export_safety;
+mod fault_injection;
 mod faults;
 mod files;
 mod first_day;
-mod footprints;
 mod forecasts;
 mod front_safety;
 mod fuzz;
 mod gc;
+mod harness;
 mod help;
-mod honest;
 mod hostile;
 mod importance;
-mod insight;
+mod init;
+mod inspect;
 mod layering;
 mod library;
 mod memory;
+mod memory_model;
 #[cfg(feature = "train")]
 mod models;
 #[cfg(feature = "train")]
 mod out_of_memory;
-#[cfg(feature = "train")]
-mod packed_trials;
-mod packing;
 mod pictures;
 mod printed_metrics;
 mod readers;
 mod replay;
 mod reports;
+mod reproducibility;
 mod requests;
 mod retention;
 mod runner_safety;
 mod search_quality;
 mod shipped_studies;
 mod store_safety;
-mod storms;
 mod terminal;
 #[cfg(feature = "train")]
 mod trainer;

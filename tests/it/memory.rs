@@ -3,19 +3,17 @@
 use std::collections::BTreeMap;
 
 use hpsearch::engine::simulator::{Fault, Run, Simulation};
-use hpsearch::engine::verify::{Entry, Verified, verify};
-use hpsearch::study::event::{AttemptEnd, Event, Seq};
+use hpsearch::study::event::{AttemptEnd, Event};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
 use hpsearch::study::seed::SeedTree;
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
 use hpsearch::study::spec::{FailureCause, PolicySpec, Program, StudySpec};
-use hpsearch::study::state::StudyView;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use rand::RngExt as _;
 use serde_json::json;
 
-use crate::engine::{asha, decisions};
+use crate::harness::{asha, decisions, events, journal, verified};
 
 /// A study of the built-in trainer that searches its batch size, too; reports are counted in epochs, nine a trial.
 fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
@@ -40,7 +38,7 @@ fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
     let mut spec =
         StudySpec::new("starved", "eval_loss", Direction::Minimize, space.unwrap(), program);
     spec.budget.trials = Some(trials);
-    spec.sampler = crate::engine::sampler_named(sampler);
+    spec.sampler = crate::harness::sampler_named(sampler);
     spec.pruner = pruner;
     spec
 }
@@ -61,12 +59,7 @@ fn simulation(trials: u64, sampler: &str, pruner: PolicySpec) -> Simulation {
 /// Of each attempt of a trial: rows at once by the journal, where it went on from, and how it ended.
 fn attempts(run: &Run, trial: u64) -> Vec<(Option<u64>, u64, AttemptEnd)> {
     let mut attempts: Vec<(Option<u64>, u64, AttemptEnd)> = Vec::new();
-    for event in run
-        .turns
-        .iter()
-        .flat_map(|turn| &turn.events)
-        .filter(|event| event.trial() == Some(TrialNumber(trial)))
-    {
+    for event in events(&run.turns).filter(|event| event.trial() == Some(TrialNumber(trial))) {
         match event {
             Event::AttemptStarted { rows_at_once, resume, .. } => {
                 attempts.push((
@@ -82,17 +75,7 @@ fn attempts(run: &Run, trial: u64) -> Vec<(Option<u64>, u64, AttemptEnd)> {
     attempts
 }
 
-const STARVED: AttemptEnd = AttemptEnd::Failed(FailureCause::Oom);
-
-fn verified(run: &Run, spec: &StudySpec) -> Verified {
-    let events =
-        run.turns.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event.clone())));
-    let journal: Vec<Entry> =
-        (1..).zip(events).map(|(seq, (at, event))| (Seq(seq), at, event)).collect();
-    let mut view = StudyView::new(spec);
-    journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
-    verify(&[(Seq(0), spec.clone())], &journal, &view).unwrap()
-}
+const OUT_OF_MEMORY: AttemptEnd = AttemptEnd::Failed(FailureCause::Oom);
 
 fn none() -> PolicySpec {
     PolicySpec::named("none")
@@ -111,7 +94,11 @@ fn a_trial_out_of_memory_goes_on_from_its_checkpoint_with_half_the_rows_until_th
     let run = simulation.run(&[]).unwrap();
     assert_eq!(
         attempts(&run, 0),
-        [(None, 0, STARVED), (Some(8), 4, STARVED), (Some(4), 4, AttemptEnd::Completed)]
+        [
+            (None, 0, OUT_OF_MEMORY),
+            (Some(8), 4, OUT_OF_MEMORY),
+            (Some(4), 4, AttemptEnd::Completed)
+        ]
     );
     assert_eq!((run.view.trials[0].state, run.view.trials[0].attempts), (TrialState::Complete, 3));
     assert_eq!(
@@ -120,7 +107,7 @@ fn a_trial_out_of_memory_goes_on_from_its_checkpoint_with_half_the_rows_until_th
         "its parameters and its result are what they would have been"
     );
     assert_eq!(run.steps, calm.steps, "no step is made twice");
-    let queued = run.turns.iter().flat_map(|turn| &turn.events).find_map(|event| match event {
+    let queued = events(&run.turns).find_map(|event| match event {
         Event::TrialQueued { reason, .. } => Some(reason.clone()),
         _ => None,
     });
@@ -225,13 +212,13 @@ fn a_search_whose_trials_run_out_of_memory_at_random_decides_what_one_with_plent
                     "seed {seed}, trial {}, attempt {attempt}",
                     trial.number
                 );
-                if end == STARVED {
+                if end == OUT_OF_MEMORY {
                     starved += 1;
                     rows = (rows / 2).max(1);
                 }
             }
         }
-        let again = verified(&run, &simulation.spec);
+        let again = verified(&simulation.spec, &journal(&run));
         assert_eq!((again.difference, again.versions), (None, Vec::new()), "seed {seed}");
         for prefix in (0..run.turns.len()).step_by(5) {
             let resumed = simulation.run(&run.turns[..prefix]).unwrap();
@@ -260,13 +247,13 @@ fn a_journal_with_other_rows_than_are_decided_is_told() {
     let mut simulation = simulation(2, "random", none());
     simulation.room = Box::new(|_, _| 5);
     let mut run = simulation.run(&[]).unwrap();
-    assert_eq!(verified(&run, &simulation.spec).difference, None);
+    assert_eq!(verified(&simulation.spec, &journal(&run)).difference, None);
     let started =
         run.turns.iter_mut().flat_map(|turn| &mut turn.events).find_map(|event| match event {
             Event::AttemptStarted { rows_at_once: Some(rows), .. } => Some(rows),
             _ => None,
         });
     *started.unwrap() += 1;
-    let difference = verified(&run, &simulation.spec).difference.unwrap();
+    let difference = verified(&simulation.spec, &journal(&run)).difference.unwrap();
     assert_eq!((difference.what, difference.trial), ("rows", Some(TrialNumber(0))));
 }

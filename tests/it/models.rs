@@ -2,14 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
-use hpsearch::runner::processes;
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::commands::wait_until;
-use crate::trainer::{assert_done, hpsearch, text, wait_for_reports};
+use crate::harness::training::{kill_small, run_small, start_small, wait_for_reports};
+use crate::harness::{assert_done, assert_names, run};
 
 /// A tiny BERT with a word-level tokenizer, in `directory/bert`.
 fn tiny_bert(directory: &Path) {
@@ -87,13 +84,9 @@ fn fine_tuning(directory: &Path, epochs: u32, extra: &str) {
     fs::write(directory.join("small.toml"), study).unwrap();
 }
 
-fn run(directory: &Path) {
-    assert_done(&hpsearch(directory, &["run", "small.toml", "--plain"]));
-}
-
 /// The scores of all labels for some texts, by an exported model.
 fn scores(directory: &Path, model: &str) -> Vec<f64> {
-    let output = hpsearch(
+    let output = run(
         directory,
         &[
             "predict",
@@ -107,7 +100,7 @@ fn scores(directory: &Path, model: &str) -> Vec<f64> {
         ],
     );
     assert_done(&output);
-    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let json: Value = output.json();
     let by_label = |text: &Value| {
         let mut labels: Vec<(String, f64)> = text["labels"]
             .as_array()
@@ -128,13 +121,13 @@ fn a_fine_tuned_model_is_evaluated_exported_and_used_after_the_pretrained_one_is
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     fine_tuning(directory, 3, "");
-    run(directory);
-    assert_done(&hpsearch(directory, &["export", "small", "-o", "before"]));
+    run_small(directory);
+    assert_done(&run(directory, &["export", "small", "-o", "before"]));
     fs::rename(directory.join("bert"), directory.join("elsewhere")).unwrap();
-    let exported = hpsearch(directory, &["export", "small", "-o", "after"]);
+    let exported = run(directory, &["export", "small", "-o", "after"]);
     assert_done(&exported);
-    assert!(text(&exported.stderr).contains("test_accuracy"), "{}", text(&exported.stderr));
-    assert_done(&hpsearch(directory, &["export", "small", "-o", "other", "--trial", "0"]));
+    assert_names(&exported.err, &["test_accuracy"]);
+    assert_done(&run(directory, &["export", "small", "-o", "other", "--trial", "0"]));
     let metrics =
         |model: &str| fs::read_to_string(directory.join(model).join("metrics.json")).unwrap();
     assert_eq!(metrics("before"), metrics("after"));
@@ -154,36 +147,28 @@ fn int8_weights_predict_the_same_and_the_card_has_their_accuracy() {
         4,
         "[export]\ndir = \"finished\"\non_finish = true\nquantize = \"int8\"\n",
     );
-    run(directory);
+    run_small(directory);
     let file = |model: &str, name: &str| fs::read(directory.join(model).join(name)).unwrap();
     let finished = file("finished", "model.safetensors").len();
-    let refused = hpsearch(directory, &["export", "small", "-o", "tiny", "--quantize", "int4"]);
-    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    let refused = run(directory, &["export", "small", "-o", "tiny", "--quantize", "int4"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
     let study = fs::read_to_string(directory.join("small.toml"))
         .unwrap()
         .replace("quantize = \"int8\"", "");
     fs::write(directory.join("small.toml"), study).unwrap();
-    run(directory);
-    assert_done(&hpsearch(directory, &["export", "small", "-o", "large"]));
-    let exported = hpsearch(directory, &["export", "small", "-o", "small", "--quantize", "int8"]);
+    run_small(directory);
+    assert_done(&run(directory, &["export", "small", "-o", "large"]));
+    let exported = run(directory, &["export", "small", "-o", "small", "--quantize", "int8"]);
     assert_done(&exported);
-    let said = text(&exported.stderr);
-    assert!(
-        said.contains("weights") && said.contains("instead of") && said.contains("test_accuracy"),
-        "{said}"
-    );
+    let said = exported.err;
+    assert_names(&said, &["weights", "instead of", "test_accuracy"]);
     assert_eq!(finished, file("small", "model.safetensors").len());
     // Names and shapes of the tensors are half of so small a file.
     assert!(
         file("small", "model.safetensors").len() < file("large", "model.safetensors").len() * 2 / 3
     );
     let card = String::from_utf8(file("small", "README.md")).unwrap();
-    assert!(
-        card.contains("## Weights")
-            && card.contains("| test_loss |")
-            && card.contains("library_name: hpsearch"),
-        "{card}"
-    );
+    assert_names(&card, &["## Weights", "| test_loss |", "library_name: hpsearch"]);
     assert!(!String::from_utf8(file("large", "README.md")).unwrap().contains("## Weights"));
     let metrics: Value = serde_json::from_slice(&file("small", "metrics.json")).unwrap();
     let (before, after) =
@@ -214,25 +199,13 @@ fn fine_tuning_studies_killed_at_any_moment_end_with_the_same_weights() {
     let (calm, stormy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fine_tuning(calm.path(), 8, "");
     fine_tuning(stormy.path(), 8, "");
-    run(calm.path());
+    run_small(calm.path());
     for wanted in [2, 6, 11] {
-        let mut child: Child = Command::new(env!("CARGO_BIN_EXE_hpsearch"))
-            .args(["run", "small.toml", "--plain", "-q"])
-            .current_dir(stormy.path())
-            .env_remove("HPSEARCH_STORE")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let running = start_small(stormy.path());
         wait_for_reports(stormy.path(), wanted);
-        processes::signal(child.id(), Signal::KILL);
-        child.wait().unwrap();
-        let store = stormy.path().canonicalize().unwrap().join("runs/hpsearch.db");
-        let mark =
-            [format!("HPSEARCH_STORE={}", store.display()), "HPSEARCH_STUDY=small".to_owned()];
-        wait_until("its worker is gone", || processes::with_environment(&mark).is_empty());
+        kill_small(running, stormy.path());
     }
-    run(stormy.path());
+    run_small(stormy.path());
     for trial in ["trial-0", "trial-1"] {
         let last = |directory: &Path| {
             let files = directory.join("runs/files/small").join(trial);

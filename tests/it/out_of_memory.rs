@@ -1,12 +1,9 @@
 //! Built-in trials under a real memory limit: out of memory, they continue with fewer rows at once, to the same result.
 
-use std::path::Path;
-use std::time::Duration;
-
 use hpsearch::runner::processes;
 use serde_json::Value as Json;
 
-use crate::commands::{Ended, Running, Site};
+use crate::harness::{Ended, Running, Site, assert_code, assert_done, assert_names, loss};
 
 /// One trial of a few steps, most of whose memory is for the rows of a micro-batch.
 fn site(rows: usize, accumulation: usize, more: &str) -> Site {
@@ -79,13 +76,8 @@ fn run_within(site: &Site, kib: u64) -> Ended {
 
 /// Starts a verb with at most `kib` KiB of address space for each process.
 fn start_within(site: &Site, verb: &str, kib: u64) -> Running {
-    let words = format!("ulimit -v {kib}; exec \"$0\" {verb}");
     // One arena: otherwise the C library reserves unused address space for each thread.
-    site.start_with(
-        Path::new("sh"),
-        &["-c", &words, env!("CARGO_BIN_EXE_hpsearch")],
-        &[("MALLOC_ARENA_MAX", "1")],
-    )
+    site.start_shell(&format!("export MALLOC_ARENA_MAX=1; ulimit -v {kib}; exec \"$0\" {verb}"))
 }
 
 /// Runs the study; the peak address space of a worker in KiB.
@@ -96,27 +88,26 @@ fn peak_of_run(site: &Site) -> u64 {
 /// Runs a verb; the peak address space of a worker in KiB.
 fn peak(site: &Site, verb: &str) -> u64 {
     // Less than the gigabyte of address space that a worker's allocator would reserve at once: here it grows on demand.
-    let mut running = start_within(site, verb, 1_000_000);
+    let running = start_within(site, verb, 1_000_000);
+    let runner = running.id();
     let mut peak = 0;
-    while !running.has_ended() {
-        for pid in processes::children(running.child.id()) {
+    let ended = running.end_watched(|| {
+        for pid in processes::children(runner) {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             let line = status.lines().find_map(|line| {
                 line.strip_prefix("VmPeak:")?.trim().strip_suffix("kB")?.trim().parse().ok()
             });
             peak = peak.max(line.unwrap_or(0));
         }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let ended = running.end();
-    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
+    });
+    assert_done(&ended);
     peak
 }
 
 fn shown(site: &Site) -> Json {
     let ended = site.run(&["show", "s", "0", "--json"]);
-    assert_eq!(ended.code, 0, "{}", ended.err);
-    serde_json::from_str(&ended.out).unwrap()
+    assert_done(&ended);
+    ended.json()
 }
 
 #[test]
@@ -202,8 +193,8 @@ fn train_continues_with_fewer_rows_after_running_out_of_memory() {
     let (most, least) = (peak(&plenty, train), peak(&small, train));
     let limited = site(64, 1, "");
     let ended = start_within(&limited, train, least + (most - least) / 3).end();
-    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
-    assert!(ended.err.contains("64 rows at once did not fit into memory; now 32"), "{}", ended.err);
+    assert_done(&ended);
+    assert_names(&ended.err, &["64 rows at once did not fit into memory; now 32"]);
     let value = |site: &Site| -> f64 {
         let metrics = std::fs::read_to_string(site.path("model/metrics.json")).unwrap();
         serde_json::from_str::<Json>(&metrics).unwrap()["value"].as_f64().unwrap()
@@ -217,8 +208,8 @@ fn train_continues_with_fewer_rows_after_running_out_of_memory() {
 
     let refused = site(64, 1, "auto_find_batch_size = false");
     let ended = start_within(&refused, train, least + (most - least) / 3).end();
-    assert_eq!(ended.code, 1, "{}\n{}", ended.out, ended.err);
-    assert!(ended.err.contains("memory ran out") && ended.err.contains("help: "), "{}", ended.err);
+    assert_code(&ended, 1);
+    assert_names(&ended.err, &["memory ran out", "help: "]);
 }
 
 #[test]
@@ -242,12 +233,12 @@ fn evaluation_and_prediction_continue_with_fewer_rows_after_running_out_of_memor
         "study.toml",
         &many(64).replace("validation = ", "test = \"test.csv\"\n        validation = "),
     );
-    assert_eq!(site.run(&["run", "study.toml", "--plain"]).code, 0);
+    assert_eq!(site.run_study().code, 0);
     let most = peak(&site, "export s -o plenty");
     let limit = most * 3 / 4;
     let ended = start_within(&site, "export s -o model", limit).end();
     assert_eq!(ended.code, 0, "within {limit} of {most} KiB: {}\n{}", ended.out, ended.err);
-    assert!(ended.err.contains("64 rows at once did not fit into memory; now 32"), "{}", ended.err);
+    assert_names(&ended.err, &["64 rows at once did not fit into memory; now 32"]);
     let loss = |export: &str| -> f64 {
         serde_json::from_str::<Json>(&text(&format!("{export}/metrics.json"))).unwrap()["metrics"]["test_loss"].as_f64().unwrap()
     };
@@ -257,7 +248,7 @@ fn evaluation_and_prediction_continue_with_fewer_rows_after_running_out_of_memor
     let most = peak(&site, &verb("plenty.csv"));
     let ended = start_within(&site, &verb("labels.csv"), most * 3 / 4).end();
     assert_eq!(ended.code, 0, "within 3/4 of {most} KiB: {}\n{}", ended.out, ended.err);
-    assert!(ended.err.contains("64 rows at once did not fit into memory; now 32"), "{}", ended.err);
+    assert_names(&ended.err, &["64 rows at once did not fit into memory; now 32"]);
     let labels = |name: &str| {
         text(name)
             .lines()

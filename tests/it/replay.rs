@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use hpsearch::ask_tell::Session;
 use serde_json::{Value, json};
 
+use crate::harness::cases;
+
 /// Reports of a full trial, and of a study: those of twenty full trials.
 const END: u64 = 27;
 const REPORTS: u64 = 20 * END;
@@ -68,8 +70,8 @@ fn best_end(sampler: &str, pruner: &Value, seed: u64) -> f64 {
 }
 
 fn mean_best_end(sampler: &str, pruner: &Value) -> f64 {
-    const SEEDS: u64 = 6;
-    (0..SEEDS).map(|seed| best_end(sampler, pruner, seed)).sum::<f64>() / SEEDS as f64
+    let seeds = cases(3, 6);
+    (0..seeds).map(|seed| best_end(sampler, pruner, seed)).sum::<f64>() / seeds as f64
 }
 
 #[test]

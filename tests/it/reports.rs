@@ -10,15 +10,9 @@ use hpsearch::study::spec::{PolicySpec, Program, StepClock, StudySpec};
 use hpsearch::study::state::StudyView;
 use hpsearch::study::trial::TrialState;
 use hpsearch::{Study, TrialEnd};
-use rusqlite::Connection;
 use serde_json::{Value as Json, json};
 
-use crate::commands::{Ended, ONE_SLOT, Site, assert_done, study};
-use crate::engine::{asha, loss};
-
-fn says(lines: &[&str]) -> String {
-    lines.iter().map(|line| format!("echo '@hpsearch {line}'\n")).collect()
-}
+use crate::harness::{Ended, ONE_SLOT, Site, asha, assert_done, assert_names, loss, says, study};
 
 /// A study of `trials` trials whose clock is `clock`.
 fn with_clock(clock: &str, trials: u64, script: &str) -> Site {
@@ -29,7 +23,7 @@ fn with_clock(clock: &str, trials: u64, script: &str) -> Site {
 
 /// The reports of a trial: metric, step and value, in that order.
 fn reports(site: &Site, trial: i64) -> Vec<(String, i64, f64)> {
-    let store = Connection::open(site.path("runs/hpsearch.db")).unwrap();
+    let store = site.database();
     let sql = "SELECT name, step, value FROM report JOIN metric ON metric.id = metric_id WHERE trial_id % 1000000000 = ?1 ORDER BY name, step";
     let mut statement = store.prepare(sql).unwrap();
     statement
@@ -49,8 +43,8 @@ fn steps(site: &Site, trial: i64, metric: &str) -> Vec<(i64, f64)> {
 
 fn remarks(site: &Site, trial: u64) -> Json {
     let shown = site.run(&["show", "s", &trial.to_string(), "--json"]);
-    assert_eq!(shown.code, 0, "{}", shown.err);
-    serde_json::from_str::<Json>(&shown.out).unwrap()["remarks"].clone()
+    assert_done(&shown);
+    shown.json::<Json>()["remarks"].clone()
 }
 
 /// The lines of a run that hold `text`.
@@ -100,13 +94,12 @@ fn what_is_not_taken_is_said_at_its_first_occurrence_and_counted() {
         );
     }
     let shown = site.run(&["show", "s", "1"]);
-    assert!(
-        shown.out.contains("attempt 0: 2 times in this attempt: `step` must be a whole number"),
-        "{}",
-        shown.out
+    assert_names(
+        &shown.out,
+        &["attempt 0: 2 times in this attempt: `step` must be a whole number"],
     );
     let journal = site.run(&["events", "s"]);
-    assert!(journal.out.contains("trial 1: `nonsense` is not JSON"), "{}", journal.out);
+    assert_names(&journal.out, &["trial 1: `nonsense` is not JSON"]);
 }
 
 #[test]
@@ -231,7 +224,7 @@ fn metrics_of_one_step_are_merged_and_the_last_value_stands() {
             named("train/loss", 1, 0.9)
         ]
     );
-    let best: Json = serde_json::from_str(&site.run(&["best", "s", "--json"]).out).unwrap();
+    let best: Json = site.json(&["best", "s", "--json"]);
     assert_eq!(best["trial"]["metrics"], json!({ "loss": 0.4, "f1": 0.6 }));
     let told = remarks(&site, 0);
     assert_eq!(
@@ -254,7 +247,7 @@ fn a_line_with_metrics_and_a_checkpoint_says_both() {
     let site = with_clock("step", 1, script);
     assert_done(&site.run_study());
     assert_eq!(reports(&site, 0), [("loss".to_owned(), 3, 2.0)]);
-    let best: Json = serde_json::from_str(&site.run(&["best", "s", "--json"]).out).unwrap();
+    let best: Json = site.json(&["best", "s", "--json"]);
     assert!(
         best["trial"]["checkpoint"].as_str().is_some_and(|path| path.ends_with("checkpoints/a")),
         "{best}"
@@ -305,7 +298,7 @@ fn epochs(pruner: PolicySpec) -> StudySpec {
         args: Default::default(),
         metrics: Default::default(),
     };
-    StudySpec { program, step: StepClock::Epoch, ..crate::engine::spec(24, "random", pruner) }
+    StudySpec { program, step: StepClock::Epoch, ..crate::harness::spec(24, "random", pruner) }
 }
 
 #[test]
@@ -313,7 +306,7 @@ fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
     for (pruner, names_the_clock) in [
         (asha("stop"), true),
         (asha("promote"), true),
-        (crate::engine::pruner_named("median").with("n_startup_trials", 2), true),
+        (crate::harness::pruner_named("median").with("n_startup_trials", 2), true),
     ] {
         let simulation = Simulation::new(epochs(pruner.clone()), 2, 9, loss);
         let run = simulation.run(&[]).unwrap();
@@ -400,7 +393,7 @@ fn a_trial_that_continues_names_the_studys_clock_and_older_tables_still_verify()
         asked.err
     );
     assert_eq!(site.trials()[0]["reason"], json!("continues to epoch 9"));
-    let store = Connection::open(site.path("runs/hpsearch.db")).unwrap();
+    let store = site.database();
     let verifies = |reason: &str| {
         store.execute("UPDATE trial SET reason = ?1", [reason]).unwrap();
         site.run(&["verify", "s"]).code

@@ -13,14 +13,9 @@ use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{Hold, Trial, TrialNumber, TrialState};
 use rand::RngExt as _;
 
-use crate::engine::{asha, decisions, loss, policies, spec};
-
-fn simulation(trials: u64, slots: usize, requests: Vec<(u64, Request)>) -> Simulation {
-    let mut simulation =
-        Simulation::new(spec(trials, "random", PolicySpec::named("none")), slots, 9, loss);
-    simulation.requests = requests;
-    simulation
-}
+use crate::harness::{
+    answers, asha, assert_names, cases, decisions, loss, policies, spec, with_requests,
+};
 
 fn of(trial: u64) -> TrialNumber {
     TrialNumber(trial)
@@ -46,14 +41,6 @@ fn command() -> Program {
         args: Default::default(),
         metrics: Default::default(),
     }
-}
-
-fn answers(run: &Run) -> Vec<(i64, Answer)> {
-    let served = run.turns.iter().flat_map(|turn| &turn.events).filter_map(|event| match event {
-        Event::RequestServed { id, answer } => Some((*id, answer.clone())),
-        _ => None,
-    });
-    served.collect()
 }
 
 fn refusals(run: &Run) -> Vec<String> {
@@ -136,7 +123,7 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) {
 #[test]
 fn a_paused_trial_gives_its_slot_back_and_waits_for_its_user() {
     for program in [Program::Inline, command()] {
-        let mut simulation = simulation(6, 1, vec![(2, pause(0))]);
+        let mut simulation = with_requests(6, 1, vec![(2, pause(0))]);
         simulation.spec.program = program;
         let run = simulation.run(&[]).unwrap();
         assert_sound(&run, &simulation, "paused for good");
@@ -160,7 +147,7 @@ fn a_paused_trial_gives_its_slot_back_and_waits_for_its_user() {
 
 #[test]
 fn a_trial_that_never_reports_is_asked_to_leave_when_its_user_paused_it() {
-    let mut simulation = simulation(2, 2, vec![(3, pause(0)), (3, more(1))]);
+    let mut simulation = with_requests(2, 2, vec![(3, pause(0)), (3, more(1))]);
     simulation.spec.program = command();
     simulation.faults = Box::new(|trial, attempt, step| {
         (trial.0 == 0 && attempt.0 == 0 && step == 2).then_some(Fault::Hang)
@@ -177,11 +164,11 @@ fn a_trial_that_never_reports_is_asked_to_leave_when_its_user_paused_it() {
 #[test]
 fn a_paused_study_starts_nothing_and_goes_on_where_it_was() {
     for program in [Program::Inline, command()] {
-        let mut undisturbed = simulation(5, 2, Vec::new());
+        let mut undisturbed = with_requests(5, 2, Vec::new());
         undisturbed.spec.program = program.clone();
         let undisturbed = undisturbed.run(&[]).unwrap();
         let mut simulation =
-            simulation(5, 2, vec![(4, Request::PauseStudy), (u64::MAX, Request::ResumeStudy)]);
+            with_requests(5, 2, vec![(4, Request::PauseStudy), (u64::MAX, Request::ResumeStudy)]);
         simulation.spec.program = program;
         let run = simulation.run(&[]).unwrap();
         assert_sound(&run, &simulation, "paused and resumed");
@@ -192,7 +179,7 @@ fn a_paused_study_starts_nothing_and_goes_on_where_it_was() {
 
 #[test]
 fn a_paused_study_stays_paused_in_the_next_run_and_its_time_stands_still() {
-    let mut simulation = simulation(40, 1, vec![(4, Request::PauseStudy)]);
+    let mut simulation = with_requests(40, 1, vec![(4, Request::PauseStudy)]);
     simulation.spec.budget.time = Some(Duration::from_secs(3));
     let run = simulation.run(&[]).unwrap();
     assert!(
@@ -247,7 +234,7 @@ fn enqueued_points_run_next_and_all_that_is_wrong_is_told_at_once() {
     ]);
     let requests =
         vec![(1, Request::Enqueue { params: good.clone() }), (1, Request::Enqueue { params: bad })];
-    let simulation = simulation(3, 1, requests);
+    let simulation = with_requests(3, 1, requests);
     let run = simulation.run(&[]).unwrap();
     assert_sound(&run, &simulation, "enqueued");
     let asked = &run.view.trials[1];
@@ -263,14 +250,12 @@ fn enqueued_points_run_next_and_all_that_is_wrong_is_told_at_once() {
     );
     assert_eq!(run.view.trials.len(), 3, "it takes one of the budget's places");
     let [why] = &refusals(&run)[..] else { panic!("{:?}", answers(&run)) };
-    for word in ["momentum", "rate", "depth"] {
-        assert!(why.contains(word), "{why}");
-    }
+    assert_names(&why, &["momentum", "rate", "depth"]);
 }
 
 #[test]
 fn what_is_enqueued_on_a_finished_study_runs_beyond_its_budget() {
-    let mut simulation = simulation(3, 1, Vec::new());
+    let mut simulation = with_requests(3, 1, Vec::new());
     let run = simulation.run(&[]).unwrap();
     simulation.requests = vec![(0, Request::Enqueue { params: Params::new() })];
     let again = simulation.run(&run.turns).unwrap();
@@ -280,7 +265,7 @@ fn what_is_enqueued_on_a_finished_study_runs_beyond_its_budget() {
 
 #[test]
 fn what_is_enqueued_runs_although_the_target_is_reached_and_nothing_else_does() {
-    let mut simulation = simulation(50, 2, Vec::new());
+    let mut simulation = with_requests(50, 2, Vec::new());
     simulation.spec.budget.target = Some(0.5);
     let run = simulation.run(&[]).unwrap();
     let before = run.view.trials.len();
@@ -298,7 +283,7 @@ fn what_is_enqueued_runs_although_the_target_is_reached_and_nothing_else_does() 
 
 #[test]
 fn failed_trials_are_tried_again_one_or_all() {
-    let mut simulation = simulation(4, 1, Vec::new());
+    let mut simulation = with_requests(4, 1, Vec::new());
     simulation.spec.budget.count = hpsearch::study::spec::Count::All;
     simulation.faults = Box::new(|trial, attempt, step| {
         (trial.0 > 0 && attempt.0 == 0 && step == 3).then_some(Fault::Fail)
@@ -321,7 +306,7 @@ fn failed_trials_are_tried_again_one_or_all() {
 
 #[test]
 fn an_extended_budget_counts_on_top_of_what_the_file_says() {
-    let mut simulation = simulation(
+    let mut simulation = with_requests(
         3,
         1,
         vec![
@@ -350,7 +335,7 @@ fn an_extended_budget_counts_on_top_of_what_the_file_says() {
 fn a_complete_trial_goes_on_from_its_checkpoint_and_keeps_its_value_if_that_fails() {
     let further = |trial, until| Request::Continue { trial: of(trial), until };
     for fails in [false, true] {
-        let mut simulation = simulation(2, 1, Vec::new());
+        let mut simulation = with_requests(2, 1, Vec::new());
         simulation.spec.checkpoints.keep_best = None;
         let run = simulation.run(&[]).unwrap();
         let value = run.view.trials[0].value.unwrap();
@@ -410,7 +395,7 @@ fn a_pruned_trial_goes_on_where_its_pruner_has_no_say_and_without_a_checkpoint_i
 
 #[test]
 fn requests_at_rest_do_what_they_do_in_a_run() {
-    let mut simulation = simulation(4, 1, Vec::new());
+    let mut simulation = with_requests(4, 1, Vec::new());
     let whole = simulation.run(&[]).unwrap();
     let cut = &whole.turns[..whole.turns.len() / 2];
     let mut view = StudyView::new(&simulation.spec);
@@ -469,7 +454,7 @@ fn a_kill_that_is_not_carried_out_when_the_runner_dies_is_carried_out_by_the_nex
         engine.step(Timestamp(1), Input::Request { id: 5, request: kill.clone() });
     }
     assert_eq!(engine.view().trials[0].state, TrialState::Running);
-    let simulation = simulation(2, 1, vec![(1, kill)]);
+    let simulation = with_requests(2, 1, vec![(1, kill)]);
     let run = simulation.run(&[]).unwrap();
     for prefix in 0..run.turns.len() {
         let resumed = simulation.run(&run.turns[..prefix]).unwrap();
@@ -544,7 +529,8 @@ fn random_requests(seed: u64) -> Vec<(u64, Request)> {
 #[test]
 fn a_crash_at_any_turn_among_requests_changes_nothing_with_one_slot() {
     let mut kinds = 0;
-    for seed in 0..60 {
+    let seeds = cases(20, 60);
+    for seed in 0..seeds {
         let (sampler, pruner) =
             policies().swap_remove(usize::try_from(seed).unwrap() % policies().len());
         let mut simulation = Simulation::new(spec(7, sampler, pruner), 1, 9, loss);
@@ -573,12 +559,12 @@ fn a_crash_at_any_turn_among_requests_changes_nothing_with_one_slot() {
             assert_eq!(mine.len(), theirs.len(), "{what}");
         }
     }
-    assert!(kinds > 100, "most requests are carried out: {kinds}");
+    assert!(3 * kinds > 5 * usize::try_from(seeds).unwrap(), "most are carried out: {kinds}");
 }
 
 #[test]
 fn crashes_again_and_again_among_requests_lose_and_double_nothing_with_several_slots() {
-    for seed in 100..130 {
+    for seed in 100..cases(115, 130) {
         let (sampler, pruner) =
             policies().swap_remove(usize::try_from(seed).unwrap() % policies().len());
         let mut simulation = Simulation::new(spec(8, sampler, pruner), 3, 9, loss);

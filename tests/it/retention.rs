@@ -10,7 +10,7 @@ use hpsearch::study::state::StudyView;
 use hpsearch::study::trial::{Trial, TrialState};
 use proptest::prelude::*;
 
-use crate::engine::{asha, decisions, loss, spec};
+use crate::harness::{asha, cases, decisions, events, loss, spec};
 
 const EACH: u64 = 1000;
 
@@ -58,12 +58,7 @@ fn a_limit_drops_the_worst_complete_trials_first_and_never_the_best() {
         ranked.sort_by(|one, other| one.value.unwrap().total_cmp(&other.value.unwrap()));
         let kept: Vec<_> = held(&run.view).iter().map(|(trial, _)| trial.number).collect();
         assert!(kept.contains(&ranked[0].number), "{kept:?}");
-        assert!(
-            !run.turns
-                .iter()
-                .flat_map(|turn| &turn.events)
-                .any(|event| matches!(event, Event::DiskExceeded { .. }))
-        );
+        assert!(!events(&run.turns).any(|event| matches!(event, Event::DiskExceeded { .. })));
     }
 }
 
@@ -101,12 +96,8 @@ fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_giv
  {
     let simulation = limited(1, 3, PolicySpec::named("none"));
     let run = simulation.run(&[]).unwrap();
-    let said: Vec<&Event> = run
-        .turns
-        .iter()
-        .flat_map(|turn| &turn.events)
-        .filter(|event| matches!(event, Event::DiskExceeded { .. }))
-        .collect();
+    let said: Vec<&Event> =
+        events(&run.turns).filter(|event| matches!(event, Event::DiskExceeded { .. })).collect();
     assert!(!said.is_empty());
     assert!(
         matches!(said[0], Event::DiskExceeded { bytes, limit: 1000 } if *bytes > EACH),
@@ -144,7 +135,7 @@ fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_giv
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(cases(15, 40)))]
 
     /// Whatever the limit, the pruner and the moment of a crash: beyond what is needed nothing stays above the limit; what
     /// waits goes on from its last report; the study decides what it would decide with room for all.

@@ -12,73 +12,57 @@ use hpsearch::runner::processes;
 use hpsearch::study::event::{AttemptEnd, Event};
 use hpsearch::study::spec::PolicySpec;
 use hpsearch::study::trial::{AttemptNumber, TrialNumber};
-use portable_pty::{CommandBuilder, PtySize, native_pty_system};
-use rusqlite::Connection;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::commands::{Ended, ONE_SLOT, REPORT_X, Running, Site, assert_done, study, wait_until};
-use crate::engine::{loss, spec};
-use crate::terminal::on_terminal;
-
-/// Runs until `go` is there; then reports.
-fn held() -> String {
-    format!("echo >> started\nwhile [ ! -e go ]; do sleep 0.02; done\n{REPORT_X}")
-}
-
-fn database(site: &Site) -> Connection {
-    Connection::open(site.path("runs/hpsearch.db")).unwrap()
-}
+use crate::harness::{
+    Ended, ONE_SLOT, PROGRAM, REPORT_X, Running, Site, TWO_SLOTS, assert_code, assert_done,
+    assert_names, events, held, loss, on_terminal, on_unread_terminal, spec, study, wait_until,
+};
 
 /// Starts hpsearch as the first process of a PID namespace of its own; `None` where the system does not let a user make one.
 fn start_in_another_pid_namespace(site: &Site, arguments: &[&str]) -> Option<Running> {
-    let unshare = Path::new("unshare");
     let namespace = ["-Urpf", "--mount-proc", "--kill-child"];
-    let tried = site.run_program(unshare, &[&namespace[..], &["true"]].concat());
+    let tried = site.run_program("unshare", &[&namespace[..], &["true"]].concat());
     if tried.is_none_or(|tried| tried.code != 0) {
         eprintln!("skipped: no PID namespace can be made here");
         return None;
     }
-    Some(site.start_with(
-        unshare,
-        &[&namespace[..], &[env!("CARGO_BIN_EXE_hpsearch")], arguments].concat(),
-        &[],
-    ))
+    Some(site.start_program("unshare", &[&namespace[..], &[PROGRAM], arguments].concat()))
 }
 
 #[test]
 fn a_runner_in_another_pid_namespace_keeps_its_study_and_serves_what_is_asked() {
-    let site = Site::new(&study("trials = 2", ONE_SLOT), &held());
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &held(REPORT_X));
     let Some(running) = start_in_another_pid_namespace(&site, &["run", "study.toml", "--plain"])
     else {
         return;
     };
-    wait_until("a trial runs", || site.path("started").exists());
+    site.wait_for("started");
     let second = site.run_study();
-    assert_eq!(second.code, 5, "{}\n{}", second.out, second.err);
-    assert!(second.err.contains("being run by process"), "{}", second.err);
+    assert_code(&second, 5);
+    assert_names(&second.err, &["being run by process"]);
     assert_done(&site.run(&["enqueue", "s", "x=0.25"]));
     let epochs: i64 =
-        database(&site).query_row("SELECT epoch FROM lease", [], |row| row.get(0)).unwrap();
+        site.database().query_row("SELECT epoch FROM lease", [], |row| row.get(0)).unwrap();
     assert_eq!(epochs, 1, "nobody took the study over, not for a moment");
     site.write("go", "");
     assert_done(&running.end());
     let listed = site.run(&["ls", "--json"]);
-    assert!(listed.out.contains("\"finished\""), "{}", listed.out);
+    assert_names(&listed.out, &["\"finished\""]);
 }
 
 #[test]
 fn a_runner_that_died_in_another_pid_namespace_is_replaced_at_once() {
-    let site = Site::new(&study("trials = 2", ONE_SLOT), &held());
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &held(REPORT_X));
     let Some(mut running) =
         start_in_another_pid_namespace(&site, &["run", "study.toml", "--plain"])
     else {
         return;
     };
-    wait_until("a trial runs", || site.path("started").exists());
+    site.wait_for("started");
     // With the first process of a namespace everything in it dies.
-    running.child.kill().unwrap();
-    running.child.wait().unwrap();
+    running.kill();
     site.write("go", "");
     wait_until("its lock is free", || !site.run(&["ls"]).out.contains("running"));
     assert_done(&site.run_study());
@@ -87,27 +71,23 @@ fn a_runner_that_died_in_another_pid_namespace_is_replaced_at_once() {
 
 #[test]
 fn a_runner_whose_lock_file_was_removed_keeps_its_study_and_makes_it_again() {
-    let site = Site::new(&study("trials = 2", ONE_SLOT), &held());
-    let running = site.start_with(
-        Path::new(env!("CARGO_BIN_EXE_hpsearch")),
-        &["run", "study.toml", "--plain"],
-        &[],
-    );
-    wait_until("a trial runs", || site.path("started").exists());
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &held(REPORT_X));
+    let running = site.start_study();
+    site.wait_for("started");
     let lock = site.path("runs/hpsearch.db.run-1");
     for _ in 0..3 {
         // While it is stopped it cannot mend anything: whoever comes meanwhile finds no lock, or one that it made itself.
-        running.signal(Signal::STOP);
+        running.stop();
         fs::remove_file(&lock).unwrap();
         for _ in 0..2 {
             let second = site.run_study();
-            assert_eq!(second.code, 5, "{}\n{}", second.out, second.err);
+            assert_code(&second, 5);
         }
         running.signal(Signal::CONT);
         wait_until("it has its lock again", || is_locked(&lock));
     }
     let epochs: i64 =
-        database(&site).query_row("SELECT epoch FROM lease", [], |row| row.get(0)).unwrap();
+        site.database().query_row("SELECT epoch FROM lease", [], |row| row.get(0)).unwrap();
     assert_eq!(epochs, 1, "nobody took the study over, not for a moment");
     site.write("go", "");
     assert_done(&running.end());
@@ -122,17 +102,17 @@ fn is_locked(path: &Path) -> bool {
 
 #[test]
 fn a_runner_in_another_pid_namespace_whose_lock_file_was_removed_is_not_thrown_out() {
-    let site = Site::new(&study("trials = 2", ONE_SLOT), &held());
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &held(REPORT_X));
     let Some(running) = start_in_another_pid_namespace(&site, &["run", "study.toml", "--plain"])
     else {
         return;
     };
-    wait_until("a trial runs", || site.path("started").exists());
+    site.wait_for("started");
     let lock = site.path("runs/hpsearch.db.run-1");
     for _ in 0..3 {
         fs::remove_file(&lock).unwrap();
         let second = site.run_study();
-        assert_eq!(second.code, 5, "{}\n{}", second.out, second.err);
+        assert_code(&second, 5);
     }
     wait_until("it has its lock again", || is_locked(&lock));
     assert_done(&site.run(&["enqueue", "s", "x=0.25"]));
@@ -143,15 +123,10 @@ fn a_runner_in_another_pid_namespace_whose_lock_file_was_removed_is_not_thrown_o
 #[test]
 fn a_runner_that_died_and_whose_lock_file_was_removed_is_replaced_where_its_process_id_means_something()
  {
-    let site = Site::new(&study("trials = 2", ONE_SLOT), &held());
-    let mut running = site.start_with(
-        Path::new(env!("CARGO_BIN_EXE_hpsearch")),
-        &["run", "study.toml", "--plain"],
-        &[],
-    );
-    wait_until("a trial runs", || site.path("started").exists());
-    running.child.kill().unwrap();
-    running.child.wait().unwrap();
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &held(REPORT_X));
+    let mut running = site.start_study();
+    site.wait_for("started");
+    running.kill();
     fs::remove_file(site.path("runs/hpsearch.db.run-1")).unwrap();
     site.write("go", "");
     // From elsewhere nobody can tell.
@@ -160,57 +135,48 @@ fn a_runner_that_died_and_whose_lock_file_was_removed_is_replaced_where_its_proc
         return;
     };
     let refused = elsewhere.end();
-    assert_eq!(refused.code, 5, "{}\n{}", refused.out, refused.err);
-    assert!(refused.err.contains("--take-over"), "{}", refused.err);
+    assert_code(&refused, 5);
+    assert_names(&refused.err, &["--take-over"]);
     assert_done(&site.run_study());
     assert_eq!(site.states(), ["complete", "complete"]);
 }
 
 #[test]
 fn a_runner_from_before_the_machine_was_started_anew_is_replaced_at_once() {
-    let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
-    assert_done(&site.run_study());
+    let site = Site::finished("trials = 2");
     // Its process id and start time happen to be those of a process that lives now.
     let pid = std::process::id();
     let started = processes::start_time(pid).unwrap().cast_signed();
     let sql = "UPDATE lease SET pid = ?1, pid_started = ?2, host = ?3, acquired_at = 1, boot_id = 'the one before'";
-    database(&site).execute(sql, rusqlite::params![pid, started, processes::host()]).unwrap();
-    assert_done(&site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=3"]));
+    site.database().execute(sql, rusqlite::params![pid, started, processes::host()]).unwrap();
+    assert_done(&site.run_study_with(&["--set", "budget.trials=3"]));
     assert_eq!(site.states().len(), 3);
 }
 
 #[test]
 fn a_runner_of_an_earlier_version_that_lives_keeps_its_study() {
-    let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
-    assert_done(&site.run_study());
+    let site = Site::finished("trials = 2");
     let me = runner::this_process();
     let sql =
         "UPDATE lease SET pid = ?1, pid_started = ?2, host = ?3, acquired_at = 1, boot_id = NULL";
-    database(&site)
+    site.database()
         .execute(sql, rusqlite::params![me.pid, me.pid_started.cast_signed(), me.host])
         .unwrap();
-    let refused = site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=3"]);
-    assert_eq!(refused.code, 5, "{}", refused.err);
+    let refused = site.run_study_with(&["--set", "budget.trials=3"]);
+    assert_code(&refused, 5);
 }
 
 #[test]
 fn whoever_looks_at_a_study_does_not_keep_a_runner_from_starting() {
-    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
-    assert_done(&site.run_study());
-    database(&site)
+    let site = Site::finished("trials = 1");
+    site.database()
         .execute(
             "UPDATE lease SET pid = 4194303, pid_started = 1, host = ?1, acquired_at = 1, boot_id = ?2",
             [processes::host(), processes::boot_id().unwrap()],
         )
         .unwrap();
-    let looking = [0; 3].map(|_| {
-        site.start_with(
-            Path::new("sh"),
-            &["-c", &format!("while :; do '{}' ls; done", env!("CARGO_BIN_EXE_hpsearch"))],
-            &[],
-        )
-    });
-    assert_done(&site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=2"]));
+    let looking = [0; 3].map(|_| site.start_shell("while :; do \"$0\" ls; done"));
+    assert_done(&site.run_study_with(&["--set", "budget.trials=2"]));
     looking.iter().for_each(|looking| looking.signal(Signal::KILL));
     assert_eq!(site.trials()[1]["state"], json!("complete"));
 }
@@ -218,9 +184,8 @@ fn whoever_looks_at_a_study_does_not_keep_a_runner_from_starting() {
 /// Starts hpsearch with its output in a pipe that nobody reads, and which is full.
 fn start_unread(site: &Site, form: &str, and_errors: bool) -> (Running, std::process::ChildStdout) {
     let script = format!(
-        "{} exec '{}' run study.toml {form}",
+        "{} exec '{PROGRAM}' run study.toml {form}",
         if and_errors { "exec 2>&1;" } else { "" },
-        env!("CARGO_BIN_EXE_hpsearch")
     );
     // What fits a pipe is written first: from then on every line waits.
     let script = format!("head -c 65500 /dev/zero | tr '\\0' '.'; {script}");
@@ -251,12 +216,12 @@ fn two_interrupts_end_a_run_whose_output_nobody_reads() {
     let script = "trap 'echo >> told' TERM\necho started >> started\nwhile :; do sleep 1; done\n";
     let site = Site::new(&study("trials = 1", ONE_SLOT), script);
     let (running, _unread) = start_unread(&site, "--plain", true);
-    wait_until("the trial runs", || site.path("started").exists());
+    site.wait_for("started");
     running.signal(Signal::INT);
-    wait_until("SIGTERM arrives", || site.path("told").exists());
+    site.wait_for("told");
     running.signal(Signal::INT);
     assert_eq!(running.end().code, 130);
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
 }
 
 #[test]
@@ -283,9 +248,7 @@ fn simulated(
 }
 
 fn ended(run: &Run, end: &AttemptEnd) -> usize {
-    run.turns
-        .iter()
-        .flat_map(|turn| &turn.events)
+    events(&run.turns)
         .filter(|event| matches!(event, Event::AttemptEnded { end: found, .. } if found == end))
         .count()
 }
@@ -377,20 +340,13 @@ fn supervisors(running: &Running) -> Vec<u32> {
         .collect()
 }
 
-const SOON: &[(&str, &str)] = &[("HPSEARCH_FIRST_WAIT", "0.01")];
+const SOON: (&str, &str) = ("HPSEARCH_FIRST_WAIT", "0.01");
 
 /// A study of so many trials, whose run meets obstacles that `plant` puts in its way while its first trial runs.
 fn obstructed(trials: u32, plant: impl FnOnce(&Site)) -> (Site, Ended) {
-    let site = Site::new(
-        &study(&format!("trials = {trials}"), ONE_SLOT),
-        &format!("touch begun; while [ ! -e go ]; do sleep 0.01; done\n{REPORT_X}"),
-    );
-    let running = site.start_with(
-        Path::new(env!("CARGO_BIN_EXE_hpsearch")),
-        &["run", "study.toml", "--plain"],
-        SOON,
-    );
-    wait_until("the first trial runs", || site.path("begun").exists());
+    let site = Site::new(&study(&format!("trials = {trials}"), ONE_SLOT), &held(REPORT_X));
+    let running = site.start_study_with(&[SOON]);
+    site.wait_for("started");
     plant(&site);
     site.write("go", "");
     let ended = running.end();
@@ -400,10 +356,11 @@ fn obstructed(trials: u32, plant: impl FnOnce(&Site)) -> (Site, Ended) {
 #[test]
 fn a_directory_that_cannot_be_made_ends_the_run_and_no_trial_and_the_study_goes_on() {
     let (site, ended) = obstructed(3, |site| site.write("runs/files/s/trial-1", "in the way"));
-    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
-    for words in ["cannot make `", "runs/files/s/trial-1`", "go on with: hpsearch run study.toml"] {
-        assert!(ended.err.contains(words), "{words}: {}", ended.err);
-    }
+    assert_code(&ended, 5);
+    assert_names(
+        &ended.err,
+        &["cannot make `", "runs/files/s/trial-1`", "go on with: hpsearch run study.toml"],
+    );
     let said = ended
         .out
         .lines()
@@ -424,7 +381,7 @@ fn a_file_in_the_place_of_a_studys_directory_is_told_before_anything_is_started(
     site.write("runs/files", "in the way");
     let ended = site.run_study();
     assert_eq!((ended.code, site.states().len()), (5, 0), "{}\n{}", ended.out, ended.err);
-    assert!(ended.err.contains("cannot be used for the files of trials"), "{}", ended.err);
+    assert_names(&ended.err, &["cannot be used for the files of trials"]);
     fs::remove_file(site.path("runs/files")).unwrap();
     assert_done(&site.run_study());
 }
@@ -455,8 +412,8 @@ fn a_runner_without_enough_open_files_fails_no_trial() {
     );
     let site = Site::new(&study("trials = 40", rest), &script);
     let limited =
-        format!("ulimit -n 100; exec '{}' run study.toml --plain", env!("CARGO_BIN_EXE_hpsearch"));
-    let running = site.start_with(Path::new("sh"), &["-c", &limited], SOON);
+        "export HPSEARCH_FIRST_WAIT=0.01; ulimit -n 100; exec \"$0\" run study.toml --plain";
+    let running = site.start_shell(limited);
     wait_until("the machine refuses more", || {
         running.said_so_far().contains("the machine refuses what trial")
     });
@@ -472,12 +429,8 @@ fn a_program_that_fails_after_one_success_does_not_fail_for_ever() {
         &format!("[ $HPSEARCH_TRIAL = 0 ] || exit 3\n{REPORT_X}"),
     );
     let ended = site.run_study();
-    assert_eq!(ended.code, 4, "{}\n{}", ended.out, ended.err);
-    assert!(
-        ended.out.contains("10 trials in a row failed; the last: exit status 3"),
-        "{}",
-        ended.out
-    );
+    assert_code(&ended, 4);
+    assert_names(&ended.out, &["10 trials in a row failed; the last: exit status 3"]);
     assert_eq!(site.states().len(), 11);
 }
 
@@ -486,8 +439,8 @@ fn what_a_command_leaves_behind_is_buried_while_it_runs() {
     let script = "i=0; while [ $i -lt 300 ]; do i=$((i + 1)); (sleep 0 &) ; done\n\
         echo > forked; while [ ! -e go ]; do sleep 0.02; done\n";
     let site = Site::new(&study("trials = 1", ONE_SLOT), &format!("{script}{REPORT_X}"));
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("it has left orphans", || site.path("forked").exists());
+    let running = site.start_study();
+    site.wait_for("forked");
     let supervisor = supervisors(&running)[0];
     wait_until("the dead are gone", || {
         let dead = processes::children(supervisor)
@@ -507,7 +460,7 @@ fn a_program_that_reads_its_answers_late_gets_all_of_them() {
         while [ ! -e go ]; do sleep 0.02; done; sleep 0.5\n\
         i=0; while [ $i -lt 5000 ]; do i=$((i + 1)); read -r answer || exit 9; done; echo $i > answers\n";
     let site = Site::new(&study("trials = 1\nstall_time = \"20s\"", ONE_SLOT), script);
-    let running = site.start(&["run", "study.toml", "--plain"]);
+    let running = site.start_study();
     wait_until("everything is answered", || {
         site.trials().first().is_some_and(|trial| trial["last_step"] == json!(5000))
     });
@@ -522,12 +475,9 @@ fn answers_to_a_stopped_supervisor_hold_up_nobody() {
     let script = "[ $HPSEARCH_TRIAL = 1 ] || { kill -STOP $PPID; i=0\n\
         while [ $i -lt 6000 ]; do i=$((i + 1)); echo \"@hpsearch {\\\"step\\\":$i,\\\"loss\\\":$i}\"; done; echo > told; }\n\
         while [ ! -e go ]; do sleep 0.02; done\necho '@hpsearch {\"step\":9000,\"loss\":1}'\n";
-    let site = Site::new(
-        &study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
-        script,
-    );
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("everything is reported", || site.path("told").exists());
+    let site = Site::new(&study("trials = 2", TWO_SLOTS), script);
+    let running = site.start_study();
+    site.wait_for("told");
     wait_until("everything is heard", || {
         site.trials().first().is_some_and(|trial| trial["last_step"] == json!(6000))
     });
@@ -588,11 +538,11 @@ const SAVES: &str = "trap 'echo saved > saved.$HPSEARCH_TRIAL; exit 0' TERM\nech
 #[test]
 fn a_run_without_a_screen_saves_and_leaves_when_its_terminal_is_closed() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), SAVES);
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the trial runs", || site.path("started").exists());
+    let running = site.start_study();
+    site.wait_for("started");
     // Twice, as when a terminal goes: the second shall not kill what leaves because of the first.
     running.signal(Signal::HUP);
-    wait_until("it is told to leave", || site.path("saved.0").exists());
+    site.wait_for("saved.0");
     running.signal(Signal::HUP);
     let ended = running.end();
     assert_eq!(
@@ -603,21 +553,18 @@ fn a_run_without_a_screen_saves_and_leaves_when_its_terminal_is_closed() {
         ended.err
     );
     assert!(
-        site.path("saved.0").exists() && ended.err.contains("go on with: hpsearch run study.toml"),
+        site.exists("saved.0") && ended.err.contains("go on with: hpsearch run study.toml"),
         "{}",
         ended.err
     );
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
 }
 
 #[test]
 fn a_run_that_was_started_with_nohup_stays_when_its_terminal_is_closed() {
-    let script = format!("echo > started; while [ ! -e go ]; do sleep 0.02; done\n{REPORT_X}");
-    let site = Site::new(&study("trials = 1", ONE_SLOT), &script);
-    let ignoring =
-        format!("trap '' HUP; exec '{}' run study.toml --plain", env!("CARGO_BIN_EXE_hpsearch"));
-    let running = site.start_with(Path::new("sh"), &["-c", &ignoring], &[]);
-    wait_until("the trial runs", || site.path("started").exists());
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &held(REPORT_X));
+    let running = site.start_shell("trap '' HUP; exec \"$0\" run study.toml --plain");
+    site.wait_for("started");
     running.signal(Signal::HUP);
     site.write("go", "");
     assert_done(&running.end());
@@ -626,27 +573,18 @@ fn a_run_that_was_started_with_nohup_stays_when_its_terminal_is_closed() {
 #[test]
 fn a_run_on_a_screen_saves_and_leaves_no_process_when_its_terminal_is_closed() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), SAVES);
-    let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
-    let pair = native_pty_system().openpty(size).unwrap();
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));
-    command.args(["run", "study.toml"]);
-    command.cwd(site.path(""));
-    command.env("TERM", "xterm-256color");
-    command.env_remove("HPSEARCH_STORE");
-    let mut child = pair.slave.spawn_command(command).unwrap();
-    drop(pair.slave);
-    wait_until("the trial runs", || site.path("started").exists());
-    drop(pair.master);
+    let (mut child, terminal) = on_unread_terminal(&site, &["run", "study.toml"]);
+    site.wait_for("started");
+    drop(terminal);
     let mut code = None;
     wait_until("the run ends", || {
         code = child.try_wait().unwrap().map(|status| status.exit_code());
         code.is_some()
     });
     assert_eq!(code, Some(129));
-    assert_eq!((site.states(), site.path("saved.0").exists()), (vec!["queued".to_owned()], true));
-    assert_eq!(site.processes(""), [0; 0]);
-    let journal = site.run(&["events", "s", "--json"]).out;
-    assert!(journal.lines().last().unwrap().contains("runner_stopped"), "{journal}");
+    assert_eq!((site.states(), site.exists("saved.0")), (vec!["queued".to_owned()], true));
+    assert_eq!(site.processes(), [0; 0]);
+    assert!(matches!(site.events().last(), Some(Event::RunnerStopped { .. })));
 }
 
 #[test]
@@ -665,18 +603,20 @@ fn a_terminal_that_cannot_draw_gets_lines() {
 
 #[test]
 fn what_a_runner_and_its_supervisor_leave_that_are_killed_at_once_is_ended_by_the_watchdog() {
-    let script =
-        format!("setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 311; done' &\n{}", held());
+    let script = format!(
+        "setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 311; done' &\n{}",
+        held(REPORT_X)
+    );
     let site = Site::new(&study("trials = 1", ONE_SLOT), &script);
-    let mut running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the trial runs", || site.path("started").exists());
+    let mut running = site.start_study();
+    site.wait_for("started");
     let mut at_once = supervisors(&running);
     assert_eq!(at_once.len(), 1);
     at_once.push(running.child.id());
     at_once.iter().for_each(|pid| processes::signal(*pid, Signal::STOP));
     at_once.iter().for_each(|pid| processes::kill(*pid));
     running.child.wait().unwrap();
-    wait_until("what they left is gone", || site.processes("").is_empty());
+    wait_until("what they left is gone", || site.processes().is_empty());
     site.write("go", "");
     assert_done(&site.run_study());
 }
@@ -692,13 +632,11 @@ fn what_hides_its_origin_is_killed_with_the_control_group_of_its_run() {
     group.end();
     let script = format!(
         "env -i setsid sh -c 'trap \"\" TERM HUP; echo $$ > hidden; while :; do sleep 311; done' &\n{}",
-        held()
+        held(REPORT_X)
     );
     let site = Site::new(&study("trials = 1", ONE_SLOT), &script);
-    let mut running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the trial runs", || {
-        site.path("started").exists() && site.read("hidden").ends_with('\n')
-    });
+    let mut running = site.start_study();
+    wait_until("the trial runs", || site.exists("started") && site.read("hidden").ends_with('\n'));
     let hidden: u32 = site.read("hidden").trim().parse().unwrap();
     let mut at_once = supervisors(&running);
     at_once.push(running.child.id());
@@ -715,9 +653,9 @@ fn what_hides_its_origin_is_killed_with_the_control_group_of_its_run() {
 
 #[test]
 fn a_watchdog_leaves_with_its_run_and_touches_nothing_of_the_next() {
-    let site = Site::new(&study("trials = 1", ONE_SLOT), &held());
-    let mut first = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the trial runs", || site.path("started").exists());
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &held(REPORT_X));
+    let mut first = site.start_study();
+    site.wait_for("started");
     let watchdogs = |running: &Running| {
         processes::children(running.child.id())
             .into_iter()
@@ -726,11 +664,10 @@ fn a_watchdog_leaves_with_its_run_and_touches_nothing_of_the_next() {
     };
     let of_the_first = watchdogs(&first);
     assert_eq!(of_the_first.len(), 1);
-    first.child.kill().unwrap();
-    first.child.wait().unwrap();
+    first.kill();
     fs::remove_file(site.path("started")).unwrap();
-    let second = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the trial runs again", || site.path("started").exists());
+    let second = site.start_study();
+    site.wait_for("started");
     wait_until("the first watchdog has done its work", || {
         of_the_first.iter().all(|pid| processes::start_time(*pid).is_none())
     });

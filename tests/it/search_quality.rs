@@ -13,9 +13,7 @@ use hpsearch::study::space::{Distribution, Scale, Space};
 use hpsearch::study::spec::PolicySpec;
 use hpsearch::study::trial::{Trial, TrialNumber, TrialState};
 
-fn number(params: &Params, name: &str) -> f64 {
-    params.get(name).unwrap().as_number().unwrap()
-}
+use crate::harness::number;
 
 fn float(low: f64, high: f64, scale: Scale) -> Distribution {
     Distribution::float(low, high, scale, None).unwrap()

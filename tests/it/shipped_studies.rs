@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::harness::{Site, assert_done};
+
 /// Runs a shipped command study in a directory of its own; gives its trials.
 fn trials_of(study: &str, files: &[&str], trials: u32) -> Option<Vec<serde_json::Value>> {
     let program = if study == "shell" { "awk" } else { "python3" };
@@ -10,26 +12,17 @@ fn trials_of(study: &str, files: &[&str], trials: u32) -> Option<Vec<serde_json:
         eprintln!("skipped: there is no {program}");
         return None;
     }
-    let directory = tempfile::tempdir().unwrap();
+    let site = Site::empty();
     for file in files {
         let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("studies").join(file);
-        std::fs::copy(shipped, directory.path().join(file)).unwrap();
+        std::fs::copy(shipped, site.path(file)).unwrap();
     }
-    let hpsearch = |arguments: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_hpsearch"))
-            .args(arguments)
-            .current_dir(directory.path())
-            .output()
-            .unwrap()
-    };
     let set = format!("budget.trials={trials}");
-    let run = hpsearch(&["run", &format!("{study}.toml"), "--plain", "--set", &set]);
-    let said = String::from_utf8_lossy(&run.stderr).into_owned();
-    assert!(run.status.success(), "{said}");
-    assert!(!said.contains("not taken") && !said.contains("warning"), "{said}");
-    assert!(hpsearch(&["verify", study]).status.success());
-    let shown = hpsearch(&["trials", study, "--json"]);
-    let mut shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let ran = site.run(&["run", &format!("{study}.toml"), "--plain", "--set", &set]);
+    assert_done(&ran);
+    assert!(!ran.err.contains("not taken") && !ran.err.contains("warning"), "{}", ran.err);
+    assert_done(&site.run(&["verify", study]));
+    let mut shown = site.json(&["trials", study, "--json"]);
     serde_json::from_value(shown["trials"].take()).unwrap()
 }
 

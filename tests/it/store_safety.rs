@@ -1,32 +1,18 @@
 //! The store while others touch its files, what is never written into it, and what `verify` finds in one that was tampered with.
 
 use std::fs;
-use std::path::Path;
 
 use rusqlite::Connection;
 use serde_json::Value as Json;
 
-use crate::commands::{Ended, ONE_SLOT, REPORT_X, Running, Site, assert_done, study, wait_until};
+use crate::harness::{
+    Ended, ONE_SLOT, REPORT_X, Running, STORE, Site, TWO_SLOTS, answered_steps, assert_code,
+    assert_done, assert_names, files_below, study, wait_until,
+};
 
-/// Steps with a report each, 0.05 s apart, until `last`; a step is in the file `steps.N` once its report was answered.
+/// Steps with a report each, 0.05 s apart.
 fn steps(last: u64) -> String {
-    format!(
-        "step=0\nwhile [ $step -lt {last} ]; do\n  step=$((step + 1)); sleep 0.05\n\
-         echo \"@hpsearch {{\\\"step\\\":$step,\\\"loss\\\":$1}}\"\n  read -r answer || exit 8\n  echo $step >> steps.$HPSEARCH_TRIAL\ndone\n"
-    )
-}
-
-const STORE: &str = "runs/hpsearch.db";
-
-fn database(site: &Site) -> Connection {
-    Connection::open(site.path(STORE)).unwrap()
-}
-
-fn assert_sound(site: &Site) {
-    let store = database(site);
-    let verdict: String = store.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(verdict, "ok");
-    assert!(!store.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap());
+    answered_steps(last, "0.05", "")
 }
 
 /// The steps that were answered, and those of them that the store lacks.
@@ -38,7 +24,7 @@ fn answered_and_lost(site: &Site, trials: u64) -> (usize, Vec<(u64, i64)>) {
                 .map(move |step| (trial, step.parse().unwrap()))
         })
         .collect();
-    let store = database(site);
+    let store = site.database();
     let mut report = store
         .prepare("SELECT 1 FROM report WHERE trial_id % 1000000000 = ?1 AND step = ?2")
         .unwrap();
@@ -50,7 +36,7 @@ fn answered_and_lost(site: &Site, trials: u64) -> (usize, Vec<(u64, i64)>) {
 
 /// What a plain reader does: it opens the store, reads, and closes it.
 fn read_and_close(site: &Site) {
-    let store = database(site);
+    let store = site.database();
     store.query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0)).unwrap();
 }
 
@@ -77,18 +63,16 @@ fn assert_has_its_locks(site: &Site, running: &Running) {
 
 /// Runs a study whose command has `word` in it while others read the store; every answer must be kept.
 fn run_while_others_read(site: &Site) {
-    let mut running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    let running = site.start_study();
+    site.wait_for_lines("steps.0", 1);
     assert_has_its_locks(site, &running);
-    while !running.has_ended() {
+    assert_done(&running.end_watched(|| {
         // What was answered before is seen by everyone, at any time.
         let (answered, lost) = answered_and_lost(site, 2);
         assert_eq!(lost, [], "of {answered}");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    assert_done(&running.end());
+    }));
     assert_eq!(answered_and_lost(site, 2), (16, Vec::new()));
-    assert_sound(site);
+    site.assert_sound();
 }
 
 #[test]
@@ -104,47 +88,35 @@ fn a_command_that_names_a_file_of_the_store_does_not_cost_the_runner_its_locks()
 #[test]
 fn another_name_of_the_store_does_not_cost_the_runner_its_locks_either() {
     let site = Site::new(&naming("other-name", "trials = 2"), &steps(8));
-    assert_done(&site.run(&[
-        "run",
-        "study.toml",
-        "--plain",
-        "--fork",
-        "first",
-        "--set",
-        "budget.trials=1",
-    ]));
+    assert_done(&site.run_study_with(&["--fork", "first", "--set", "budget.trials=1"]));
     fs::remove_file(site.path("steps.0")).unwrap();
     fs::hard_link(site.path(STORE), site.path("other-name")).unwrap();
-    let mut running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    let running = site.start_study();
+    site.wait_for_lines("steps.0", 1);
     assert_has_its_locks(&site, &running);
-    while !running.has_ended() {
+    assert_done(&running.end_watched(|| {
         let answered = site.lines("steps.0").len() + site.lines("steps.1").len();
-        let stored: i64 = database(&site)
+        let stored: i64 = site
+            .database()
             .query_row("SELECT count(*) FROM report WHERE trial_id >= 2000000000", [], |row| {
                 row.get(0)
             })
             .unwrap();
         assert!(usize::try_from(stored).unwrap() >= answered, "{stored} of {answered}");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    assert_done(&running.end());
-    assert_sound(&site);
+    }));
+    site.assert_sound();
 }
 
 /// Starts a study of two trials on two slots, lets `strike` at its files once steps are done, and waits for its end.
 fn struck(strike: impl FnOnce(&Site)) -> (Site, Ended) {
-    let site = Site::new(
-        &study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
-        &steps(200),
-    );
-    let running: Running = site.start(&["run", "study.toml", "--plain"]);
+    let site = Site::new(&study("trials = 2", TWO_SLOTS), &steps(200));
+    let running: Running = site.start_study();
     wait_until("steps are done", || {
         site.lines("steps.0").len() >= 3 && site.lines("steps.1").len() >= 3
     });
     strike(&site);
     let ended = running.end();
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
     (site, ended)
 }
 
@@ -154,15 +126,15 @@ fn remove(site: &Site, ending: &str) {
 
 /// It ended with 5, said which file went and what to do, and the store is sound and can be gone on with.
 fn assert_missed(site: &Site, ended: &Ended, words: &[&str]) {
-    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
+    assert_code(&ended, 5);
     for word in words {
         assert!(ended.err.contains(word), "`{word}`: {}", ended.err);
     }
-    assert_sound(site);
+    site.assert_sound();
     site.write("trial.sh", REPORT_X);
     assert_done(&site.run_study());
     assert_eq!(site.states(), ["complete", "complete"]);
-    assert_sound(site);
+    site.assert_sound();
 }
 
 #[test]
@@ -211,22 +183,22 @@ fn a_plain_reader_that_comes_after_the_removal_changes_nothing() {
 #[test]
 fn a_log_that_somebody_else_wrote_to_is_not_mixed_with_the_one_that_was_removed() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(200));
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("steps are done", || site.lines("steps.0").len() >= 3);
+    let running = site.start_study();
+    site.wait_for_lines("steps.0", 3);
     // It waits while somebody else makes a log of another history.
     running.signal(rustix::process::Signal::STOP);
     wait_until("it is stopped", || hpsearch::runner::processes::is_stopped(running.child.id()));
     ["-wal", "-shm"].into_iter().for_each(|ending| remove(&site, ending));
-    database(&site)
+    site.database()
         .execute_batch("CREATE TABLE IF NOT EXISTS of_mine (x); INSERT INTO of_mine VALUES (1)")
         .unwrap();
     running.signal(rustix::process::Signal::CONT);
     let ended = running.end();
-    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
-    assert!(ended.err.contains("another process has written to the new one"), "{}", ended.err);
-    assert_sound(&site);
+    assert_code(&ended, 5);
+    assert_names(&ended.err, &["another process has written to the new one"]);
+    site.assert_sound();
     assert_eq!(
-        database(&site).query_row("SELECT x FROM of_mine", [], |row| row.get::<_, i64>(0)).unwrap(),
+        site.database().query_row("SELECT x FROM of_mine", [], |row| row.get::<_, i64>(0)).unwrap(),
         1
     );
 }
@@ -262,27 +234,26 @@ fn another_process_that_has_the_store_open_keeps_a_removed_wal_from_being_writte
         remove(site, "-wal");
     });
     drop(holder);
-    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
-    assert!(ended.err.contains("another process has the store open"), "{}", ended.err);
-    assert_sound(&site);
+    assert_code(&ended, 5);
+    assert_names(&ended.err, &["another process has the store open"]);
+    site.assert_sound();
 }
 
 #[test]
 fn a_runner_that_has_nothing_to_write_misses_its_wal_too() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), "echo >> started\nsleep 309\n");
-    let running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("the trial runs", || site.path("started").exists());
+    let running = site.start_study();
+    site.wait_for("started");
     remove(&site, "-wal");
     let ended = running.end();
-    assert_eq!(ended.code, 5, "{}", ended.err);
-    assert_eq!(site.processes(""), [0; 0]);
-    assert_sound(&site);
+    assert_code(&ended, 5);
+    assert_eq!(site.processes(), [0; 0]);
+    site.assert_sound();
 }
 
 #[test]
 fn results_are_not_written_over_the_store() {
-    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
-    assert_done(&site.run_study());
+    let site = Site::finished("trials = 1");
     fs::hard_link(site.path(STORE), site.path("trials.csv")).unwrap();
     for target in [STORE, "runs/hpsearch.db-wal", "trials.csv"] {
         let refused = site.run(&["export-data", "s", "--format", "csv", "-o", target]);
@@ -293,22 +264,8 @@ fn results_are_not_written_over_the_store() {
             refused.err
         );
     }
-    assert_sound(&site);
+    site.assert_sound();
     assert_eq!(site.states(), ["complete"]);
-}
-
-/// Every file below a directory that holds the text.
-fn files_with(directory: &Path, text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files_with(&path, text));
-        } else if fs::read(&path).unwrap().windows(text.len()).any(|part| part == text.as_bytes()) {
-            found.push(path.display().to_string());
-        }
-    }
-    found
 }
 
 const KEY: &str = "sk-secret-0123456789";
@@ -329,7 +286,7 @@ fn values_of_the_commands_environment_reach_the_program_and_are_written_nowhere(
     let git = |words: &[&str]| {
         let mut all = vec!["-c", "user.name=n", "-c", "user.email=e@x"];
         all.extend(words);
-        site.run_program(Path::new("git"), &all).is_some_and(|ended| ended.code == 0)
+        site.run_program("git", &all).is_some_and(|ended| ended.code == 0)
     };
     // A repository in which the key is not committed: what changed since is kept with the results.
     let has_git = git(&["init", "--quiet"]);
@@ -348,7 +305,9 @@ fn values_of_the_commands_environment_reach_the_program_and_are_written_nowhere(
     assert_done(&said);
     assert_eq!(site.states(), ["complete"]);
     for value in [KEY, TOKEN] {
-        assert_eq!(files_with(&site.path("runs"), value), Vec::<String>::new());
+        let holds = |bytes: &[u8]| bytes.windows(value.len()).any(|part| part == value.as_bytes());
+        let mut files = files_below(&site.path("runs")).into_iter();
+        assert_eq!(files.find(|(_, bytes)| holds(bytes)).map(|(path, _)| path), None);
     }
     let mut texts = vec![said.out, said.err];
     for verb in [
@@ -390,7 +349,7 @@ fn a_changed_value_of_the_environment_is_said_by_its_name_and_taken() {
     site.write("study.toml", &with_key(ROTATED, 2));
     let again = site.run_study();
     assert_done(&again);
-    assert!(again.err.contains("command.env.API_KEY"), "{}", again.err);
+    assert_names(&again.err, &["command.env.API_KEY"]);
     assert!(
         !again.err.contains("command.env.MODE")
             && !again.err.contains(KEY)
@@ -420,10 +379,10 @@ fn an_interrupted_run_does_not_print_the_values_of_its_command_line() {
         "--set",
         &format!("command.env.TOKEN={TOKEN}"),
     ]);
-    wait_until("the trial runs", || site.path("started").exists());
+    site.wait_for("started");
     running.signal(rustix::process::Signal::INT);
     let ended = running.end();
-    assert_eq!(ended.code, 130, "{}", ended.err);
+    assert_code(&ended, 130);
     assert!(
         ended.err.contains("command.env.TOKEN=") && !ended.err.contains(TOKEN),
         "{}",
@@ -448,7 +407,7 @@ fn many_rows() -> Site {
 fn a_zero_with_a_sign_is_no_difference() {
     let site = many_rows();
     let verified = site.run(&["verify", "s"]);
-    assert_eq!(verified.code, 0, "{}\n{}", verified.out, verified.err);
+    assert_done(&verified);
 }
 
 /// What `verify` says of a store that was tampered with: its table, trial and field, and the two sides.
@@ -456,7 +415,7 @@ fn found_after(site: &Site, sql: &str) -> (Ended, Json) {
     let tampered = Site::new("", "");
     fs::create_dir(tampered.path("runs")).unwrap();
     fs::copy(site.path(STORE), tampered.path(STORE)).unwrap();
-    let store = database(&tampered);
+    let store = tampered.database();
     store
         .execute_batch(&format!(
             "PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON; {sql}"
@@ -467,7 +426,7 @@ fn found_after(site: &Site, sql: &str) -> (Ended, Json) {
     assert_eq!(said.code, 7, "{sql}: {}\n{}", said.out, said.err);
     let json = tampered.run(&["verify", "s", "--json"]);
     assert_eq!(json.code, 7);
-    let json: Json = serde_json::from_str(&json.out).unwrap();
+    let json: Json = json.json();
     (said, json["difference"].clone())
 }
 
@@ -481,10 +440,10 @@ fn stores_of_older_versions_that_were_brought_up_to_date_repeat_exactly() {
     ] {
         let site = Site::new("", "");
         fs::create_dir(site.path("runs")).unwrap();
-        database(&site).execute_batch(dump).unwrap();
+        site.database().execute_batch(dump).unwrap();
         let verified = site.run(&["verify", "old"]);
-        assert_eq!(verified.code, 0, "{}\n{}", verified.out, verified.err);
-        assert!(verified.err.contains("brought up to date"), "{}", verified.err);
+        assert_done(&verified);
+        assert_names(&verified.err, &["brought up to date"]);
         assert_eq!(
             verified.err.contains("still holds them"),
             dump.contains("API_KEY"),
@@ -681,7 +640,7 @@ fn every_table_is_held_against_the_journal() {
 fn names_of_stores_that_sqlite_would_take_for_something_special_are_names_of_files() {
     for name in [":memory:", "file:x.db", "file::memory:?cache=shared", "file:x.db?mode=memory"] {
         let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
-        assert_done(&site.run(&["run", "study.toml", "--plain", "--store", name]));
+        assert_done(&site.run_study_with(&["--store", name]));
         assert!(
             site.path(name).is_file(),
             "{name}: {:?}",
@@ -696,46 +655,34 @@ fn names_of_stores_that_sqlite_would_take_for_something_special_are_names_of_fil
         assert!(listed.out.contains("\"s\""), "{name}: {}", listed.out);
         assert_done(&site.run(&["note", "s", "-m", "so", "--store", name]));
         assert!(site.run(&["show", "s", "--store", name]).out.contains("so"), "{name}");
-        assert!(!site.path("x.db").exists() && !site.path("runs").join("hpsearch.db").exists());
+        assert!(!site.exists("x.db") && !site.path("runs").join("hpsearch.db").exists());
     }
 }
 
 #[test]
 fn an_empty_variable_for_the_store_is_no_variable_and_an_empty_option_is_refused() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
-    let program = Path::new(env!("CARGO_BIN_EXE_hpsearch"));
-    assert_done(
-        &site
-            .start_with(program, &["run", "study.toml", "--plain"], &[("HPSEARCH_STORE", "")])
-            .end(),
-    );
+    assert_done(&site.start_study_with(&[("HPSEARCH_STORE", "")]).end());
     assert!(site.path(STORE).is_file());
     let refused = site.run(&["ls", "--store", ""]);
-    assert_eq!(refused.code, 2, "{}", refused.err);
-    assert!(
-        refused.err.contains("--store") && refused.err.contains("names no file"),
-        "{}",
-        refused.err
-    );
+    assert_code(&refused, 2);
+    assert_names(&refused.err, &["--store", "names no file"]);
 }
 
 /// The same in a store that holds an earlier study; `strike` is given the log as it was before.
 fn struck_after_an_earlier_study(strike: impl FnOnce(&Site, &[u8])) -> (Site, Ended) {
-    let site = Site::new(
-        &study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
-        REPORT_X,
-    );
-    assert_done(&site.run(&["run", "study.toml", "--plain", "--fork", "earlier"]));
+    let site = Site::new(&study("trials = 2", TWO_SLOTS), REPORT_X);
+    assert_done(&site.run_study_with(&["--fork", "earlier"]));
     site.write("trial.sh", &steps(200));
-    let running: Running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    let running: Running = site.start_study();
+    site.wait_for_lines("steps.0", 1);
     let early = fs::read(site.path(&format!("{STORE}-wal"))).unwrap();
     wait_until("steps are done", || {
         site.lines("steps.0").len() >= 6 && site.lines("steps.1").len() >= 3
     });
     strike(&site, &early);
     let ended = running.end();
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
     (site, ended)
 }
 
@@ -743,10 +690,10 @@ fn struck_after_an_earlier_study(strike: impl FnOnce(&Site, &[u8])) -> (Site, En
 fn assert_log_was_given_up(site: &Site, ended: &Ended) {
     let of_earlier = || {
         let of_all = "SELECT count(*) FROM trial WHERE state = 'complete' AND study_id = (SELECT id FROM study WHERE name = 'earlier')";
-        database(site).query_row(of_all, [], |row| row.get::<_, i64>(0)).unwrap()
+        site.database().query_row(of_all, [], |row| row.get::<_, i64>(0)).unwrap()
     };
-    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
-    assert_sound(site);
+    assert_code(&ended, 5);
+    site.assert_sound();
     assert_eq!(of_earlier(), 2);
     assert_missed(site, ended, &["hpsearch.db-wal", "was truncated or overwritten", "is lost"]);
     assert_eq!(of_earlier(), 2);
@@ -781,12 +728,9 @@ fn a_wal_that_is_overwritten_by_an_older_copy_of_itself_is_missed_and_never_writ
 
 #[test]
 fn an_older_copy_of_all_files_over_the_living_ones_is_missed_and_the_store_is_as_the_copy_was() {
-    let site = Site::new(
-        &study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""),
-        &steps(200),
-    );
-    let running: Running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    let site = Site::new(&study("trials = 2", TWO_SLOTS), &steps(200));
+    let running: Running = site.start_study();
+    site.wait_for_lines("steps.0", 1);
     let early = ["", "-wal", "-shm"]
         .map(|ending| (ending, fs::read(site.path(&format!("{STORE}{ending}"))).unwrap()));
     wait_until("steps are done", || {
@@ -799,7 +743,7 @@ fn an_older_copy_of_all_files_over_the_living_ones_is_missed_and_the_store_is_as
     });
     running.signal(rustix::process::Signal::CONT);
     let ended = running.end();
-    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.processes(), [0; 0]);
     assert_missed(&site, &ended, &["while the store was in use", "is lost"]);
 }
 
@@ -818,17 +762,15 @@ fn an_shm_that_is_emptied_in_place_ends_the_run_with_an_error_and_nothing_is_los
 #[test]
 fn a_log_that_others_cut_to_nothing_by_a_checkpoint_is_no_damage() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(12));
-    let mut running = site.start(&["run", "study.toml", "--plain"]);
-    wait_until("a step is done", || !site.lines("steps.0").is_empty());
-    while !running.has_ended() {
+    let running = site.start_study();
+    site.wait_for_lines("steps.0", 1);
+    assert_done(&running.end_watched(|| {
         let _busy_at_times =
-            database(&site)
+            site.database()
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
-        std::thread::sleep(std::time::Duration::from_millis(3));
-    }
-    assert_done(&running.end());
+    }));
     assert_eq!(answered_and_lost(&site, 2), (24, Vec::new()));
-    assert_sound(&site);
+    site.assert_sound();
 }
 
 #[test]
@@ -869,15 +811,10 @@ fn a_limit_on_file_sizes_is_told_from_the_first_write_on_and_trials_have_the_sig
         &study("trials = 1", ONE_SLOT),
         &format!("grep SigIgn /proc/self/status > ignored\n{REPORT_X}"),
     );
-    let limited = |blocks: u32| {
-        format!(
-            "ulimit -f {blocks}; exec '{}' run study.toml --plain",
-            env!("CARGO_BIN_EXE_hpsearch")
-        )
-    };
-    let ended = site.start_with(Path::new("sh"), &["-c", &limited(10)], &[]).end();
-    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
-    assert!(ended.err.contains("`ulimit -f`"), "{}", ended.err);
+    let limited = "ulimit -f 10; exec \"$0\" run study.toml --plain";
+    let ended = site.start_shell(limited).end();
+    assert_code(&ended, 5);
+    assert_names(&ended.err, &["`ulimit -f`"]);
     assert_done(&site.run_study());
     let ignored =
         u64::from_str_radix(site.read("ignored").trim().trim_start_matches("SigIgn:").trim(), 16)

@@ -1,56 +1,13 @@
 //! What verbs print on a real pseudo-terminal of 80 columns: fitting tables, a pager, colours, questions.
 
-use std::io::{Read, Write};
-
 use hpsearch::study::event::Event;
 use hpsearch::study::params::{Params, Value};
 use hpsearch::study::trial::{Origin, TrialNumber};
-use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 
-use crate::verbs::Scene;
-
-/// Runs a verb to its end on a terminal of 24 rows and 80 columns, typing `keys`; what it printed, and its exit code.
-pub fn on_terminal(
-    directory: &std::path::Path,
-    arguments: &[&str],
-    variables: &[(&str, &str)],
-    keys: &str,
-) -> (String, u32) {
-    let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
-    let pair = native_pty_system().openpty(size).unwrap();
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));
-    command.args(arguments);
-    command.cwd(directory);
-    for (name, value) in
-        [("LC_ALL", "C.UTF-8"), ("TERM", "xterm-256color"), ("TZ", "UTC"), ("PAGER", "cat")]
-            .iter()
-            .chain(variables)
-    {
-        command.env(name, value);
-    }
-    for name in ["HPSEARCH_STORE", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
-        if !variables.iter().any(|(set, _)| *set == name) {
-            command.env_remove(name);
-        }
-    }
-    let mut child = pair.slave.spawn_command(command).unwrap();
-    drop(pair.slave);
-    let mut reader = pair.master.try_clone_reader().unwrap();
-    let mut writer = pair.master.take_writer().unwrap();
-    writer.write_all(keys.as_bytes()).unwrap();
-    writer.flush().unwrap();
-    let mut printed = Vec::new();
-    let mut bytes = [0; 4096];
-    // The terminal's end is an error on Linux.
-    while let Ok(count @ 1..) = reader.read(&mut bytes) {
-        printed.extend_from_slice(&bytes[..count]);
-    }
-    let code = child.wait().unwrap().exit_code();
-    (String::from_utf8(printed).unwrap().replace("\r\n", "\n"), code)
-}
+use crate::harness::{Scene, Site, assert_names, on_terminal};
 
 fn of(scene: &Scene, arguments: &[&str], variables: &[(&str, &str)]) -> String {
-    let (printed, code) = on_terminal(scene.directory.path(), arguments, variables, "");
+    let (printed, code) = on_terminal(&scene.path(""), arguments, variables, "");
     assert_eq!(code, 0, "{printed}");
     printed
 }
@@ -78,10 +35,7 @@ fn a_table_fits_the_terminal_and_wide_shows_all_of_it() {
         "{fitting}"
     );
     let wide = of(&scene, &["trials", "--wide"], &[("COLUMNS", "60")]);
-    assert!(
-        wide.contains("momentum") && wide.contains("rank 2 of 2 at step 1; 1 goes on"),
-        "{wide}"
-    );
+    assert_names(&wide, &["momentum", "rank 2 of 2 at step 1; 1 goes on"]);
 }
 
 #[test]
@@ -140,7 +94,7 @@ fn a_terminal_gets_colours_unless_they_are_refused() {
 
 #[test]
 fn init_asks_on_a_terminal_and_enter_takes_the_guess() {
-    let directory = tempfile::tempdir().unwrap();
+    let site = Site::empty();
     let row = |index: usize| {
         format!(
             "text number {index},{},{}\n",
@@ -149,35 +103,33 @@ fn init_asks_on_a_terminal_and_enter_takes_the_guess() {
         )
     };
     let rows: String = (0..60).map(row).collect();
-    std::fs::write(directory.path().join("data.csv"), format!("text,verdict,source\n{rows}"))
-        .unwrap();
-    let (printed, code) =
-        on_terminal(directory.path(), &["init", "data.csv"], &[], "\nsource\n7\n");
+    site.write("data.csv", format!("text,verdict,source\n{rows}"));
+    let (printed, code) = on_terminal(&site.path(""), &["init", "data.csv"], &[], "\nsource\n7\n");
     assert_eq!(code, 0, "{printed}");
-    assert!(
-        printed.contains("Which column holds the texts? (of `text`, `verdict`, `source`) [text]"),
-        "{printed}"
+    assert_names(
+        &printed,
+        &["Which column holds the texts? (of `text`, `verdict`, `source`) [text]"],
     );
     assert!(printed.contains("Which column holds the labels? [verdict]"), "{printed}");
-    let text = std::fs::read_to_string(directory.path().join("study.toml")).unwrap();
+    let text = site.read("study.toml");
     assert!(text.contains("label = \"source\"") && text.contains("trials = 7\n"), "{text}");
 }
 
 #[test]
 fn init_asks_whether_a_doubtful_first_line_is_a_header() {
-    let directory = tempfile::tempdir().unwrap();
+    let site = Site::empty();
     let rows: String = (0..60)
         .map(|index| format!("{}\tmessage number {index}\n", ["ham", "spam"][index % 2]))
         .collect();
-    std::fs::write(directory.path().join("sms.tsv"), rows).unwrap();
+    site.write("sms.tsv", rows);
     for (answer, label) in [("", "column1"), ("n", "column1"), ("yes", "ham")] {
         let (printed, code) =
-            on_terminal(directory.path(), &["init", "sms.tsv"], &[], &format!("{answer}\n\n\n\n"));
+            on_terminal(&site.path(""), &["init", "sms.tsv"], &[], &format!("{answer}\n\n\n\n"));
         assert_eq!(code, 0, "{printed}");
         assert!(printed.contains("Does line 1 of sms.tsv name the columns? `ham` in column 1 is also a value of 29 other rows [no]"), "{printed}");
-        let text = std::fs::read_to_string(directory.path().join("study.toml")).unwrap();
+        let text = site.read("study.toml");
         assert!(text.contains(&format!("label = \"{label}\"")), "{text}");
-        std::fs::remove_file(directory.path().join("study.toml")).unwrap();
+        std::fs::remove_file(site.path("study.toml")).unwrap();
     }
 }
 
@@ -186,7 +138,7 @@ fn init_asks_whether_a_doubtful_first_line_is_a_header() {
 fn preparing_data_shows_how_far_it_is_with_the_time_left_and_leaves_no_trace() {
     const STUDY: &str = "[study]\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 1\n\
         [space]\nlearning_rate = [1e-3, 1e-4]\n[trainer]\ntask = \"text-classification\"\n[data]\ntrain = \"reviews.csv\"\n";
-    let directory = tempfile::tempdir().unwrap();
+    let site = Site::empty();
     let row = |index: u64| {
         let words: Vec<String> = (0..12)
             .map(|word| format!("word{}", (index * 7_919 + word * 104_729) % 5_003))
@@ -197,15 +149,11 @@ fn preparing_data_shows_how_far_it_is_with_the_time_left_and_leaves_no_trace() {
             ["good", "bad"][usize::from(index.is_multiple_of(2))]
         )
     };
-    std::fs::write(
-        directory.path().join("reviews.csv"),
-        format!("text,label\n{}", (0..30_000).map(row).collect::<String>()),
-    )
-    .unwrap();
-    std::fs::write(directory.path().join("study.toml"), STUDY).unwrap();
+    site.write("reviews.csv", format!("text,label\n{}", (0..30_000).map(row).collect::<String>()));
+    site.write("study.toml", STUDY);
     let check = |arguments: &[&str]| {
         let (printed, code) =
-            on_terminal(directory.path(), &[&["check", "study.toml"], arguments].concat(), &[], "");
+            on_terminal(&site.path(""), &[&["check", "study.toml"], arguments].concat(), &[], "");
         assert_eq!(code, 0, "{printed}");
         printed
     };

@@ -1,97 +1,22 @@
 //! The built-in trainer through the command line: search, resumption, export, retraining.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-pub fn hpsearch(directory: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
-    command
-        .args(arguments)
-        .current_dir(directory)
-        .env_remove("HPSEARCH_STORE")
-        .stdin(Stdio::null());
-    command.output().unwrap()
-}
-
-pub fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-pub fn assert_done(output: &Output) {
-    assert!(
-        output.status.success(),
-        "{}\n{}\n{}",
-        output.status,
-        text(&output.stdout),
-        text(&output.stderr)
-    );
-}
-
-/// The quickstart's data with a small study over it, in `directory`.
-pub fn small_study(directory: &Path, extra: &str) -> PathBuf {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("studies/data");
-    let study = format!(
-        r#"
-        [study]
-        name = "small"
-        metric = "eval_accuracy"
-        direction = "maximize"
-        seed = 3
-        [budget]
-        trials = 4
-        [data]
-        train = "{data}/train.csv"
-        validation = "{data}/validation.csv"
-        test = "{data}/test.csv"
-        [trainer]
-        task = "text-classification"
-        num_train_epochs = 3
-        per_device_train_batch_size = 32
-        "model.hidden_size" = 32
-        "model.num_layers" = 1
-        "model.num_heads" = 2
-        [space]
-        learning_rate = {{ float = [1e-3, 2e-2], log = true }}
-        "model.dropout" = {{ float = [0.0, 0.3] }}
-        [devices]
-        use = ["cpu"]
-        trials_per_device = 1
-        {extra}
-        "#,
-        data = data.display()
-    );
-    let path = directory.join("small.toml");
-    fs::write(&path, study).unwrap();
-    path
-}
-
-/// The trials of a study, without times and attempts.
-pub fn trials(directory: &Path) -> Vec<Value> {
-    let output = hpsearch(directory, &["trials", "--sort", "number", "--json"]);
-    assert_done(&output);
-    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let mut trials = json["trials"].as_array().unwrap().clone();
-    for trial in &mut trials {
-        for key in ["seconds", "attempts", "reason"] {
-            trial.as_object_mut().unwrap().remove(key);
-        }
-    }
-    trials
-}
+use crate::harness::training::{run_small, small_study, start_small, trials, wait_for_reports};
+use crate::harness::{Ended, assert_done, assert_names, command, run};
 
 #[test]
 fn the_best_trial_is_exported_predicts_and_can_be_trained_again_to_the_same_value() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     small_study(directory, "");
-    assert_done(&hpsearch(directory, &["run", "small.toml", "--plain"]));
-    let exported = hpsearch(directory, &["export", "small", "-o", "model"]);
+    run_small(directory);
+    let exported = run(directory, &["export", "small", "-o", "model"]);
     assert_done(&exported);
-    assert!(text(&exported.stderr).contains("test_accuracy"), "{}", text(&exported.stderr));
+    assert_names(&exported.err, &["test_accuracy"]);
     for file in [
         "model.safetensors",
         "config.json",
@@ -110,12 +35,12 @@ fn the_best_trial_is_exported_predicts_and_can_be_trained_again_to_the_same_valu
     let code = fs::read_to_string(directory.join("model").join(format!("{module}.py"))).unwrap();
     assert!(code.contains(&format!("class {class}(")), "{class}");
     let predicted =
-        hpsearch(directory, &["predict", "model", "the bus never came and the tram was full"]);
+        run(directory, &["predict", "model", "the bus never came and the tram was full"]);
     assert_done(&predicted);
-    assert!(text(&predicted.stdout).contains("transit") || !predicted.stdout.is_empty());
-    let again = hpsearch(directory, &["train", "model/best.toml", "-o", "again"]);
+    assert!(predicted.out.contains("transit") || !predicted.out.is_empty());
+    let again = run(directory, &["train", "model/best.toml", "-o", "again"]);
     assert_done(&again);
-    assert!(text(&again.stderr).contains("as before"), "{}", text(&again.stderr));
+    assert_names(&again.err, &["as before"]);
     let weights = |model: &str| fs::read(directory.join(model).join("model.safetensors")).unwrap();
     assert_eq!(weights("model"), weights("again"), "the same weights, bit for bit");
 }
@@ -156,35 +81,32 @@ fn a_language_model_is_searched_exported_and_generates_text() {
         trials_per_device = 1
     "#;
     fs::write(directory.join("song.toml"), study).unwrap();
-    assert_done(&hpsearch(directory, &["run", "song.toml", "--plain"]));
-    let exported = hpsearch(directory, &["export", "song", "-o", "model"]);
+    assert_done(&run(directory, &["run", "song.toml", "--plain"]));
+    let exported = run(directory, &["export", "song", "-o", "model"]);
     assert_done(&exported);
-    let said = text(&exported.stderr);
-    assert!(
-        said.contains("test_bits_per_byte") && said.contains("`hpsearch generate model"),
-        "{said}"
-    );
+    let said = exported.err;
+    assert_names(&said, &["test_bits_per_byte", "`hpsearch generate model"]);
     let generate = |options: &[&str]| {
-        hpsearch(
+        run(
             directory,
             &[&["generate", "model", "row, row", "--max-new-tokens", "20"], options].concat(),
         )
     };
     let (one, again) = (generate(&["--seed", "3"]), generate(&["--seed", "3"]));
     assert_done(&one);
-    assert_eq!(text(&one.stdout), text(&again.stdout));
+    assert_eq!(one.out, again.out);
     assert!(
-        text(&one.stdout).starts_with("row, row")
-            && one.stdout.ends_with(b"\n")
-            && one.stdout.len() > "row, row\n".len()
+        one.out.starts_with("row, row")
+            && one.out.ends_with("\n")
+            && one.out.len() > "row, row\n".len()
     );
     let wrong = generate(&["--temperature", "-1"]);
-    assert_eq!(wrong.status.code(), Some(2));
-    let again = hpsearch(directory, &["train", "model/best.toml", "-o", "again"]);
+    assert_eq!(wrong.code, 2);
+    let again = run(directory, &["train", "model/best.toml", "-o", "again"]);
     assert_done(&again);
-    assert!(text(&again.stderr).contains("as before"), "{}", text(&again.stderr));
-    let refused = hpsearch(directory, &["predict", "model", "row"]);
-    assert!(text(&refused.stderr).contains("hpsearch generate"), "{}", text(&refused.stderr));
+    assert_names(&again.err, &["as before"]);
+    let refused = run(directory, &["predict", "model", "row"]);
+    assert_names(&refused.err, &["hpsearch generate"]);
 }
 
 #[test]
@@ -193,40 +115,15 @@ fn an_interrupted_study_ends_like_an_uninterrupted_one() {
     let asha = "[pruner]\ntype = \"asha\"\n";
     small_study(calm.path(), asha);
     small_study(stormy.path(), asha);
-    assert_done(&hpsearch(calm.path(), &["run", "small.toml", "--plain"]));
+    run_small(calm.path());
     for wanted in [2, 5] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_hpsearch"))
-            .args(["run", "small.toml", "--plain", "-q"])
-            .current_dir(stormy.path())
-            .env_remove("HPSEARCH_STORE")
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
+        let running = start_small(stormy.path());
         wait_for_reports(stormy.path(), wanted);
-        rustix::process::kill_process(
-            rustix::process::Pid::from_child(&child),
-            rustix::process::Signal::INT,
-        )
-        .unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(130));
+        running.signal(Signal::INT);
+        assert_eq!(running.end().code, 130);
     }
-    assert_done(&hpsearch(stormy.path(), &["run", "small.toml", "--plain"]));
+    run_small(stormy.path());
     assert_eq!(trials(stormy.path()), trials(calm.path()));
-}
-
-pub fn wait_for_reports(directory: &Path, wanted: i64) {
-    let until = Instant::now() + Duration::from_secs(120);
-    let count = || -> Option<i64> {
-        let path = directory.join("runs/hpsearch.db");
-        let store =
-            rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
-                .ok()?;
-        store.query_row("SELECT count(*) FROM trial_intermediate_values", [], |row| row.get(0)).ok()
-    };
-    while count().unwrap_or(0) < wanted {
-        assert!(Instant::now() < until, "no {wanted} reports in two minutes");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
@@ -243,16 +140,16 @@ fn bad_data_is_refused_before_any_trial() {
         let study = "[study]\nmetric = \"eval_accuracy\"\ndirection = \"maximize\"\n[budget]\ntrials = 1\n[data]\ntrain = \"train.csv\"\nvalidation_split = 0.2\n\
                      [trainer]\ntask = \"text-classification\"\n[space]\nlearning_rate = { float = [1e-3, 1e-2] }\n";
         fs::write(directory.path().join("study.toml"), study).unwrap();
-        let output = hpsearch(directory.path(), &["run", "--plain"]);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let output = run(directory.path(), &["run", "--plain"]);
+        let said = output.err;
+        assert_eq!(output.code, 2, "{said}");
         assert!(
             said.contains("train.csv") && said.to_lowercase().contains(expected),
             "{content:?}: {said}"
         );
-        let stored = hpsearch(directory.path(), &["ls", "--json"]);
+        let stored = run(directory.path(), &["ls", "--json"]);
         assert!(
-            !text(&stored.stdout).contains("\"name\""),
+            !stored.out.contains("\"name\""),
             "no study is stored for data that cannot be used"
         );
     }
@@ -262,18 +159,12 @@ fn bad_data_is_refused_before_any_trial() {
 fn training_can_be_diagnosed_before_it_runs() {
     let directory = tempfile::tempdir().unwrap();
     small_study(directory.path(), "");
-    let batch = hpsearch(
-        directory.path(),
-        &["train", "small.toml", "--overfit-one-batch", "--steps", "60"],
-    );
+    let batch =
+        run(directory.path(), &["train", "small.toml", "--overfit-one-batch", "--steps", "60"]);
     assert_done(&batch);
-    assert!(
-        text(&batch.stderr).contains("learnt by heart: the loss went from"),
-        "{}",
-        text(&batch.stderr)
-    );
-    assert!(text(&batch.stdout).contains("loss of one batch by step"), "{}", text(&batch.stdout));
-    let stuck = hpsearch(
+    assert_names(&batch.err, &["learnt by heart: the loss went from"]);
+    assert_names(&batch.out, &["loss of one batch by step"]);
+    let stuck = run(
         directory.path(),
         &[
             "train",
@@ -286,22 +177,16 @@ fn training_can_be_diagnosed_before_it_runs() {
         ],
     );
     assert_done(&stuck);
-    assert!(text(&stuck.stderr).contains("not learnt by heart"), "{}", text(&stuck.stderr));
+    assert_names(&stuck.err, &["not learnt by heart"]);
 
-    let rates = hpsearch(directory.path(), &["train", "small.toml", "--find-lr", "--steps", "80"]);
+    let rates = run(directory.path(), &["train", "small.toml", "--find-lr", "--steps", "80"]);
     assert_done(&rates);
-    assert!(
-        text(&rates.stderr).contains("the loss falls fastest at a learning rate of"),
-        "{}",
-        text(&rates.stderr)
-    );
+    assert_names(&rates.err, &["the loss falls fastest at a learning rate of"]);
 
-    let profile = hpsearch(
-        directory.path(),
-        &["train", "small.toml", "--profile", "3", "--trace", "spans.json"],
-    );
+    let profile =
+        run(directory.path(), &["train", "small.toml", "--profile", "3", "--trace", "spans.json"]);
     assert_done(&profile);
-    let shown = text(&profile.stdout);
+    let shown = profile.out;
     for name in [
         "data",
         "forward",
@@ -338,9 +223,8 @@ fn training_can_be_diagnosed_before_it_runs() {
         assert!(backward.count() > 0, "a layer's way back lies within its step");
     }
     fs::remove_file(directory.path().join("spans.json")).unwrap();
-    let both =
-        hpsearch(directory.path(), &["train", "small.toml", "--find-lr", "--overfit-one-batch"]);
-    assert_eq!(both.status.code(), Some(2));
+    let both = run(directory.path(), &["train", "small.toml", "--find-lr", "--overfit-one-batch"]);
+    assert_eq!(both.code, 2);
     let left: Vec<_> =
         fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["small.toml"], "a trial training leaves nothing behind");
@@ -351,25 +235,21 @@ fn one_configuration_of_a_study_file_can_be_trained_alone() {
     let directory = tempfile::tempdir().unwrap();
     small_study(directory.path(), "");
     // Burn's variable for a default device is ignored: every tensor has an explicit device.
-    let mut told_otherwise = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
-    told_otherwise
-        .args(["train", "small.toml", "-o", "other"])
-        .current_dir(directory.path())
-        .env("BURN_DEVICE", "cuda");
-    assert_done(&told_otherwise.output().unwrap());
+    let mut told_otherwise = command(directory.path(), &["train", "small.toml", "-o", "other"]);
+    told_otherwise.env("BURN_DEVICE", "cuda");
+    assert_done(&Ended::of(told_otherwise.output().unwrap()));
     // The device is that of the study, too.
     if !cfg!(feature = "wgpu") {
-        let elsewhere = hpsearch(
+        let elsewhere = run(
             directory.path(),
             &["train", "small.toml", "-o", "model", "--set", "devices.use=[\"wgpu:0\"]"],
         );
         assert!(
-            !elsewhere.status.success()
-                && String::from_utf8_lossy(&elsewhere.stderr).contains("`--features wgpu`"),
+            elsewhere.code != 0 && elsewhere.err.contains("`--features wgpu`"),
             "{elsewhere:?}"
         );
     }
-    let trained = hpsearch(
+    let trained = run(
         directory.path(),
         &["train", "small.toml", "-o", "model", "--set", "trainer.num_train_epochs=1"],
     );

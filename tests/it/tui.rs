@@ -1,113 +1,16 @@
 //! `hpsearch watch` on a real pseudo-terminal: what it shows, how it follows the store, how it leaves.
 
-use std::io::{Read, Write};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
+use std::time::Duration;
 
-use hpsearch::storage::sqlite::SqliteStore;
+use hpsearch::runner::processes;
 use hpsearch::storage::{Storage, StorageReader};
 use hpsearch::study::device::Device;
 use hpsearch::study::event::{Answer, Event, Request};
 use hpsearch::study::spec::Extension;
 use hpsearch::study::trial::{TrialNumber, TrialState};
-use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use rustix::process::Signal;
 
-use crate::verbs::{PATIENCE, Scene};
-
-/// A program on a terminal of its own.
-pub struct OnTerminal {
-    child: Box<dyn Child + Send + Sync>,
-    master: Box<dyn MasterPty + Send>,
-    keys: Box<dyn Write + Send>,
-    printed: Receiver<Vec<u8>>,
-    screen: vt100::Parser,
-}
-
-impl OnTerminal {
-    pub fn watch(scene: &Scene) -> Self {
-        Self::start(scene, &["watch", "digits"])
-    }
-
-    pub fn start(scene: &Scene, arguments: &[&str]) -> Self {
-        Self::start_with(scene, arguments, &[])
-    }
-
-    fn start_with(scene: &Scene, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
-        let pair = native_pty_system().openpty(size).unwrap();
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));
-        command.args(arguments);
-        command.cwd(scene.directory.path());
-        for (name, value) in [("LC_ALL", "C.UTF-8"), ("TERM", "xterm-256color"), ("TZ", "UTC")]
-            .iter()
-            .chain(environment)
-        {
-            command.env(name, value);
-        }
-        command.env("XDG_STATE_HOME", scene.directory.path().join("state"));
-        command.env_remove("HPSEARCH_STORE");
-        // A panic is told in one line then.
-        command.env_remove("RUST_BACKTRACE");
-        let child = pair.slave.spawn_command(command).unwrap();
-        let mut reader = pair.master.try_clone_reader().unwrap();
-        let (tx, printed) = channel();
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            // The terminal's end is an error on Linux, and the end of the test.
-            while let Ok(count @ 1..) = reader.read(&mut bytes) {
-                let _ = tx.send(bytes[..count].to_vec());
-            }
-        });
-        let keys = pair.master.take_writer().unwrap();
-        OnTerminal {
-            child,
-            master: pair.master,
-            keys,
-            printed,
-            screen: vt100::Parser::new(24, 80, 0),
-        }
-    }
-
-    pub fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).unwrap();
-        self.keys.flush().unwrap();
-    }
-
-    /// Reads what is printed until the screen is as wanted.
-    pub fn wait_for(&mut self, wanted: impl Fn(&vt100::Screen) -> bool) {
-        let patience = Instant::now() + PATIENCE;
-        while !wanted(self.screen.screen()) {
-            let left = patience.saturating_duration_since(Instant::now());
-            let bytes = self.printed.recv_timeout(left).unwrap_or_else(|_| {
-                panic!("the screen stays at\n{}", self.screen.screen().contents())
-            });
-            self.screen.process(&bytes);
-        }
-    }
-
-    pub fn wait_for_text(&mut self, text: &str) {
-        self.wait_for(|screen| screen.contents().contains(text));
-    }
-
-    fn resize(&mut self, rows: u16, cols: u16) {
-        self.master.resize(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).unwrap();
-        self.screen.screen_mut().set_size(rows, cols);
-    }
-
-    /// The device that the program is on.
-    pub fn device(&self) -> std::fs::File {
-        std::fs::File::open(self.master.tty_name().unwrap()).unwrap()
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.child.process_id().unwrap()
-    }
-
-    pub fn leave(mut self) -> u32 {
-        self.wait_for(|screen| !screen.alternate_screen() && !screen.hide_cursor());
-        self.child.wait().unwrap().exit_code()
-    }
-}
+use crate::harness::{ONE_SLOT, OnTerminal, Scene, Site, study, wait_until};
 
 #[test]
 fn watch_shows_the_study_follows_it_and_restores_the_terminal() {
@@ -148,7 +51,7 @@ fn a_terminated_watch_restores_the_terminal() {
     let mut terminal = OnTerminal::watch(&scene);
     terminal.wait_for_text("best 0.18421");
     let pid = terminal.child.process_id().unwrap();
-    hpsearch::runner::processes::signal(pid, rustix::process::Signal::TERM);
+    processes::signal(pid, Signal::TERM);
     assert_eq!(terminal.leave(), 0);
 }
 
@@ -157,7 +60,7 @@ fn an_interrupted_watch_restores_the_terminal() {
     let scene = Scene::digits();
     let mut terminal = OnTerminal::watch(&scene);
     terminal.wait_for_text("best 0.18421");
-    hpsearch::runner::processes::signal(terminal.pid(), rustix::process::Signal::INT);
+    processes::signal(terminal.pid(), Signal::INT);
     assert_eq!(terminal.leave(), 0);
 }
 
@@ -165,17 +68,19 @@ fn an_interrupted_watch_restores_the_terminal() {
 #[cfg_attr(not(debug_assertions), ignore = "release builds cannot be told to panic")]
 fn a_panic_gives_the_terminal_back_before_it_says_what_happened() {
     let scene = Scene::digits();
-    let mut terminal =
-        OnTerminal::start_with(&scene, &["watch", "digits"], &[("HPSEARCH_PANIC_AT_KEY", "!")]);
+    let mut terminal = OnTerminal::start_with(
+        &scene.path(""),
+        &["watch", "digits"],
+        &[("HPSEARCH_PANIC_AT_KEY", "!")],
+        (24, 80),
+    );
     terminal.wait_for_text("best 0.18421");
     terminal.press("!");
     terminal.wait_for(|screen| {
         !screen.alternate_screen() && screen.contents().contains("told to panic at `!`")
     });
     // Lines of the message begin at the left: the terminal ends lines by itself again.
-    assert!(
-        terminal.screen.screen().contents().lines().any(|line| line.starts_with("told to panic"))
-    );
+    assert!(terminal.screen().contents().lines().any(|line| line.starts_with("told to panic")));
     assert_eq!(terminal.leave(), 101);
 }
 
@@ -184,14 +89,15 @@ fn a_panic_gives_the_terminal_back_before_it_says_what_happened() {
 fn a_panic_of_the_thread_that_reads_the_store_ends_the_screens_with_a_message() {
     let scene = Scene::digits();
     let mut terminal = OnTerminal::start_with(
-        &scene,
+        &scene.path(""),
         &["watch", "digits"],
         &[("HPSEARCH_PANIC_WHEN_LOADING", "1")],
+        (24, 80),
     );
     terminal.wait_for_text("told to panic while loading");
     terminal.wait_for_text("error: reading the store failed");
     terminal.wait_for_text("help: `hpsearch trials` prints the same table");
-    let screen = terminal.screen.screen();
+    let screen = terminal.screen();
     assert!(!screen.alternate_screen(), "{}", screen.contents());
     // Lines begin at the left: the terminal ends lines by itself again.
     assert!(
@@ -205,22 +111,11 @@ fn watch_leaves_when_its_terminal_is_closed() {
     let scene = Scene::digits();
     let mut terminal = OnTerminal::watch(&scene);
     terminal.wait_for_text("best 0.18421");
-    let OnTerminal { mut child, master, keys, .. } = terminal;
-    drop((master, keys));
+    let mut child = terminal.close();
     // The reading thread of this test holds the terminal open until the program leaves or is hung up on.
     let pid = child.process_id().unwrap();
-    hpsearch::runner::processes::signal(pid, rustix::process::Signal::HUP);
-    let patience = Instant::now() + PATIENCE;
-    while child.try_wait().unwrap().is_none() {
-        assert!(Instant::now() < patience, "it stays without a terminal");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-}
-
-/// The state letter of a process: `T` is stopped.
-fn process_state(pid: u32) -> char {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    stat.rsplit(") ").next().unwrap().chars().next().unwrap()
+    processes::signal(pid, Signal::HUP);
+    wait_until("it leaves without a terminal", || child.try_wait().unwrap().is_some());
 }
 
 #[test]
@@ -343,11 +238,7 @@ fn suspending_gives_the_terminal_back_and_going_on_takes_it_again() {
     terminal.press("\u{1a}");
     terminal.wait_for(|screen| !screen.alternate_screen() && !screen.hide_cursor());
     let pid = terminal.pid();
-    let patience = Instant::now() + PATIENCE;
-    while process_state(pid) != 'T' {
-        assert!(Instant::now() < patience, "it does not stop");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_until("it stops", || hpsearch::runner::processes::is_stopped(pid));
     scene.append(&[Event::TrialFinished {
         trial: TrialNumber(3),
         state: TrialState::Complete,
@@ -355,7 +246,7 @@ fn suspending_gives_the_terminal_back_and_going_on_takes_it_again() {
         reason: None,
     }]);
     terminal.resize(30, 100);
-    hpsearch::runner::processes::signal(pid, rustix::process::Signal::CONT);
+    processes::signal(pid, Signal::CONT);
     terminal.wait_for(vt100::Screen::alternate_screen);
     terminal.wait_for_text("best 0.125");
     terminal.press("q");
@@ -394,19 +285,10 @@ fn nothing_is_sent_while_nothing_changes_and_little_when_little_does() {
     let mut terminal = OnTerminal::watch(&scene);
     terminal.wait_for_text("study finished: enough");
     // What came with the first frame is taken in; then there is silence, for no clock runs.
-    while terminal.printed.recv_timeout(std::time::Duration::from_millis(700)).is_ok() {}
-    let quiet = terminal.printed.recv_timeout(std::time::Duration::from_millis(1_500));
-    assert!(
-        quiet.is_err(),
-        "{:?}",
-        quiet.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-    );
+    terminal.wait_for_silence(Duration::from_millis(700));
+    assert_eq!(terminal.wait_for_silence(Duration::from_millis(1_500)), 0);
     terminal.press("\u{1b}[B");
-    let mut sent = 0;
-    while let Ok(bytes) = terminal.printed.recv_timeout(std::time::Duration::from_millis(700)) {
-        sent += bytes.len();
-        terminal.screen.process(&bytes);
-    }
+    let sent = terminal.wait_for_silence(Duration::from_millis(700));
     assert!((1..1_600).contains(&sent), "{sent} bytes for one row down");
     terminal.press("q");
     assert_eq!(terminal.leave(), 0);
@@ -414,63 +296,40 @@ fn nothing_is_sent_while_nothing_changes_and_little_when_little_does() {
 
 #[test]
 fn a_run_whose_terminal_is_closed_ends_in_order() {
-    let scene = Scene::new();
-    let study = "[study]\nname = \"slow\"\nmetric = \"loss\"\nstep = \"step\"\ndirection = \"minimize\"\n[budget]\ntrials = 50\n[space]\nx = { float = [0.0, 1.0] }\n\
-                 [command]\nrun = [\"sh\", \"-c\", \"trap 'exit 0' TERM; for s in 1 2 3 4 5 6 7 8 9; do echo '@hpsearch {\\\"step\\\":'$s',\\\"loss\\\":0.5}'; sleep 0.2; done\"]\n";
-    std::fs::write(scene.directory.path().join("study.toml"), study).unwrap();
-    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    let script = "trap 'echo > told; sleep 0.2; echo > saved; exit 0' TERM\necho > started\nwhile :; do sleep 0.05; done\n";
+    let site = Site::new(&study("trials = 50", ONE_SLOT), script);
+    let mut terminal = OnTerminal::start(&site, &["run", "study.toml"]);
     terminal.wait_for_text("running");
+    site.wait_for("started");
     let pid = terminal.pid();
     // Twice, as when a terminal goes: the second shall not kill what leaves because of the first.
-    hpsearch::runner::processes::signal(pid, rustix::process::Signal::HUP);
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    hpsearch::runner::processes::signal(pid, rustix::process::Signal::HUP);
+    processes::signal(pid, Signal::HUP);
+    site.wait_for("told");
+    processes::signal(pid, Signal::HUP);
     terminal.leave();
-    let study = scene.store.study("slow").unwrap().unwrap().id;
-    let events = scene.store.events_after(study, hpsearch::study::event::Seq(0), 1_000).unwrap();
-    assert!(
-        matches!(events.last(), Some((_, _, Event::RunnerStopped { .. }))),
-        "{:?}",
-        events.last()
-    );
+    assert!(site.exists("saved"));
+    let events = site.events();
+    assert!(matches!(events.last(), Some(Event::RunnerStopped { .. })), "{:?}", events.last());
 }
 
 #[test]
 fn a_log_that_is_removed_under_a_screen_is_saved_when_the_screen_has_closed() {
-    let mut scene = Scene::new();
-    let path = |name: &str| scene.directory.path().join(name);
-    // Whoever else has the store open would keep it from being saved.
-    scene.store = SqliteStore::open(&path("other.db")).unwrap();
-    let study = "[study]\nname = \"s\"\nmetric = \"loss\"\nstep = \"step\"\ndirection = \"minimize\"\n[budget]\ntrials = 1\n[space]\nx = { float = [0.0, 1.0] }\n\
-                 [devices]\nuse = [\"sim:0\"]\n[command]\nrun = [\"sh\", \"trial.sh\"]\n";
-    std::fs::write(path("study.toml"), study).unwrap();
     let script = "for s in $(seq 200); do echo \"@hpsearch {\\\"step\\\":$s,\\\"loss\\\":0.5}\"; read -r answer || exit 8; echo $s >> steps; sleep 0.05; done\n";
-    std::fs::write(path("trial.sh"), script).unwrap();
-    let steps = || std::fs::read_to_string(path("steps")).unwrap_or_default().lines().count();
-    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    let site = Site::new(&study("trials = 1", ONE_SLOT), script);
+    let mut terminal = OnTerminal::start(&site, &["run", "study.toml"]);
     terminal.wait_for_text("running");
-    let until = Instant::now() + PATIENCE;
-    while steps() < 3 {
-        assert!(Instant::now() < until);
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    std::fs::remove_file(path("runs/hpsearch.db-wal")).unwrap();
+    site.wait_for_lines("steps", 3);
+    std::fs::remove_file(site.path("runs/hpsearch.db-wal")).unwrap();
     terminal.wait_for_text("was removed");
     // Until the run is over, the key asks whether to stop it.
-    while terminal.screen.screen().alternate_screen() {
-        assert!(Instant::now() < until);
+    wait_until("the screen closes", || {
         terminal.press("q");
-        while let Ok(bytes) = terminal.printed.recv_timeout(std::time::Duration::from_millis(100)) {
-            terminal.screen.process(&bytes);
-        }
-    }
+        terminal.wait_for_silence(Duration::from_millis(100));
+        !terminal.screen().alternate_screen()
+    });
     assert_eq!(terminal.leave(), 5);
-    let answered = i64::try_from(steps()).unwrap();
-    let store = rusqlite::Connection::open(path("runs/hpsearch.db")).unwrap();
-    let stored: i64 = store.query_row("SELECT count(*) FROM report", [], |row| row.get(0)).unwrap();
-    assert!(stored >= answered, "{stored} of {answered}");
-    assert_eq!(
-        store.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0)).unwrap(),
-        "ok"
-    );
+    let (answered, stored) =
+        (site.lines("steps").len(), site.query::<i64>("SELECT count(*) FROM report"));
+    assert!(stored >= answered.try_into().unwrap(), "{stored} of {answered}");
+    site.assert_sound();
 }

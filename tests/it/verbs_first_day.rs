@@ -1,72 +1,44 @@
 //! What somebody meets on the first day: leaving a run, going on from its last screen, choosing a study, and JSON of every reading verb.
 
 use std::path::Path;
-use std::time::Instant;
 
 use hpsearch::runner::processes;
 use hpsearch::storage::StorageReader;
-use hpsearch::study::event::{AttemptEnd, Event, Seq};
+use hpsearch::study::event::{AttemptEnd, Event};
 use rustix::process::Signal;
 use rustix::termios::{LocalModes, tcgetattr};
 use serde_json::json;
 
-use crate::tui::OnTerminal;
-use crate::verbs::{PATIENCE, Scene};
+use crate::harness::{ONE_SLOT, OnTerminal, Scene, Site, study, wait_until};
 
-/// A scene with a study file whose trials report `steps` times and rest between reports.
-fn commanded(trials: u32, steps: u32, rest: &str) -> Scene {
-    let scene = Scene::new();
-    let study = format!(
-        "[study]\nname = \"s\"\nmetric = \"loss\"\nstep = \"step\"\ndirection = \"minimize\"\n[budget]\ntrials = {trials}\n[space]\nx = {{ float = [0.0, 1.0] }}\n\
-         [devices]\nuse = [\"sim:0\"]\n[command]\nrun = [\"sh\", \"trial.sh\"]\n"
-    );
+/// A study whose trials report `steps` times and rest between reports.
+fn reporting(trials: u32, steps: u32, rest: &str) -> Site {
     let script = format!(
         "for s in $(seq {steps}); do echo \"@hpsearch {{\\\"step\\\":$s,\\\"loss\\\":0.5}}\"; sleep {rest}; done\n"
     );
-    std::fs::write(scene.directory.path().join("study.toml"), study).unwrap();
-    std::fs::write(scene.directory.path().join("trial.sh"), script).unwrap();
-    scene
+    Site::new(&study(&format!("trials = {trials}"), ONE_SLOT), &script)
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let patience = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < patience, "{what}");
-        std::thread::yield_now();
-    }
+fn holder(site: &Site) -> u32 {
+    let store = site.store();
+    let study = store.study("s").unwrap().unwrap().id;
+    store.summary(study).unwrap().held.unwrap().holder.pid
 }
 
-fn events(scene: &Scene) -> Vec<Event> {
-    let study = scene.store.study("s").unwrap().unwrap().id;
-    scene
-        .store
-        .events_after(study, Seq(0), 10_000)
-        .unwrap()
-        .into_iter()
-        .map(|(_, _, event)| event)
-        .collect()
+fn is_finished(site: &Site) -> bool {
+    site.events().iter().any(|event| matches!(event, Event::StudyFinished { .. }))
 }
 
-fn holder(scene: &Scene) -> u32 {
-    let study = scene.store.study("s").unwrap().unwrap().id;
-    scene.store.summary(study).unwrap().held.unwrap().holder.pid
-}
-
-fn is_finished(scene: &Scene) -> bool {
-    let study = scene.store.study("s").unwrap().unwrap().id;
-    scene.store.summary(study).unwrap().finished.is_some()
-}
-
-fn last_run_ended_in_order(scene: &Scene) -> bool {
-    matches!(events(scene).last(), Some(Event::RunnerStopped { .. }))
+fn last_run_ended_in_order(site: &Site) -> bool {
+    matches!(site.events().last(), Some(Event::RunnerStopped { .. }))
 }
 
 #[test]
 fn a_detached_run_goes_on_when_its_terminal_is_gone_and_loses_nothing() {
-    let scene = commanded(3, 10, "0.1");
-    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    let site = reporting(3, 10, "0.1");
+    let mut terminal = OnTerminal::start(&site, &["run", "study.toml"]);
     terminal.wait_for_text("1 running");
-    let runner = holder(&scene);
+    let runner = holder(&site);
     assert_ne!(runner, terminal.pid());
     terminal.press("q");
     terminal.wait_for_text("d detach");
@@ -74,9 +46,10 @@ fn a_detached_run_goes_on_when_its_terminal_is_gone_and_loses_nothing() {
     terminal.wait_for_text("`hpsearch watch s` shows it");
     assert_eq!(terminal.leave(), 0);
     // The terminal is closed with the end of `leave`, and the run is the same process as before.
-    assert_eq!((holder(&scene), is_finished(&scene)), (runner, false));
-    until("the study is not finished", || is_finished(&scene) && last_run_ended_in_order(&scene));
-    let ends: Vec<AttemptEnd> = events(&scene)
+    assert_eq!((holder(&site), is_finished(&site)), (runner, false));
+    wait_until("the study is finished", || is_finished(&site) && last_run_ended_in_order(&site));
+    let ends: Vec<AttemptEnd> = site
+        .events()
         .into_iter()
         .filter_map(|event| match event {
             Event::AttemptEnded { end, .. } => Some(end),
@@ -85,49 +58,49 @@ fn a_detached_run_goes_on_when_its_terminal_is_gone_and_loses_nothing() {
         .collect();
     assert_eq!(ends, [AttemptEnd::Completed, AttemptEnd::Completed, AttemptEnd::Completed]);
     // What it has to say at its end is in its log.
-    let log = scene.directory.path().join("runs/files/s/run.log");
-    until("nothing is said at the end", || {
+    let log = site.path("runs/files/s/run.log");
+    wait_until("its end is said", || {
         std::fs::read_to_string(&log).is_ok_and(|log| log.contains("`hpsearch best s` shows it"))
     });
 }
 
 #[test]
 fn a_detached_run_is_watched_and_stopped_from_another_terminal() {
-    let scene = commanded(50, 10, "0.1");
-    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    let site = reporting(50, 10, "0.1");
+    let mut terminal = OnTerminal::start(&site, &["run", "study.toml"]);
     terminal.wait_for_text("1 running");
     terminal.press("qd");
     assert_eq!(terminal.leave(), 0);
-    let mut watching = OnTerminal::start(&scene, &["watch"]);
+    let mut watching = OnTerminal::start(&site, &["watch"]);
     watching.wait_for_text("1 running");
     watching.press("S");
     watching.wait_for_text("stop the study?");
     watching.press("y");
-    until("it does not stop", || last_run_ended_in_order(&scene));
+    wait_until("it stops", || last_run_ended_in_order(&site));
     watching.press("q");
     assert_eq!(watching.leave(), 0);
 }
 
 #[test]
 fn a_run_whose_shell_kills_the_waiting_process_ends_in_order() {
-    let scene = commanded(50, 10, "0.1");
-    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    let site = reporting(50, 10, "0.1");
+    let mut terminal = OnTerminal::start(&site, &["run", "study.toml"]);
     terminal.wait_for_text("1 running");
     processes::signal(terminal.pid(), Signal::KILL);
-    until("it goes on without anybody to stop it", || last_run_ended_in_order(&scene));
+    wait_until("it leaves, for nobody could stop it", || last_run_ended_in_order(&site));
 }
 
 #[test]
 fn a_killed_run_leaves_its_terminal_as_it_was() {
-    let scene = commanded(50, 10, "0.1");
-    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    let site = reporting(50, 10, "0.1");
+    let mut terminal = OnTerminal::start(&site, &["run", "study.toml"]);
     terminal.wait_for_text("1 running");
     terminal.wait_for(|screen| screen.alternate_screen() && screen.bracketed_paste());
     let device = terminal.device();
     let edits_lines =
         || tcgetattr(&device).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO);
     assert!(!edits_lines());
-    processes::signal(holder(&scene), Signal::KILL);
+    processes::signal(holder(&site), Signal::KILL);
     terminal.wait_for_text("the run was killed (signal 9); `hpsearch run STUDY.toml` goes on");
     terminal.wait_for(|screen| !screen.alternate_screen() && !screen.bracketed_paste());
     assert!(edits_lines(), "keys are raw still");
@@ -136,12 +109,13 @@ fn a_killed_run_leaves_its_terminal_as_it_was() {
 
 #[test]
 fn a_run_on_the_screens_is_known_by_the_command_that_was_typed() {
-    let scene = commanded(1, 1, "0");
-    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    let site = reporting(1, 1, "0");
+    let mut terminal = OnTerminal::start(&site, &["run", "study.toml"]);
     terminal.wait_for_text("study finished");
     terminal.press("q");
     assert_eq!(terminal.leave(), 0);
-    let commands: Vec<Vec<String>> = events(&scene)
+    let commands: Vec<Vec<String>> = site
+        .events()
         .into_iter()
         .filter_map(|event| match event {
             Event::RunnerDescribed { lineage } => Some(lineage.command),
@@ -153,26 +127,26 @@ fn a_run_on_the_screens_is_known_by_the_command_that_was_typed() {
 
 #[test]
 fn a_signal_to_the_waiting_process_is_one_to_the_run() {
-    let scene = commanded(50, 10, "0.1");
-    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    let site = reporting(50, 10, "0.1");
+    let mut terminal = OnTerminal::start(&site, &["run", "study.toml"]);
     terminal.wait_for_text("1 running");
     processes::signal(terminal.pid(), Signal::TERM);
     assert_eq!(terminal.leave(), 143);
-    assert!(last_run_ended_in_order(&scene));
+    assert!(last_run_ended_in_order(&site));
 }
 
 #[test]
 fn a_suspended_run_gives_the_terminal_back_before_its_shell_takes_it() {
-    let scene = commanded(50, 10, "0.1");
-    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    let site = reporting(50, 10, "0.1");
+    let mut terminal = OnTerminal::start(&site, &["run", "study.toml"]);
     terminal.wait_for_text("1 running");
     // Nothing is being started any more: a process between its fork and a group of its own would be stopped, too.
-    until("nothing is reported", || {
-        events(&scene).iter().any(|event| matches!(event, Event::Reported { .. }))
+    wait_until("a step is reported", || {
+        site.events().iter().any(|event| matches!(event, Event::Reported { .. }))
     });
-    let runner = holder(&scene);
+    let runner = holder(&site);
     terminal.press("\u{1a}");
-    until("the waiting process does not stop", || processes::is_stopped(terminal.pid()));
+    wait_until("the waiting process stops", || processes::is_stopped(terminal.pid()));
     assert!(processes::is_stopped(runner), "the shell has the terminal, and the run still uses it");
     terminal.wait_for(|screen| !screen.alternate_screen());
     // As `fg` does: to the whole group, in which a process may be that was just being started.
@@ -182,13 +156,13 @@ fn a_suspended_run_gives_the_terminal_back_before_its_shell_takes_it() {
         .wait_for(|screen| screen.alternate_screen() && screen.contents().contains("1 running"));
     terminal.press("qy");
     assert_eq!(terminal.leave(), 130);
-    assert!(last_run_ended_in_order(&scene));
+    assert!(last_run_ended_in_order(&site));
 }
 
 #[test]
 fn the_last_screen_of_a_run_goes_on_with_more_trials() {
-    let scene = commanded(1, 2, "0");
-    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    let site = reporting(1, 2, "0");
+    let mut terminal = OnTerminal::start(&site, &["run", "study.toml"]);
     terminal.wait_for_text("E +20 runs 20 more");
     terminal.press("E+2\r");
     terminal.wait_for(|screen| {
@@ -197,7 +171,7 @@ fn the_last_screen_of_a_run_goes_on_with_more_trials() {
     terminal.press("q");
     assert_eq!(terminal.leave(), 0);
     let finished =
-        events(&scene).iter().filter(|event| matches!(event, Event::StudyFinished { .. })).count();
+        site.events().iter().filter(|event| matches!(event, Event::StudyFinished { .. })).count();
     assert_eq!(finished, 2);
 }
 
@@ -258,7 +232,7 @@ fn notes_and_tags_are_read_and_written_as_json() {
 }
 
 fn write_log(scene: &Scene, text: &[u8]) {
-    let directory = scene.directory.path().join("runs/files/digits/trial-0");
+    let directory = scene.path("runs/files/digits/trial-0");
     std::fs::create_dir_all(&directory).unwrap();
     std::fs::write(directory.join("attempt-0.log"), text).unwrap();
 }
@@ -267,9 +241,8 @@ fn write_log(scene: &Scene, text: &[u8]) {
 fn a_log_is_read_as_json_lines_with_the_numbers_of_its_lines() {
     let scene = Scene::digits();
     write_log(&scene, b"one\r\ntwo \x1b[31mred\n\nthe end");
-    let lines = |arguments: &[&str]| -> Vec<serde_json::Value> {
-        scene.run(arguments).out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    };
+    let lines =
+        |arguments: &[&str]| -> Vec<serde_json::Value> { scene.run(arguments).json_lines() };
     let all = lines(&["logs", "digits", "0", "--json"]);
     assert_eq!(all[0], json!({ "trial": 0, "attempt": 0, "line": 1, "text": "one" }));
     assert_eq!(
@@ -282,8 +255,8 @@ fn a_log_is_read_as_json_lines_with_the_numbers_of_its_lines() {
 
 #[test]
 fn check_says_as_json_what_is_searched_or_everything_that_is_wrong() {
-    let scene = commanded(3, 1, "0");
-    let good = scene.json(&["check", "--json"]);
+    let site = reporting(3, 1, "0");
+    let good = site.json(&["check", "--json"]);
     assert_eq!((&good["valid"], &good["problems"]), (&json!(true), &json!([])), "{good}");
     assert_eq!(
         good["study"],
@@ -291,8 +264,8 @@ fn check_says_as_json_what_is_searched_or_everything_that_is_wrong() {
                 "pruner": good["study"]["pruner"], "slots": { "sim:0": 1 }, "data": [], "forecast": null })
     );
     let wrong = "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimise\"\n[space]\nx = { float = [1.0] }\n[command]\nrun = [\"true\"]\n";
-    std::fs::write(scene.directory.path().join("study.toml"), wrong).unwrap();
-    let ran = scene.command(&["check", "--json"]).output().unwrap();
+    site.write("study.toml", wrong);
+    let ran = site.command(&["check", "--json"]).output().unwrap();
     assert_eq!((ran.status.code(), String::from_utf8(ran.stderr).unwrap().as_str()), (Some(2), ""));
     let bad: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
     assert_eq!((&bad["valid"], bad.get("study")), (&json!(false), None), "{bad}");
@@ -304,7 +277,7 @@ fn check_says_as_json_what_is_searched_or_everything_that_is_wrong() {
         .collect();
     assert!(places.contains(&("error", Some(4))) && places.contains(&("error", Some(6))), "{bad}");
     assert_eq!(bad["problems"][0]["file"], json!("study.toml"), "{bad}");
-    let missing = scene.command(&["check", "nowhere.toml", "--json"]).output().unwrap();
+    let missing = site.command(&["check", "nowhere.toml", "--json"]).output().unwrap();
     let missing: serde_json::Value = serde_json::from_slice(&missing.stdout).unwrap();
     assert_eq!(
         missing["problems"][0]["help"],
@@ -315,10 +288,10 @@ fn check_says_as_json_what_is_searched_or_everything_that_is_wrong() {
 
 #[test]
 fn the_mark_of_a_studys_directory_is_no_file_of_an_unknown_trial() {
-    let scene = commanded(1, 1, "0");
-    assert_eq!(scene.run(&["run", "--plain"]).code, 0);
-    assert!(Path::new(&scene.directory.path().join("runs/files/s/.hpsearch-store")).exists());
-    let usage = scene.json(&["du", "--json"]);
+    let site = reporting(1, 1, "0");
+    assert_eq!(site.run(&["run", "--plain"]).code, 0);
+    assert!(Path::new(&site.path("runs/files/s/.hpsearch-store")).exists());
+    let usage = site.json(&["du", "--json"]);
     let study = &usage["studies"][0];
     assert_eq!(study["unknown"], json!(0), "{usage}");
     assert!(study["own"].as_u64().is_some_and(|own| own > 0), "{usage}");
@@ -331,5 +304,5 @@ fn the_mark_of_a_studys_directory_is_no_file_of_an_unknown_trial() {
         })
         .sum();
     assert_eq!(study["total"].as_u64().unwrap(), trials + study["own"].as_u64().unwrap());
-    assert!(!scene.run(&["du"]).out.contains("unknown trials"));
+    assert!(!site.run(&["du"]).out.contains("unknown trials"));
 }

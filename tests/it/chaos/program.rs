@@ -1,6 +1,6 @@
 //! The chaos program: one random fault at a random moment in each of many short studies, and a table of what came of them.
 //!
-//! `cargo test --test it chaos::program -- --nocapture` does 50 rounds; `HPSEARCH_CHAOS_ROUNDS=1000` does more, and
+//! `cargo test --test it chaos::program -- --nocapture` does one round of each fault; `HPSEARCH_CHAOS_ROUNDS=1000` does more, and
 //! `HPSEARCH_CHAOS=7` others; `HPSEARCH_CHAOS_FAULT=KillRunner` has that fault only. With `HPSEARCH_CHAOS_TRAINER=5` every fifth round trains with the built-in trainer (`1`:
 //! all rounds whose fault it can have). A round's study ends as its budget says, whatever happened; with one slot it ends as it
 //! does undisturbed, to the last decision (and weight, on the CPU). What does not is a loss, and fails the test.
@@ -16,13 +16,12 @@ use std::time::{Duration, Instant};
 
 use hpsearch::runner::processes;
 use hpsearch::study::seed::{SeedTree, StreamRng};
-use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rand::RngExt as _;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use serde_json::Value as Json;
 
-use super::{SCRIPT, store};
-use crate::commands::{Ended, Running, Site, study};
+use super::{SCRIPT, left_over};
+use crate::harness::{Ended, OnTerminal, PROGRAM, Running, Site, assert_done, paths_below, study};
 
 const TRIALS: u64 = 5;
 const STEPS: u64 = 4;
@@ -35,9 +34,6 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A run that takes longer is looked at, and what its threads wait for is told; it may still come to its end.
 const LONG: Duration = Duration::from_secs(12);
-
-/// Rounds in `cargo test`.
-const ROUNDS: u64 = 50;
 
 /// What goes wrong in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -223,7 +219,7 @@ fn results(site: &Site) -> Json {
         )
     };
     let trials: Vec<Json> = site.trials().iter().map(of).collect();
-    let mut weights: Vec<(String, u64)> = files_below(&site.path("runs/files"))
+    let mut weights: Vec<(String, u64)> = paths_below(&site.path("runs/files"))
         .into_iter()
         .filter(|file| file.ends_with("model.safetensors"))
         .map(|file| {
@@ -243,20 +239,6 @@ fn checksum(bytes: &[u8]) -> u64 {
     })
 }
 
-fn files_below(directory: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    paths
-        .flat_map(|path| {
-            if path.is_dir() {
-                [vec![path.clone()], files_below(&path)].concat()
-            } else {
-                vec![path]
-            }
-        })
-        .collect()
-}
-
 /// The undisturbed study of a kind, run once.
 fn undisturbed(kind: Kind) -> Json {
     static KNOWN: OnceLock<Mutex<BTreeMap<Kind, Json>>> = OnceLock::new();
@@ -267,14 +249,10 @@ fn undisturbed(kind: Kind) -> Json {
         .or_insert_with(|| {
             let site = site(kind, 1, None);
             let ended = run_to_its_end(&site).unwrap_or_else(|hung| panic!("{hung}"));
-            assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
+            assert_done(&ended);
             results(&site)
         })
         .clone()
-}
-
-fn start(site: &Site) -> Running {
-    site.start(&["run", "study.toml", "--plain"])
 }
 
 /// A run whose standard output is a pipe that is full, and that nobody reads.
@@ -292,7 +270,7 @@ fn start_unread(site: &Site) -> (Running, fs::File) {
         fs::OpenOptions::new().read(true).write(true).custom_flags(NONBLOCK).open(&pipe).unwrap();
     while end.write(&[b'\n'; 4096]).is_ok() {}
     let script = "exec \"$0\" run study.toml --events > pipe";
-    (site.start_with(Path::new("sh"), &["-c", script, env!("CARGO_BIN_EXE_hpsearch")], &[]), end)
+    (site.start_shell(script), end)
 }
 
 /// `O_NONBLOCK`, as the standard library takes it.
@@ -308,14 +286,10 @@ fn renamed(site: Site) -> Site {
 
 /// Another store beside, with a study of the same name: it is run and cleared up.
 fn second_store(site: &Site) -> Option<String> {
-    let hpsearch = Path::new(env!("CARGO_BIN_EXE_hpsearch"));
     let with = |arguments: &[&str]| {
-        site.start_with(
-            hpsearch,
-            arguments,
-            &[("JOURNAL", "other"), ("HPSEARCH_STORE", "runs/other.sqlite")],
-        )
-        .end()
+        let mut command = site.command(arguments);
+        command.env("JOURNAL", "other").env("HPSEARCH_STORE", "runs/other.sqlite");
+        Running::start(command).end()
     };
     let ended = [with(&["run", "study.toml", "--plain"]), with(&["gc", "--yes"])];
     ended
@@ -378,7 +352,7 @@ fn move_store(from: &Path, to: &Path) {
 }
 
 fn set_clock(site: &Site, hours: i64) {
-    let store = store(site);
+    let store = site.database();
     let columns = [
         ("event", "at"),
         ("trial", "created_at"),
@@ -403,19 +377,10 @@ fn pause(pid: u32) {
 
 /// A screen that watches the study is killed while it draws.
 fn kill_a_screen(site: &Site) {
-    let pair = native_pty_system()
-        .openpty(PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 })
-        .unwrap();
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));
-    command.args(["watch", "s"]);
-    command.cwd(site.path(""));
-    command.env("TERM", "xterm-256color");
-    command.env("XDG_STATE_HOME", site.path("state"));
-    command.env_remove("HPSEARCH_STORE");
-    let mut child = pair.slave.spawn_command(command).unwrap();
-    std::thread::sleep(Duration::from_millis(150));
-    let _gone_already = child.kill();
-    let _status = child.wait();
+    let mut screen = OnTerminal::start(site, &["watch", "s"]);
+    screen.wait_for_silence(Duration::from_millis(150));
+    let _gone_already = screen.child.kill();
+    let _status = screen.child.wait();
 }
 
 /// One round, from the fault to the end of the study.
@@ -428,7 +393,7 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
             let (running, end) = start_unread(&site);
             (running, Some(end))
         }
-        _ => (start(&site), None),
+        _ => (site.start_study(), None),
     };
     let moment = Instant::now() + longest.mul_f64(rng.random_range(0.0..1.0));
     while Instant::now() < moment && !running.has_ended() {
@@ -531,15 +496,8 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
             }
             Fault::PlainReader => read_plainly(&path),
             Fault::ForeignNamespace => {
-                let arguments = [
-                    "-Urpf",
-                    "--mount-proc",
-                    env!("CARGO_BIN_EXE_hpsearch"),
-                    "run",
-                    "study.toml",
-                    "--plain",
-                ];
-                let second = site.start_with(Path::new("unshare"), &arguments, &[]).end();
+                let arguments = ["-Urpf", "--mount-proc", PROGRAM, "run", "study.toml", "--plain"];
+                let second = site.start_program("unshare", &arguments).end();
                 let is_refused = second.code == 5 && second.err.contains("is being run by process");
                 // No namespaces for users, or the study was over.
                 let is_none = second.err.contains("unshare") || second.code == 0;
@@ -610,7 +568,7 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
             outcome.losses.push(format!("no way out is told: {}", ended.err));
         }
         outcome.runs += 1;
-        running = start(&site);
+        running = site.start_study();
     }
     let trials = site.trials();
     outcome.attempts =
@@ -632,7 +590,7 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
     }
     // A store that lost its log may not even know its own id: the directory of before is no longer its own to clear.
     let is_left = forgets && site.path("runs/files").read_dir().unwrap().count() > 1;
-    let drafts = files_below(&site.path("runs"))
+    let drafts = paths_below(&site.path("runs"))
         .into_iter()
         .filter(|file| file.extension().is_some_and(|ending| ending == "tmp"))
         .filter(|file| !is_left || !file.starts_with(site.path("runs/files/s")));
@@ -642,7 +600,7 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
 
 /// Runs the study once; what it does if it does not come to its end.
 fn run_to_its_end(site: &Site) -> Result<Ended, String> {
-    let mut running = start(site);
+    let mut running = site.start_study();
     match hung(&mut running, site) {
         Some(hung) => Err(hung),
         None => Ok(running.end()),
@@ -675,18 +633,6 @@ fn looked_at(running: &Running, site: &Site) -> String {
         .map(|task| format!("{}: {}", of(task.path(), "comm"), of(task.path(), "wchan")))
         .collect();
     format!("{threads:?}\n{}\n{}", super::described(site), running.said_so_far())
-}
-
-/// What still runs of a study two seconds after its runner's end. They are counted in short sleeps of this thread: on a machine
-/// with twenty runnable threads for each processor a process that was killed waits for its turn to die as this one waits.
-fn left_over(site: &Site) -> Option<String> {
-    for _ in 0..400 {
-        if site.processes("").is_empty() {
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Some(super::described(site))
 }
 
 fn has_tables(path: &Path) -> bool {
@@ -728,7 +674,7 @@ fn lost_trials(trials: &[Json]) -> Vec<String> {
 
 /// Answered reports that are not in the store, and answered steps that were done again.
 fn lost_reports(site: &Site) -> Vec<String> {
-    let store = store(site);
+    let store = site.database();
     let mut report = store
         .prepare("SELECT count(*) FROM report r JOIN metric m ON m.id = r.metric_id WHERE r.trial_id % 1000000000 = ?1 AND r.step = ?2 AND m.name = 'loss'")
         .unwrap();
@@ -755,7 +701,7 @@ fn lost_reports(site: &Site) -> Vec<String> {
 
 /// Checkpoints of the store that are not there, or hold another step than it says.
 fn wrong_checkpoints(site: &Site) -> Vec<String> {
-    let store = store(site);
+    let store = site.database();
     let mut checkpoints = store.prepare("SELECT step, path FROM checkpoint").unwrap();
     let listed = checkpoints
         .query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))
@@ -771,7 +717,7 @@ fn wrong_checkpoints(site: &Site) -> Vec<String> {
 
 /// Exports of complete trials with checkpoints that hold another step than they say, or another than that of the trial's value.
 fn wrong_exports(site: &Site, trials: &[Json]) -> Vec<String> {
-    let store = store(site);
+    let store = site.database();
     let mut losses = Vec::new();
     for trial in trials.iter().filter(|trial| trial["state"] == "complete") {
         let number = trial["number"].as_u64().unwrap();
@@ -833,8 +779,10 @@ fn nth(seed: u64, number: u64) -> (Kind, Fault, Outcome) {
 
 #[test]
 fn random_faults_lose_nothing() {
-    let (seed, rounds) =
-        (number_from("HPSEARCH_CHAOS", 1), number_from("HPSEARCH_CHAOS_ROUNDS", ROUNDS));
+    let (seed, rounds) = (
+        number_from("HPSEARCH_CHAOS", 1),
+        number_from("HPSEARCH_CHAOS_ROUNDS", FAULTS.len() as u64),
+    );
     let began = Instant::now();
     let next = std::sync::atomic::AtomicU64::new(0);
     let done = Mutex::new(BTreeMap::new());
@@ -908,7 +856,7 @@ fn random_faults_lose_nothing() {
 fn a_killed_test_program_would_leave_no_trial_behind() {
     let site = site(Kind::Command(NO_PRUNER, Saves::Once), 1, None);
     let mut parent = Command::new("sh")
-        .args(["-c", "\"$0\" run study.toml --plain & wait", env!("CARGO_BIN_EXE_hpsearch")])
+        .args(["-c", "\"$0\" run study.toml --plain & wait", PROGRAM])
         .current_dir(site.path(""))
         .env_remove("HPSEARCH_STORE")
         .stdin(Stdio::null())
@@ -916,7 +864,7 @@ fn a_killed_test_program_would_leave_no_trial_behind() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    crate::commands::wait_until("a trial runs", || !site.processes("").is_empty());
+    crate::harness::wait_until("a trial runs", || !site.processes().is_empty());
     let runner = processes::children(parent.id());
     parent.kill().unwrap();
     parent.wait().unwrap();

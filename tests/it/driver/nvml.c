@@ -1,11 +1,11 @@
-/* A pretended NVIDIA driver library (NVML), with the functions that hpsearch calls. What it tells stands in the file that PRETENDED_DRIVER
+/* A mock NVIDIA driver library (NVML), with the functions that hpsearch calls. What it tells stands in the file that MOCK_DRIVER
  * names, read at every call, a fact a line:
  *
  *     init CODE | driver VERSION | cuda NUMBER
  *     gpu UUID;NAME;MAJOR;MINOR;TOTAL;USED;UTILISATION;CELSIUS;MILLIWATTS;LIMIT;MODE;MIG;CODE
  *     part GPU UUID
  *
- * A process is on a GPU, with so many bytes, while it lives and the file PRETENDED_DRIVER.GPU.PID holds their number. */
+ * A process is on a GPU, with so many bytes, while it lives and the file MOCK_DRIVER.GPU.PID holds their number. */
 #include <dirent.h>
 #include <libgen.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ static struct { int init; char driver[80]; int cuda; unsigned gpus, parts; Gpu g
 
 static int look(void) {
     char line[512];
-    const char *path = getenv("PRETENDED_DRIVER");
+    const char *path = getenv("MOCK_DRIVER");
     FILE *file = path ? fopen(path, "r") : NULL;
     if (!file) return 9;
     memset(&facts, 0, sizeof facts);
@@ -56,7 +56,7 @@ static int of(Device device, Gpu **gpu) {
 static unsigned processes(unsigned gpu, Process *found, unsigned most) {
     char path[512], name[512], prefix[512];
     unsigned count = 0;
-    snprintf(path, sizeof path, "%s", getenv("PRETENDED_DRIVER"));
+    snprintf(path, sizeof path, "%s", getenv("MOCK_DRIVER"));
     snprintf(name, sizeof name, "%s", path);
     snprintf(prefix, sizeof prefix, "%s.%u.", basename(name), gpu);
     DIR *directory = opendir(dirname(path));
@@ -79,7 +79,7 @@ static unsigned processes(unsigned gpu, Process *found, unsigned most) {
 
 int nvmlInit_v2(void) { return look(); }
 int nvmlShutdown(void) { return SUCCESS; }
-const char *nvmlErrorString(int code) { (void)code; return "pretended"; }
+const char *nvmlErrorString(int code) { (void)code; return "mock"; }
 int nvmlSystemGetDriverVersion(char *to, unsigned size) { int code = look(); snprintf(to, size, "%s", facts.driver); return code; }
 int nvmlSystemGetCudaDriverVersion_v2(int *to) { int code = look(); *to = facts.cuda; return code; }
 int nvmlDeviceGetCount_v2(unsigned *to) { int code = look(); *to = facts.gpus; return code; }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
-use crate::commands::{Site, assert_done};
+use crate::harness::{Site, assert_done};
 
 const STUDY: &str = r#"
 [study]
@@ -113,7 +113,7 @@ fn a_hostile_tokenizer_is_refused_with_one_clean_message() {
         .collect();
     assert!(hostile.len() >= 3);
     for (file, input) in hostile {
-        fs::write(site.path("model/tokenizer.json"), &input[4..]).unwrap();
+        site.write("model/tokenizer.json", &input[4..]);
         let ended = site.run(&["predict", "model", "the bus is late, and the lamp is dark"]);
         assert_eq!(ended.code, 2, "{}: {}\n{}", file.display(), ended.out, ended.err);
         assert!(

@@ -1,13 +1,12 @@
 //! Decisions that do not depend on who is faster, several runs of a configuration, races, and deciding a journal again.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
 
 use hpsearch::analysis::forecast::{Situation, forecast};
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
-use hpsearch::engine::verify::{Entry, Verified, verify};
+use hpsearch::engine::verify::{Entry, verify};
 use hpsearch::study::configuration::{self, Run as RunOf};
 use hpsearch::study::decision::Verdict;
 use hpsearch::study::device::{Device, Slot};
@@ -17,8 +16,10 @@ use hpsearch::study::state::StudyView;
 use hpsearch::study::trial::{Origin, Trial, TrialNumber, TrialState};
 use hpsearch::study::usage::Used;
 
-use crate::commands::{ONE_SLOT, REPORT_X, Site, assert_done, study};
-use crate::engine::{asha, decisions, loss, policies};
+use crate::harness::{
+    Site, asha, assert_code, assert_done, assert_names, decisions, journal, loss, policies, run,
+    verified,
+};
 
 /// A study of a command: the values of its trials come from reports alone.
 fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
@@ -29,7 +30,7 @@ fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
         args: Default::default(),
         metrics: Default::default(),
     };
-    StudySpec { program, ..crate::engine::spec(trials, sampler, pruner) }
+    StudySpec { program, ..crate::harness::spec(trials, sampler, pruner) }
 }
 
 /// A number from 0 to 99 for a trial's step: another one for each `pattern`.
@@ -56,20 +57,8 @@ fn deterministic(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
     StudySpec { deterministic: true, ..spec(trials, sampler, pruner) }
 }
 
-pub fn journal(run: &Run) -> Vec<Entry> {
-    let events =
-        run.turns.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event.clone())));
-    (1..).zip(events).map(|(seq, (at, event))| (Seq(seq), at, event)).collect()
-}
-
-pub fn again(simulation: &Simulation, journal: &[Entry]) -> Verified {
-    let mut view = StudyView::new(&simulation.spec);
-    journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
-    verify(&[(Seq(0), simulation.spec.clone())], journal, &view).unwrap()
-}
-
 fn assert_repeats(simulation: &Simulation, run: &Run, what: &str) {
-    let verified = again(simulation, &journal(run));
+    let verified = verified(&simulation.spec, &journal(run));
     assert_eq!(verified.difference, None, "{what}");
     assert!(verified.proposals > 0 && verified.versions.is_empty());
 }
@@ -481,7 +470,7 @@ fn every_decision_of_every_policy_repeats_with_several_slots_and_faults() {
         // Killed in the middle, and gone on with.
         let killed: Vec<Turn> = run.turns[..run.turns.len() / 2].to_vec();
         let resumed = simulation.run(&killed).unwrap();
-        let verified = again(&simulation, &journal(&resumed));
+        let verified = verified(&simulation.spec, &journal(&resumed));
         assert_eq!(verified.difference, None, "{sampler} {pruner:?}, resumed");
         assert!(verified.proposals >= 16 && verified.verdicts > 16 && verified.values > 0);
         assert_eq!(verified.promotions > 0, pruner == asha("promote"));
@@ -499,7 +488,7 @@ fn a_journal_that_was_changed_differs_where_it_was_changed() {
     let check = |index: usize, what: &str, change: &dyn Fn(&mut Event)| {
         let mut changed = sound.clone();
         change(&mut changed[index].2);
-        let difference = again(&simulation, &changed)
+        let difference = verified(&simulation.spec, &changed)
             .difference
             .unwrap_or_else(|| panic!("{what} is not noticed"));
         assert_eq!(
@@ -535,7 +524,7 @@ fn a_journal_that_was_changed_differs_where_it_was_changed() {
     let mut changed = sound.clone();
     let Event::Decided { verdict, .. } = &mut changed[decided].2 else { panic!() };
     *verdict = Verdict::GO_ON;
-    let difference = again(&simulation, &changed).difference.unwrap();
+    let difference = verified(&simulation.spec, &changed).difference.unwrap();
     assert_eq!(
         (difference.what, difference.seq),
         ("verdict", Seq(decided as i64)),
@@ -554,7 +543,7 @@ fn a_race_that_was_changed_and_tables_that_are_not_the_journals_are_noticed() {
         changed.iter().position(|(_, _, event)| matches!(event, Event::RaceWon { .. })).unwrap();
     let Event::RaceWon { sample, .. } = &mut changed[won].2 else { panic!() };
     sample.mean -= 0.1;
-    let difference = again(&simulation, &changed).difference.unwrap();
+    let difference = verified(&simulation.spec, &changed).difference.unwrap();
     assert_eq!((difference.what, difference.seq), ("race", Seq(won as i64 + 1)));
     let mut tables = run.view.clone();
     tables.trials[2].params.insert("layers", 99i64);
@@ -648,16 +637,15 @@ fn a_journal_that_was_tampered_with_differs_and_panics_nobody() {
 
 #[test]
 fn verify_tells_of_a_trial_whose_creation_is_missing() {
-    let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
-    assert_done(&site.run_study());
-    let database = rusqlite::Connection::open(site.path("runs/hpsearch.db")).unwrap();
+    let site = Site::finished("trials = 2");
+    let database = site.database();
     let seq: i64 = database
         .query_row("SELECT min(seq) FROM event WHERE type = 'trial_created'", [], |row| row.get(0))
         .unwrap();
     database.execute("DELETE FROM event WHERE seq = ?1", [seq]).unwrap();
     let told = site.run(&["verify", "s"]);
-    assert_eq!(told.code, 7, "{}\n{}", told.out, told.err);
-    assert!(told.out.contains("cannot follow those before it"), "{}", told.out);
+    assert_code(&told, 7);
+    assert_names(&told.out, &["cannot follow those before it"]);
 }
 
 #[test]
@@ -665,7 +653,7 @@ fn other_rules_of_a_sampler_are_named() {
     let mut simulation = uneven(spec(6, "tpe", asha("stop")), 2, 1);
     let run = simulation.run(&[]).unwrap();
     simulation.spec.sampler.version += 7;
-    let versions = again(&simulation, &journal(&run)).versions;
+    let versions = verified(&simulation.spec, &journal(&run)).versions;
     assert_eq!(versions.len(), 1);
     assert_eq!(
         (versions[0].kind, versions[0].name.as_str(), versions[0].stored),
@@ -699,30 +687,16 @@ use = ["sim:0", "sim:1"]
 /// A value that is the parameter and a little of the trial's seed.
 const TRIAL: &str = r#"echo "@hpsearch {\"step\": 1, \"loss\": $1$(($HPSEARCH_SEED % 7))}""#;
 
-fn hpsearch(directory: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_hpsearch"))
-        .current_dir(directory)
-        .args(words)
-        .env("COLUMNS", "80")
-        .output()
-        .unwrap()
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
 #[test]
 fn a_study_on_the_command_line_has_a_winner_repeats_exactly_and_says_where_it_comes_from() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     std::fs::write(path.join("study.toml"), NOISY).unwrap();
     std::fs::write(path.join("trial.sh"), TRIAL).unwrap();
-    let run = hpsearch(path, &["run", "study.toml", "--plain"]);
-    assert!(run.status.success(), "{}{}", text(&run), String::from_utf8_lossy(&run.stderr));
-    assert!(text(&run).contains("wins the race: mean "), "{}", text(&run));
-    let show: serde_json::Value =
-        serde_json::from_str(&text(&hpsearch(path, &["show", "--json"]))).unwrap();
+    let ran = run(path, &["run", "study.toml", "--plain"]);
+    assert_done(&ran);
+    assert_names(&ran.out, &["wins the race: mean "]);
+    let show: serde_json::Value = run(path, &["show", "--json"]).json();
     let winner = &show["race"]["winner"];
     assert_eq!(
         (&show["best"]["number"], &show["runs"]["from"]),
@@ -739,39 +713,30 @@ fn a_study_on_the_command_line_has_a_winner_repeats_exactly_and_says_where_it_co
     assert!(
         show["lineage"]["hpsearch"]["digest"].as_str().is_some_and(|digest| digest.len() == 64)
     );
-    assert!(
-        !text(&hpsearch(path, &["show", "--json"])).contains("\"PATH"),
-        "the environment is not kept"
-    );
-    let best = text(&hpsearch(path, &["best"]));
+    assert!(!run(path, &["show", "--json"]).out.contains("\"PATH"), "the environment is not kept");
+    let best = run(path, &["best"]).out;
     assert!(best.contains("fresh runs, ") && best.contains("(95 %)"), "{best}");
-    let trial = text(&hpsearch(path, &["show", "noisy", "1"]));
+    let trial = run(path, &["show", "noisy", "1"]).out;
     assert!(trial.contains("seed  ") && trial.contains("trial.sh, "), "{trial}");
-    let diff = text(&hpsearch(path, &["diff", "0", "1"]));
+    let diff = run(path, &["diff", "0", "1"]).out;
     assert!(
         diff.contains("code, machine, program and data are the same") || diff.contains("device"),
         "{diff}"
     );
 
-    let verified = hpsearch(path, &["verify"]);
-    assert_eq!(verified.status.code(), Some(0), "{}", text(&verified));
-    assert!(text(&verified).ends_with(" repeat exactly\n"), "{}", text(&verified));
+    let verified = run(path, &["verify"]);
+    assert_eq!(verified.code, 0, "{}", verified.out);
+    assert!(verified.out.ends_with(" repeat exactly\n"), "{}", verified.out);
     let store = rusqlite::Connection::open(path.join("runs/hpsearch.db")).unwrap();
     let changed = store.execute(
         "UPDATE event SET body = json_set(body, '$.params.x', 0.123) WHERE seq = (SELECT max(seq) FROM event WHERE type = 'trial_created' AND body ->> '$.origin.sampled' IS NOT NULL)",
         [],
     );
     assert_eq!(changed.unwrap(), 1);
-    let verified = hpsearch(path, &["verify"]);
-    assert_eq!(verified.status.code(), Some(7), "{}", text(&verified));
-    assert!(
-        text(&verified).contains("has the proposal of trial ")
-            && text(&verified).contains("x=0.123"),
-        "{}",
-        text(&verified)
-    );
-    let answer: serde_json::Value =
-        serde_json::from_str(&text(&hpsearch(path, &["verify", "--json"]))).unwrap();
+    let verified = run(path, &["verify"]);
+    assert_eq!(verified.code, 7, "{}", verified.out);
+    assert_names(&verified.out, &["has the proposal of trial ", "x=0.123"]);
+    let answer: serde_json::Value = run(path, &["verify", "--json"]).json();
     assert_eq!(
         (&answer["repeats"], &answer["difference"]["what"]),
         (&false.into(), &"proposal".into())

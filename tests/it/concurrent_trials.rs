@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
-use crate::commands::{Ended, Site, assert_done};
+use crate::harness::{Ended, Site, assert_done, assert_names};
 
 /// Trials of a second or two each, drawn without looking at others.
 fn site(trials: u32, devices: &str) -> Site {
@@ -64,7 +64,7 @@ fn site(trials: u32, devices: &str) -> Site {
 }
 
 fn run(site: &Site) -> Ended {
-    let ended = site.run(&["run", "study.toml", "--plain"]);
+    let ended = site.run_study();
     assert_done(&ended);
     ended
 }
@@ -78,8 +78,8 @@ fn journal(site: &Site) -> (usize, Vec<u64>) {
     let ended = site.run(&["events", "s", "--json"]);
     assert_done(&ended);
     let (mut running, mut most, mut peaks) = (BTreeSet::new(), 0, Vec::new());
-    for line in ended.out.lines() {
-        let event = serde_json::from_str::<Json>(line).unwrap()["event"].clone();
+    for line in ended.json_lines() {
+        let event = &line["event"];
         match event["type"].as_str() {
             Some("attempt_started") => drop(running.insert(event["trial"].as_u64())),
             Some("attempt_ended") => {
@@ -109,7 +109,7 @@ fn trials_of_the_trainer_share_the_cores_that_there_are_and_find_what_they_would
     let (most, peaks) = journal(&packed);
     assert!(most <= cores, "{most} at a time on {cores} cores\n{}", ended.out);
     if cores > 1 {
-        assert!(ended.out.contains("2 at a time on cpu: memory has room: "), "{}", ended.out);
+        assert_names(&ended.out, &["2 at a time on cpu: memory has room: "]);
         assert!(most >= 2, "{}", ended.out);
     }
     assert_eq!(values(&packed), values(&alone), "the same parameters and values, bit for bit");
@@ -125,7 +125,7 @@ fn trials_of_the_trainer_share_the_cores_that_there_are_and_find_what_they_would
     let ended = run(&tight);
     assert_eq!(journal(&tight).0, 1, "{}", ended.out);
     if cores > 1 {
-        assert!(ended.out.contains("1 at a time on cpu: memory has no room: "), "{}", ended.out);
+        assert_names(&ended.out, &["1 at a time on cpu: memory has no room: "]);
     }
     let shown = tight.run(&["show", "s"]).out;
     assert!(shown.contains("shared out as they are measured within "), "{shown}");

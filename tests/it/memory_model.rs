@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use hpsearch::engine::simulator::{Run, Shared, Simulation, Turn};
-use hpsearch::engine::verify::{Entry, verify};
-use hpsearch::study::event::{AttemptEnd, Event, Seq};
+use hpsearch::study::event::{AttemptEnd, Event};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
 use hpsearch::study::spec::{Count, FailureCause, PolicySpec, Program, StudySpec};
-use hpsearch::study::state::StudyView;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
+
+use crate::harness::{events, journal, number, seconds, verified};
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
@@ -32,14 +32,10 @@ fn spec(trials: u64, sampler: &str) -> StudySpec {
         StudySpec::new("sized", "loss", Direction::Minimize, space.unwrap(), Program::Inline);
     spec.budget.trials = Some(trials);
     spec.budget.count = Count::All;
-    spec.sampler = crate::engine::sampler_named(sampler);
+    spec.sampler = crate::harness::sampler_named(sampler);
     spec.pruner = PolicySpec::named("none");
     spec.devices.packed = true;
     spec
-}
-
-fn number(params: &Params, name: &str) -> f64 {
-    params.get(name).unwrap().as_number().unwrap()
 }
 
 fn loss(params: &Params, step: u64) -> f64 {
@@ -70,33 +66,19 @@ fn simulation(spec: StudySpec, memory: f64, most: f64) -> Simulation {
     simulation
 }
 
-fn events(run: &Run) -> impl Iterator<Item = &Event> {
-    run.turns.iter().flat_map(|turn| &turn.events)
-}
-
-fn starved(run: &Run) -> Vec<TrialNumber> {
+fn out_of_memory(run: &Run) -> Vec<TrialNumber> {
     let of = |event: &Event| match event {
         Event::AttemptEnded { trial, end: AttemptEnd::Failed(FailureCause::Oom), .. } => {
             Some(*trial)
         }
         _ => None,
     };
-    events(run).filter_map(of).collect()
-}
-
-fn seconds(run: &Run) -> f64 {
-    run.turns.last().unwrap().at.since(run.turns[0].at).as_secs_f64()
+    events(&run.turns).filter_map(of).collect()
 }
 
 /// The journal folds to the state, and all that is decided is decided again, with the memory that was known then.
 fn assert_verified(run: &Run, spec: &StudySpec) {
-    let events =
-        run.turns.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event.clone())));
-    let journal: Vec<Entry> =
-        (1..).zip(events).map(|(seq, (at, event))| (Seq(seq), at, event)).collect();
-    let mut view = StudyView::new(spec);
-    journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
-    let verified = verify(&[(Seq(0), spec.clone())], &journal, &view).unwrap();
+    let verified = verified(spec, &journal(run));
     assert_eq!(verified.difference, None);
     assert!(verified.proposals > 0);
 }
@@ -111,12 +93,12 @@ fn small_trials_share_a_device_that_has_no_room_for_as_many_large_ones() {
         run.outcome
     );
     assert!(
-        run.most_memory <= (12.0 * GIB) as u64 && starved(&run).is_empty(),
+        run.most_memory <= (12.0 * GIB) as u64 && out_of_memory(&run).is_empty(),
         "{}",
         run.most_memory
     );
     let (mut running, mut most, mut waited) = (BTreeSet::new(), 0, BTreeSet::new());
-    for event in events(&run) {
+    for event in events(&run.turns) {
         match event {
             Event::AttemptStarted { trial, .. } => drop(running.insert(*trial)),
             Event::AttemptEnded { trial, .. } => drop(running.remove(trial)),
@@ -134,7 +116,7 @@ fn small_trials_share_a_device_that_has_no_room_for_as_many_large_ones() {
     // As much as with two at a time from the start, and a quarter more.
     let two = 80.0 * 20.0 * 0.5 / 2.0;
     assert!(seconds(&run) < two / 1.25, "{} s, {two} s with two at a time", seconds(&run));
-    let said: Vec<&String> = events(&run)
+    let said: Vec<&String> = events(&run.turns)
         .filter_map(|event| match event {
             Event::Packed { reason, .. } => Some(reason),
             _ => None,
@@ -162,10 +144,10 @@ fn what_fits_no_device_is_not_proposed_any_more_and_it_is_said() {
         let late = too_large.iter().filter(|number| **number >= 20).count();
         assert!(late <= 2, "{sampler}: {too_large:?}");
         assert!(
-            starved(&run).iter().all(|number| too_large.contains(&number.0)),
+            out_of_memory(&run).iter().all(|number| too_large.contains(&number.0)),
             "{sampler}: nobody runs out of memory beside others"
         );
-        let passed_over: Vec<(TrialNumber, u64, &String)> = events(&run)
+        let passed_over: Vec<(TrialNumber, u64, &String)> = events(&run.turns)
             .filter_map(|event| match event {
                 Event::PassedOver { trial, points, reason } => Some((*trial, *points, reason)),
                 _ => None,
@@ -187,10 +169,10 @@ fn what_fits_alone_is_not_refused_and_does_not_begin_beside_others() {
     // All fit alone: nothing is passed over, whatever was learned.
     let spec = spec(50, "random");
     let run = simulation(spec.clone(), 18.0, 16.0).run(&[]).unwrap();
-    assert!(events(&run).all(|event| !matches!(event, Event::PassedOver { .. })));
+    assert!(events(&run.turns).all(|event| !matches!(event, Event::PassedOver { .. })));
     assert!(run.view.trials.iter().any(|trial| takes(&trial.params, 16.0) > (9.0 * GIB) as u64));
     // Only before anything was learned is a large one put beside others.
-    assert!(starved(&run).iter().all(|trial| trial.0 < 10), "{:?}", starved(&run));
+    assert!(out_of_memory(&run).iter().all(|trial| trial.0 < 10), "{:?}", out_of_memory(&run));
     assert_verified(&run, &spec);
 }
 

@@ -1,4 +1,4 @@
-//! Devices that share themselves out (`trials_per_device = "auto"`): pretended ones with a memory and a throughput, and real trials.
+//! Devices that share themselves out (`trials_per_device = "auto"`): simulated ones with a memory and a throughput, and real trials.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,8 +15,7 @@ use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
 
-use crate::commands::{Site, assert_done, study};
-use crate::engine::{loss, spec};
+use crate::harness::{Site, assert_done, assert_names, cases, events, loss, seconds, spec, study};
 
 const GIB: u64 = 1 << 30;
 
@@ -57,10 +56,6 @@ fn changes(turns: &[Turn]) -> Vec<(u32, PackingChange, Option<TrialNumber>)> {
         _ => None,
     });
     packed.collect()
-}
-
-fn seconds(run: &Run) -> f64 {
-    run.turns.last().unwrap().at.since(run.turns[0].at).as_secs_f64()
 }
 
 /// Never more trials at a time than were said, no trial twice, all of them complete, and the journal folds to the state.
@@ -138,7 +133,7 @@ fn each_device_of_a_study_shares_itself_out_as_it_is_good_for_it() {
     let run = simulation.run(&[]).unwrap();
     assert_eq!(run.view.counts.complete, 80);
     let mut most: BTreeMap<String, u32> = BTreeMap::new();
-    for event in run.turns.iter().flat_map(|turn| &turn.events) {
+    for event in events(&run.turns) {
         if let Event::Packed { device, slots, .. } = event {
             let most = most.entry(device.to_string()).or_default();
             *most = (*most).max(*slots);
@@ -157,10 +152,7 @@ fn trials_are_admitted_as_long_as_memory_has_room_for_the_largest() {
     assert_sound(&run, &simulation, 40);
     assert_eq!(changes(&run.turns).iter().map(|change| change.0).max(), Some(4));
     assert_eq!(run.most_memory, 8 * GIB);
-    let reasons: Vec<String> = run
-        .turns
-        .iter()
-        .flat_map(|turn| &turn.events)
+    let reasons: Vec<String> = events(&run.turns)
         .filter_map(|event| match event {
             Event::Packed { reason, .. } => Some(reason.clone()),
             _ => None,
@@ -192,7 +184,7 @@ fn where_memory_gets_short_the_youngest_makes_room_goes_on_from_its_checkpoint_a
         .filter_map(|(_, change, trial)| trial.filter(|_| change == PackingChange::Pressed))
         .collect();
     assert!(!pressed.is_empty());
-    let events: Vec<&Event> = run.turns.iter().flat_map(|turn| &turn.events).collect();
+    let events: Vec<&Event> = events(&run.turns).collect();
     for trial in &pressed {
         let queued = events.iter().find_map(|event| match event {
             Event::TrialQueued { trial: queued, reason, .. }
@@ -214,7 +206,7 @@ fn where_memory_gets_short_the_youngest_makes_room_goes_on_from_its_checkpoint_a
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(cases(6, 40)))]
 
     /// Whatever the device is like, and whoever dies: its memory is never exceeded as long as trials differ by a tenth, all end,
     /// and after a crash it goes on with as many as before.
@@ -269,13 +261,13 @@ fn real_trials_that_do_not_hinder_each_other_share_the_processor_and_it_is_said(
     let rest =
         "[devices]\nuse = [\"cpu\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n";
     let site = Site::new(&study("trials = 16", rest), &waiting(10, "sleep 0.3"));
-    let ended = site.run(&["run", "study.toml", "--plain"]);
+    let ended = site.run_study();
     assert_done(&ended);
-    assert!(ended.out.contains("2 at a time on cpu: memory has room: "), "{}", ended.out);
+    assert_names(&ended.out, &["2 at a time on cpu: memory has room: "]);
     assert!(most_at_a_time(&ended.out) >= 3, "{}", ended.out);
     assert_eq!(site.states(), ["complete"; 16]);
     let explained = site.run(&["explain", "s", "15"]);
-    assert!(explained.out.contains("at a time on cpu: "), "{}", explained.out);
+    assert_names(&explained.out, &["at a time on cpu: "]);
 }
 
 #[test]
@@ -285,10 +277,10 @@ fn a_place_that_makes_real_trials_wait_for_each_other_is_given_back() {
         "[devices]\nuse = [\"cpu\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n";
     let site =
         Site::new(&study("trials = 4", rest), &waiting(25, "flock one-at-a-time sleep 0.15"));
-    let ended = site.run(&["run", "study.toml", "--plain"]);
+    let ended = site.run_study();
     assert_done(&ended);
     // Who gets the lock is luck: a second one may seem worth its place for a while.
-    assert!(ended.out.contains(": not worth a place"), "{}", ended.out);
+    assert_names(&ended.out, &[": not worth a place"]);
     assert!(most_at_a_time(&ended.out) <= 4, "{}", ended.out);
     assert_eq!(site.states(), ["complete"; 4]);
 }
@@ -389,7 +381,7 @@ fn trials_take_together_what_their_user_gave_them() {
     let run = simulation.run(&[]).unwrap();
     assert_sound(&run, &simulation, 40);
     assert_eq!(run.most_memory, 8 * GIB);
-    let said = run.turns.iter().flat_map(|turn| &turn.events).find_map(|event| match event {
+    let said = events(&run.turns).find_map(|event| match event {
         Event::Packed { change: PackingChange::Full, reason, .. } => Some(reason.clone()),
         _ => None,
     });

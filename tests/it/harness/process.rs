@@ -1,0 +1,189 @@
+//! hpsearch and other programs as child processes: how they are started, waited for, killed, and how they ended.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use hpsearch::runner::processes;
+use rustix::process::Signal;
+use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
+
+/// The program under test.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_hpsearch");
+
+/// How long a test waits for what must come.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// hpsearch in a directory, with nothing of the environment of whoever runs the tests.
+pub fn command(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments);
+    in_test_environment(&mut command, directory);
+    command
+}
+
+pub(super) fn in_test_environment(command: &mut Command, directory: &Path) {
+    command
+        .current_dir(directory)
+        .env_remove("HPSEARCH_STORE")
+        .env_remove("COLUMNS")
+        .env("LC_ALL", "C.UTF-8")
+        .env("TZ", "UTC")
+        .stdin(Stdio::null());
+}
+
+/// Runs hpsearch in a directory.
+pub fn run(directory: &Path, arguments: &[&str]) -> Ended {
+    Ended::of(command(directory, arguments).output().unwrap())
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// -1 after a signal.
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ended {
+    pub fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ended {
+            code: output.status.code().unwrap_or(-1),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+
+    pub fn json<T: DeserializeOwned>(&self) -> T {
+        serde_json::from_str(&self.out)
+            .unwrap_or_else(|error| panic!("{error}: {}\n{}", self.out, self.err))
+    }
+
+    pub fn json_lines(&self) -> Vec<Json> {
+        self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// A started program; killed if the test fails.
+pub struct Running {
+    pub child: Child,
+    output: tempfile::TempDir,
+    command: String,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _gone_already = self.child.kill();
+        let _gone_already = self.child.wait();
+    }
+}
+
+impl Running {
+    /// Starts a program whose output goes to files, so that it never waits for a reader.
+    pub fn start(mut command: Command) -> Self {
+        let output = tempfile::tempdir().unwrap();
+        let file = |name| File::create(output.path().join(name)).unwrap();
+        let child = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
+        Running { child, output, command: format!("{command:?}") }
+    }
+
+    /// A child whose streams the test holds itself.
+    pub fn of(child: Child, command: &str) -> Self {
+        let output = tempfile::tempdir().unwrap();
+        Running { child, output, command: command.to_owned() }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        processes::signal(self.id(), signal);
+    }
+
+    /// Kills it, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Stops it (SIGSTOP), and waits until it stands still.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+        wait_until("it is stopped", || processes::is_stopped(self.id()));
+    }
+
+    /// What it has printed up to now.
+    pub fn said_so_far(&self) -> String {
+        self.printed("out")
+    }
+
+    fn printed(&self, stream: &str) -> String {
+        let bytes = fs::read(self.output.path().join(stream)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    pub fn end(self) -> Ended {
+        self.end_watched(|| {})
+    }
+
+    /// Waits for its end, and looks at something again and again meanwhile.
+    pub fn end_watched(mut self, mut look: impl FnMut()) -> Ended {
+        let until = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > until {
+                let (out, err) = (self.printed("out"), self.printed("err"));
+                panic!("`{}` does not end\n{out}\n{err}", self.command);
+            }
+            look();
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let code = status.code().unwrap_or(-1);
+        Ended { code, out: self.printed("out"), err: self.printed("err") }
+    }
+}
+
+/// Looks until it is so.
+pub fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
+    wait_at_most(PATIENCE, what, is_so);
+}
+
+pub fn wait_at_most(patience: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + patience;
+    while !is_so() {
+        assert!(Instant::now() < until, "still waiting after {patience:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub fn assert_done(ended: &Ended) {
+    assert_code(ended, 0);
+}
+
+pub fn assert_code(ended: &Ended, code: i32) {
+    assert_eq!(ended.code, code, "{}\n{}", ended.out, ended.err);
+}
+
+/// All of the words are in the text.
+pub fn assert_names(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "`{word}` is not in: {text}");
+    }
+}
+
+/// It was refused as wrong usage, and these words were said about it.
+pub fn assert_refused(ended: &Ended, words: &[&str]) {
+    assert_code(ended, 2);
+    assert_names(&ended.err, words);
+}

@@ -1,0 +1,195 @@
+//! A site whose store the test wrote, as if the study had been run.
+
+use std::ops::Deref;
+use std::path::PathBuf;
+
+use hpsearch::storage::sqlite::SqliteStore;
+use hpsearch::storage::{Holder, Lease, Storage, Takeover};
+use hpsearch::study::device::{Device, Slot};
+use hpsearch::study::event::{AttemptEnd, Event};
+use hpsearch::study::metric::Direction;
+use hpsearch::study::params::{Params, Value};
+use hpsearch::study::space::{Condition, Dimension, Distribution, Scale, Space};
+use hpsearch::study::spec::{Program, StudySpec};
+use hpsearch::study::time::Timestamp;
+use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+
+use super::site::Site;
+
+pub struct Scene {
+    site: Site,
+    pub store: SqliteStore,
+    lease: Option<Lease>,
+    clock: i64,
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp(1_764_000_000_000_000 + second * 1_000_000)
+}
+
+fn slot() -> Slot {
+    Slot { index: 0, device: Device::Cpu }
+}
+
+fn spec(name: &str) -> StudySpec {
+    let dimension = |name: &str, distribution| Dimension {
+        name: name.into(),
+        distribution,
+        prior: None,
+        when: None,
+    };
+    let mut momentum =
+        dimension("momentum", Distribution::float(0.0, 0.99, Scale::Linear, None).unwrap());
+    momentum.when = Some(Condition(vec![("optim".into(), vec!["sgd".into()])]));
+    let space = Space::new(vec![
+        dimension("learning_rate", Distribution::float(1e-5, 1e-1, Scale::Log, None).unwrap()),
+        dimension("model.num_layers", Distribution::int(1, 8, Scale::Linear, 1).unwrap()),
+        dimension("optim", Distribution::choice(vec!["adamw".into(), "sgd".into()]).unwrap()),
+        momentum,
+    ])
+    .unwrap();
+    let mut spec = StudySpec::new(name, "eval_loss", Direction::Minimize, space, Program::Inline);
+    spec.budget.trials = Some(24);
+    spec
+}
+
+impl Scene {
+    /// A store without studies.
+    pub fn new() -> Self {
+        let site = Site::empty();
+        let store = site.store();
+        Scene { site, store, lease: None, clock: 0 }
+    }
+
+    /// The study `digits`: a complete trial, a pruned one, one whose value is NaN, and one that runs.
+    pub fn digits() -> Self {
+        let mut scene = Scene::new();
+        scene.begin("digits");
+        scene.start(0, 3.162_277e-4, 2, "adamw");
+        scene.report(0, &[0.9, 0.184_213, 0.2]);
+        scene.append(&[Event::CheckpointSaved {
+            trial: TrialNumber(0),
+            step: 2,
+            path: PathBuf::from("/data/trial-0/step-2"),
+            bytes: None,
+            system: None,
+        }]);
+        scene.end(0, AttemptEnd::Completed, TrialState::Complete, Some(0.184_213), None);
+        scene.start(1, 0.1, 8, "sgd");
+        scene.report(1, &[1.5]);
+        scene.end(
+            1,
+            AttemptEnd::Stopped,
+            TrialState::Pruned,
+            None,
+            Some("rank 2 of 2 at step 1; 1 goes on"),
+        );
+        scene.start(2, 0.05, 1, "sgd");
+        scene.report(2, &[f64::NAN]);
+        scene.end(2, AttemptEnd::Diverged, TrialState::Complete, Some(f64::NAN), None);
+        scene.start(3, 1e-3, 4, "adamw");
+        scene.report(3, &[0.7]);
+        scene
+    }
+
+    /// A new study, which this process seems to run.
+    pub fn begin(&mut self, name: &str) {
+        let study = self.store.create_study(at(0), &spec(name)).unwrap();
+        let holder = hpsearch::runner::this_process();
+        self.lease = Some(self.store.acquire(study, &holder, at(0), Takeover::IfFree).unwrap());
+        let Holder { pid, host, .. } = holder;
+        self.append(&[Event::RunnerStarted { pid, host, slots: vec![slot()] }]);
+    }
+
+    pub fn append(&mut self, events: &[Event]) {
+        self.clock += 1;
+        self.store.append(self.lease.as_ref().unwrap(), at(self.clock), events).unwrap();
+    }
+
+    pub fn leave(&mut self) {
+        self.append(&[Event::RunnerStopped {
+            reason: "stopped".into(),
+            ran_micros: 31_000_000,
+            heard: None,
+            device_micros: 0,
+        }]);
+        self.store.release(&self.lease.take().unwrap()).unwrap();
+    }
+
+    /// Closes the store; what is in the write-ahead log goes into the file.
+    pub fn close(self) -> Site {
+        self.site
+    }
+
+    pub fn start(&mut self, number: u64, rate: f64, layers: i64, optim: &str) {
+        let trial = TrialNumber(number);
+        let mut params: Params = [
+            ("learning_rate", Value::from(rate)),
+            ("model.num_layers", layers.into()),
+            ("optim", optim.into()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into_iter()
+        .collect();
+        if optim == "sgd" {
+            params.insert("momentum", 0.9);
+        }
+        self.append(&[
+            Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
+            Event::AttemptStarted {
+                trial,
+                attempt: AttemptNumber(0),
+                slot: slot(),
+                resume: None,
+                until: None,
+                rows_at_once: None,
+                device_micros: 0,
+            },
+        ]);
+    }
+
+    pub fn report(&mut self, number: u64, values: &[f64]) {
+        for (step, value) in (1..).zip(values) {
+            let metrics =
+                [("eval_loss".to_owned(), *value), ("eval_accuracy".to_owned(), 1.0 - *value)]
+                    .into_iter()
+                    .collect();
+            self.append(&[Event::Reported {
+                trial: TrialNumber(number),
+                attempt: AttemptNumber(0),
+                step,
+                metrics,
+            }]);
+        }
+    }
+
+    pub fn end(
+        &mut self,
+        number: u64,
+        end: AttemptEnd,
+        state: TrialState,
+        value: Option<f64>,
+        reason: Option<&str>,
+    ) {
+        let (trial, reason) = (TrialNumber(number), reason.map(str::to_owned));
+        self.append(&[
+            Event::AttemptEnded {
+                trial,
+                attempt: AttemptNumber(0),
+                end,
+                reason: reason.clone(),
+                device_micros: None,
+                memory: None,
+            },
+            Event::TrialFinished { trial, state, value, reason },
+        ]);
+    }
+}
+
+impl Deref for Scene {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
+}

@@ -1,0 +1,137 @@
+//! Studies for the engine's simulator: a space, a loss, policies, and what a run of them decided.
+
+use hpsearch::engine::simulator::{Run, Simulation, Turn};
+use hpsearch::engine::verify::{Entry, Verified, verify};
+use hpsearch::pruners::PRUNERS;
+use hpsearch::samplers::SAMPLERS;
+use hpsearch::study::event::{Answer, Event, Request, Seq};
+use hpsearch::study::metric::Direction;
+use hpsearch::study::params::Params;
+use hpsearch::study::space::{Condition, Dimension, Distribution, Scale, Space};
+use hpsearch::study::spec::{PolicySpec, Program, StudySpec};
+use hpsearch::study::state::StudyView;
+use hpsearch::study::trial::Trial;
+
+fn space() -> Space {
+    let dimension = |name: &str, distribution, when: Option<(&str, &str)>| Dimension {
+        name: name.to_owned(),
+        distribution,
+        prior: None,
+        when: when.map(|(parent, value)| Condition(vec![(parent.to_owned(), vec![value.into()])])),
+    };
+    Space::new(vec![
+        dimension("rate", Distribution::float(1e-4, 1.0, Scale::Log, None).unwrap(), None),
+        dimension(
+            "optimizer",
+            Distribution::choice(vec!["sgd".into(), "adamw".into()]).unwrap(),
+            None,
+        ),
+        dimension(
+            "momentum",
+            Distribution::float(0.0, 0.99, Scale::Linear, None).unwrap(),
+            Some(("optimizer", "sgd")),
+        ),
+        dimension("layers", Distribution::int(1, 6, Scale::Linear, 1).unwrap(), None),
+    ])
+    .unwrap()
+}
+
+pub fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
+    let mut spec =
+        StudySpec::new("simulated", "loss", Direction::Minimize, space(), Program::Inline);
+    spec.budget.trials = Some(trials);
+    spec.sampler = sampler_named(sampler);
+    spec.pruner = pruner;
+    spec
+}
+
+/// A sampler as a study without options stores it, with the version of its rules.
+pub fn sampler_named(name: &str) -> PolicySpec {
+    SAMPLERS.iter().find(|entry| entry.name == name).expect("a sampler of the table").defaults()
+}
+
+/// The same of a pruner.
+pub fn pruner_named(name: &str) -> PolicySpec {
+    PRUNERS.iter().find(|entry| entry.name == name).expect("a pruner of the table").defaults()
+}
+
+pub fn asha(mode: &str) -> PolicySpec {
+    pruner_named("asha")
+        .with("min_resource", 1)
+        .with("max_resource", 9)
+        .with("reduction_factor", 3)
+        .with("mode", mode)
+}
+
+/// Every combination that the crash tests go through.
+pub fn policies() -> Vec<(&'static str, PolicySpec)> {
+    let pruners =
+        [PolicySpec::named("none"), PolicySpec::named("median"), asha("stop"), asha("promote")];
+    let samplers = ["random", "tpe-independent", "tpe", "auto"];
+    samplers
+        .into_iter()
+        .flat_map(|sampler| pruners.clone().map(|pruner| (sampler, pruner)))
+        .collect()
+}
+
+pub fn number(params: &Params, name: &str) -> f64 {
+    params.get(name).unwrap().as_number().unwrap()
+}
+
+/// A loss that falls with steps towards a floor set by the parameters; curves cross.
+pub fn loss(params: &Params, step: u64) -> f64 {
+    let (rate, layers) = (number(params, "rate"), number(params, "layers"));
+    let floor = (rate.ln() - (0.01f64).ln()).powi(2) * 0.02 + (layers - 4.0).abs() * 0.05;
+    floor + 1.0 / (step as f64 + layers * 0.3)
+}
+
+/// What a study decided, without times, places and attempts.
+pub fn decisions(view: &StudyView) -> Vec<String> {
+    let of = |trial: &Trial| {
+        format!(
+            "{} {:?} {:?} {:?} {:?}",
+            trial.params, trial.state, trial.value, trial.curve, trial.decisions
+        )
+    };
+    view.trials.iter().map(of).collect()
+}
+
+/// A study in which all of that is asked, each at its turn.
+pub fn with_requests(trials: u64, slots: usize, requests: Vec<(u64, Request)>) -> Simulation {
+    let mut simulation =
+        Simulation::new(spec(trials, "random", PolicySpec::named("none")), slots, 9, loss);
+    simulation.requests = requests;
+    simulation
+}
+
+pub fn events(turns: &[Turn]) -> impl Iterator<Item = &Event> {
+    turns.iter().flat_map(|turn| &turn.events)
+}
+
+/// The requests that were served, with what was answered.
+pub fn answers(run: &Run) -> Vec<(i64, Answer)> {
+    let served = events(&run.turns).filter_map(|event| match event {
+        Event::RequestServed { id, answer } => Some((*id, answer.clone())),
+        _ => None,
+    });
+    served.collect()
+}
+
+/// How long a run took.
+pub fn seconds(run: &Run) -> f64 {
+    run.turns.last().unwrap().at.since(run.turns[0].at).as_secs_f64()
+}
+
+/// The events of a run as a store would number them.
+pub fn journal(run: &Run) -> Vec<Entry> {
+    let events =
+        run.turns.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event.clone())));
+    (1..).zip(events).map(|(seq, (at, event))| (Seq(seq), at, event)).collect()
+}
+
+/// What `verify` says of a journal.
+pub fn verified(spec: &StudySpec, journal: &[Entry]) -> Verified {
+    let mut view = StudyView::new(spec);
+    journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
+    verify(&[(Seq(0), spec.clone())], journal, &view).unwrap()
+}

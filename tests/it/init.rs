@@ -1,0 +1,121 @@
+//! From nothing to a study: `init` looks at data and commands, and what it writes is checked and run.
+
+use std::fs;
+use std::path::Path;
+
+use hpsearch::config;
+use hpsearch::study::spec::Program;
+use serde_json::Value as Json;
+
+use crate::harness::{Site, assert_done, assert_names};
+
+fn reviews(directory: &Path, name: &str, rows: usize) {
+    let row = |index: usize| {
+        format!(
+            "{index},\"Text number {index}, with a comma\",{}\n",
+            ["good", "bad", "fair"][index % 3]
+        )
+    };
+    fs::write(
+        directory.join(name),
+        format!("id,review,verdict\n{}", (0..rows).map(row).collect::<String>()),
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_table_becomes_a_study_of_the_built_in_trainer() {
+    let site = Site::empty();
+    reviews(&site.path(""), "train.csv", 90);
+    reviews(&site.path(""), "valid.csv", 30);
+    let ran = site.run(&["init", "train.csv", "--name", "reviews", "--yes"]);
+    assert_done(&ran);
+    assert_names(
+        &ran.err,
+        &[
+            "train.csv: 90 rows\ntexts: `review`, guessed by its name; median length 6 words, 95 % have 6 or fewer\n",
+        ],
+    );
+    assert_names(
+        &ran.err,
+        &[
+            "labels: `verdict`, guessed: it has the fewest different values; 3 classes: bad (30), fair (30), good (30)\n",
+        ],
+    );
+    insta::assert_snapshot!(site.read("study.toml"));
+    let spec = config::load(&site.path("study.toml"), &[]).unwrap();
+    let Program::Trainer { data, .. } = &spec.program else { panic!("{:?}", spec.program) };
+    assert_eq!((&data["text"], &data["label"]), (&Json::from("review"), &Json::from("verdict")));
+    assert!(data["validation"].as_str().unwrap().ends_with("valid.csv"));
+}
+
+#[test]
+fn an_existing_file_is_never_overwritten() {
+    let site = Site::empty();
+    reviews(&site.path(""), "data.csv", 90);
+    site.write("study.toml", "mine");
+    let ran = site.run(&["init", "data.csv"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.starts_with("error: `study.toml` exists, and nothing is overwritten\nhelp: `hpsearch init -o OTHER.toml`"), "{}", ran.err);
+    assert_eq!(site.read("study.toml"), "mine");
+    assert_eq!(site.run(&["init", "data.csv", "-o", "other.toml"]).code, 0);
+}
+
+#[test]
+fn a_column_that_is_not_there_is_answered_with_those_that_are() {
+    let site = Site::empty();
+    reviews(&site.path(""), "data.csv", 90);
+    let ran = site.run(&["init", "data.csv", "--label", "stars"]);
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (2, "error: `data.csv` has no column `stars`\nhelp: it has `id`, `review`, `verdict`\n")
+    );
+    assert!(!site.exists("study.toml"));
+}
+
+#[test]
+fn without_data_or_command_both_ways_are_shown() {
+    let site = Site::empty();
+    let ran = site.run(&["init"]);
+    assert_eq!(ran.code, 2);
+    assert_names(&ran.err, &["`hpsearch init data.csv`", "--command"]);
+}
+
+#[test]
+fn a_command_becomes_a_study_that_checks_and_runs() {
+    let site = Site::empty();
+    let script = "echo '@hpsearch {\"step\": 1, \"score\": '$2'}'\n";
+    site.write("train.sh", script);
+    let ran = site.run(&[
+        "init",
+        "--command",
+        "sh train.sh --rate 0.01",
+        "--trials",
+        "3",
+        "--name",
+        "shell",
+    ]);
+    assert_done(&ran);
+    let text = site.read("study.toml");
+    assert!(text.contains("run = [\"sh\", \"train.sh\", \"--rate\", \"{rate}\"]"), "{text}");
+    assert!(text.contains("metric = \"score\"\ndirection = \"maximize\""), "{text}");
+    let checked = site.run(&["check", "study.toml"]);
+    assert_eq!((checked.code, checked.err.as_str()), (0, ""));
+    let searched = site.run(&["run", "study.toml", "--plain"]);
+    assert_done(&searched);
+    let answer: Json = site.run(&["ls", "--json"]).json();
+    assert_eq!(
+        (&answer["studies"][0]["trials"]["complete"], &answer["studies"][0]["name"]),
+        (&Json::from(3), &Json::from("shell"))
+    );
+}
+
+#[test]
+fn a_command_of_which_nothing_is_known_gets_an_example_to_change() {
+    let site = Site::empty();
+    let ran = site.run(&["init", "--command", "./simulate --fast"]);
+    assert_done(&ran);
+    assert_names(&ran.err, &["the program must print lines like `@hpsearch"]);
+    insta::assert_snapshot!(site.read("study.toml"));
+    assert_eq!(site.run(&["check", "study.toml"]).code, 0);
+}
