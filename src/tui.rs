@@ -169,7 +169,7 @@ pub fn run_tui(
     let loader =
         Loader::start(source, Arc::clone(&wanted), alarm.waker().map_err(TuiError::Terminal)?)
             .map_err(TuiError::Terminal)?;
-let held = TerminalGuard::take().map_err(TuiError::Terminal)?;
+    let held = TerminalGuard::take().map_err(TuiError::Terminal)?;
     let screens = Screens { held, alarm, loader, wanted, state, preferences, drawn: None };
     match screens.run(surroundings) {
         // A write meets a closed terminal before the hangup does.

@@ -114,7 +114,11 @@ impl Engine {
                     self.finish_trial(number, TrialState::Pruned, None, Some(reason.to_string()))
                 }
                 (Some(Verdict::Pause(reason)), hold) if arrived && continued.is_none() => {
-                    self.emit(Event::TrialPaused { trial: number, reason: reason.to_string(), hold });
+                    self.emit(Event::TrialPaused {
+                        trial: number,
+                        reason: reason.to_string(),
+                        hold,
+                    });
                 }
                 (_, Some(hold)) => self.hold(number, hold),
                 _ => {

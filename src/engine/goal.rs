@@ -20,11 +20,7 @@ pub(super) enum Order {
 }
 
 /// Why nothing better is looked for, if that is so by what is known.
-pub(super) fn reached(
-    budget: &Budget,
-    known: &StudyView,
-    order: Order,
-) -> Option<String> {
+pub(super) fn reached(budget: &Budget, known: &StudyView, order: Order) -> Option<String> {
     let stalled = budget.patience.and_then(|patience| stalled(known, patience, order));
     if let Some((number, without)) = stalled {
         return Some(format!(

@@ -534,6 +534,7 @@ mod tests {
             attempt: AttemptNumber(0),
             cwd: PathBuf::new(),
             clock: Clock { unit: StepClock::Step, last: 0 },
+            printed: None,
         };
         assert!(listening.expect_trial(expected, &directory.path().join("log")).is_err());
     }

@@ -157,18 +157,18 @@ impl<Build> Entry<Build> {
         key: &str,
         value: &serde_json::Value,
     ) -> Result<serde_json::Value, PolicyProblem> {
-        let problem =
-            |is_about_value, message, help| PolicyProblem { key: Some(key.to_owned()), is_about_value, message, help: Some(help) };
+        let problem = |is_about_value, message, help| PolicyProblem {
+            key: Some(key.to_owned()),
+            is_about_value,
+            message,
+            help: Some(help),
+        };
         let Some(option) = field::find(self.options, key) else {
             let help = match self.options {
                 [] => format!("`{}` has no options", self.name),
                 options => field::unknown_help(key, options),
             };
-            return Err(problem(
-                false,
-                format!("`{}` has no option `{key}`", self.name),
-                help,
-            ));
+            return Err(problem(false, format!("`{}` has no option `{key}`", self.name), help));
         };
         option
             .kind

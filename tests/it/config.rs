@@ -724,9 +724,11 @@ fn every_accepted_key_is_taken() {
 #[test]
 fn the_full_example_writes_every_key_of_the_tables() {
     for table in TABLES {
-        for key in table.fields.iter().filter(|key| {
-            !matches!(key.kind, FieldKind::Objectives | FieldKind::CommandMetrics)
-        }) {
+        for key in table
+            .fields
+            .iter()
+            .filter(|key| !matches!(key.kind, FieldKind::Objectives | FieldKind::CommandMetrics))
+        {
             assert!(FULL.contains(&format!("\n{} = ", key.name)), "{}.{}", table.name, key.name);
         }
     }

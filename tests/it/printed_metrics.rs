@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::commands::{ONE_SLOT, Site, assert_done, study};
+use crate::harness::{ONE_SLOT, Site, assert_done, study};
 
 /// A study of `trials` trials that counts epochs, whose script prints these lines and never reports.
 fn printing(trials: u32, pattern: &str, lines: &str) -> Site {

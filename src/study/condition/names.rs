@@ -2,9 +2,9 @@
 
 use super::property::Property;
 use super::syntax::{ExpressionError, Span};
-use crate::study::suggestion::nearest;
 use crate::study::space::Distribution;
 use crate::study::spec::StudySpec;
+use crate::study::suggestion::nearest;
 
 /// Words that mean the same in every study.
 const FIELDS: &[(&str, Property)] = &[

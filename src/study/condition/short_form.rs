@@ -4,8 +4,8 @@ use super::expression::{Comparison, Node, Part};
 use super::names::Names;
 use super::property::Property;
 use super::syntax::{ExpressionError, Span, Word};
-use crate::study::suggestion::nearest;
 use crate::study::space::Distribution;
+use crate::study::suggestion::nearest;
 use crate::study::trial::TrialState;
 
 /// The tree of a filter's word.

@@ -139,7 +139,10 @@ fn decisions(trial: &Trial, clock: StepClock) -> Vec<String> {
             (Align::Left, &|decision| format!("{} {}", clock.as_str(), decision.step)),
             (Align::Left, &|decision| decision.verdict.word().to_owned()),
             (Align::Left, &|decision| {
-                decision.verdict.reason().map_or_else(String::new, |reason| one_line(&reason.to_string()))
+                decision
+                    .verdict
+                    .reason()
+                    .map_or_else(String::new, |reason| one_line(&reason.to_string()))
             }),
         ],
     )
