@@ -39,7 +39,8 @@ pub(crate) use trainer::{is_of_hub, of_hub};
 
 use crate::arguments::data_file::is_delimited;
 use crate::arguments::default_of;
-use crate::study::spec::{Program, StepClock, StudySpec};
+use crate::study::spec::{Program, StudySpec};
+use crate::study::step::StepUnit;
 
 /// The duration `text` means (`90m`, `2h30m`, `1d`), or what is wrong with it.
 pub fn duration(text: &str) -> Result<std::time::Duration, &'static str> {
@@ -330,7 +331,7 @@ pub fn full_trial(spec: &StudySpec) -> Option<u64> {
     let Program::Trainer { arguments, .. } = &spec.program else { return None };
     let searched = |key: &str| spec.space.dimension(key).is_some();
     match spec.step {
-        StepClock::Epoch => {
+        StepUnit::Epoch => {
             let stops_early = searched("max_steps")
                 || arguments
                     .get("max_steps")
@@ -350,8 +351,8 @@ pub fn full_trial(spec: &StudySpec) -> Option<u64> {
             )]
             Some(epochs as u64)
         }
-        StepClock::Step => arguments.get("max_steps")?.as_u64().filter(|steps| *steps > 0),
-        StepClock::Samples => None,
+        StepUnit::Step => arguments.get("max_steps")?.as_u64().filter(|steps| *steps > 0),
+        StepUnit::Samples => None,
     }
 }
 

@@ -25,6 +25,7 @@ pub mod space;
 pub mod spec;
 pub mod state;
 pub mod statistics;
+pub mod step;
 pub mod suggestion;
 pub mod time;
 pub mod trial;

@@ -9,7 +9,8 @@ use crate::study::constraint::Constraint;
 use crate::study::field::FieldDefault::{Absent, Flag, Required};
 use crate::study::field::{self, Field, FieldKind, field};
 use crate::study::metric::Direction;
-use crate::study::spec::{Count, Program, StepClock, StudySpec};
+use crate::study::spec::{Count, Program, StudySpec};
+use crate::study::step::StepUnit;
 
 const PARAMETER: &[Field] = &[
     field("name", FieldKind::AnyText, Required, "a string"),
@@ -73,7 +74,7 @@ pub(super) fn study(mut init: Checked) -> Result<StudySpec, Refusal> {
     (spec.seed, spec.sampler, spec.pruner) = (init.take("seed"), sampler, pruner);
     (spec.enqueue, spec.constraints) = (enqueue, constraints);
     // Its lines have no other clock.
-    spec.step = StepClock::Step;
+    spec.step = StepUnit::Step;
     // Whoever says how many trials there are means all of them, as it runs them itself.
     (spec.budget.trials, spec.budget.count) = (init.take("n_trials"), Count::All);
     Ok(spec)

@@ -21,7 +21,8 @@ use super::{STUDY_NAME_RULE, is_study_name};
 use crate::arguments::TaskKind;
 use crate::study::field::{self, keep_best};
 use crate::study::params::Params;
-use crate::study::spec::{CheckpointsSpec, ExportSpec, Program, RetrySpec, StepClock, StudySpec};
+use crate::study::spec::{CheckpointsSpec, ExportSpec, Program, RetrySpec, StudySpec};
+use crate::study::step::StepUnit;
 use crate::study::suggestion::{nearest, quoted};
 use crate::{pruners, samplers};
 
@@ -400,10 +401,10 @@ fn check_pruner(
             format!("{} needs `max_resource`: how many {unit} a full trial has", spec.pruner.name),
         );
         let help = match (&spec.program, spec.step) {
-            (Program::Trainer { .. }, StepClock::Step) => {
+            (Program::Trainer { .. }, StepUnit::Step) => {
                 "fix `max_steps` under [trainer], or write `max_resource = 1000` under [pruner]"
             }
-            (_, StepClock::Epoch) => "write for example `max_resource = 27` under [pruner]",
+            (_, StepUnit::Epoch) => "write for example `max_resource = 27` under [pruner]",
             _ => "write for example `max_resource = 10000` under [pruner]",
         };
         problems.push(problem.help(help));

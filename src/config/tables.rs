@@ -7,9 +7,9 @@ use crate::study::field::{
     self, COUNT, Field, FieldKind, NATURAL, NUMBER, OBJECTIVE, POSITIVE, field,
 };
 use crate::study::spec::{
-    ArgsStyle, CheckpointsSpec, Count, DevicesSpec, Duplicates, Quantize, RetrySpec, StepClock,
-    ValueRule,
+    ArgsStyle, CheckpointsSpec, Count, DevicesSpec, Duplicates, Quantize, RetrySpec, ValueRule,
 };
+use crate::study::step::StepUnit;
 
 /// What a table holds besides [`TableSchema::fields`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ const STUDY: &[Field] = &[
     field(
         "step",
         FieldKind::Choice(&["epoch", "step", "samples"]),
-        Of(|| json!(StepClock::default())),
+        Of(|| json!(StepUnit::default())),
         "the clock of reports and rungs",
     ),
     field("seed", NATURAL, Int(0), "root of all random streams"),

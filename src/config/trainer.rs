@@ -17,7 +17,7 @@ use crate::study::constraint::{self, Constraint};
 use crate::study::field::{self, Field};
 use crate::study::params::{Params, Value};
 use crate::study::space::{Distribution, Space};
-use crate::study::spec::StepClock;
+use crate::study::step::StepUnit;
 
 /// Points of the space at which arguments are checked together; enough to meet a contradiction of two choices in ten.
 const PROBES: u32 = 128;
@@ -34,8 +34,8 @@ pub(super) struct Arguments {
 
 impl Arguments {
     /// Where the length of a full trial is written, by the study's clock.
-    pub(super) fn place_of_length(&self, clock: StepClock) -> Option<Place> {
-        let argument = if clock == StepClock::Epoch { "num_train_epochs" } else { "max_steps" };
+    pub(super) fn place_of_length(&self, clock: StepUnit) -> Option<Place> {
+        let argument = if clock == StepUnit::Epoch { "num_train_epochs" } else { "max_steps" };
         self.places.get(argument).copied()
     }
 }

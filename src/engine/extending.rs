@@ -3,7 +3,8 @@
 use super::Engine;
 use super::requests::{Served, all_of, refused};
 use crate::study::event::Event;
-use crate::study::spec::{Budget, Extension, Program, StepClock};
+use crate::study::spec::{Budget, Extension, Program};
+use crate::study::step::StepUnit;
 use crate::study::trial::{LARGEST_STEP, TrialNumber, TrialState};
 
 impl Engine {
@@ -105,7 +106,7 @@ impl Engine {
         }
         if matches!(
             (&self.spec.program, self.spec.step),
-            (Program::Trainer { .. }, StepClock::Samples)
+            (Program::Trainer { .. }, StepUnit::Samples)
         ) {
             let why = "a trial whose clock counts samples cannot be continued";
             problems.push(refused(

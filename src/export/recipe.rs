@@ -14,7 +14,8 @@ use crate::study::device::Device;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::seed::SeedTree;
-use crate::study::spec::{Milestones, Program, StepClock, StudySpec, ValueRule};
+use crate::study::spec::{Milestones, Program, StudySpec, ValueRule};
+use crate::study::step::StepUnit;
 use crate::study::trial::Trial;
 
 /// A single training, complete: nothing in it depends on defaults that may change.
@@ -41,7 +42,7 @@ pub struct Recipe {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// Unit of steps.
-    pub clock: StepClock,
+    pub clock: StepUnit,
     /// Where it had ended before `hpsearch continue`, if its value is of later than that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued_after: Option<u64>,
@@ -97,7 +98,7 @@ impl Recipe {
                     recipe.continued_after = Some(first);
                     values.retain(|key, _| ![EPOCHS, STEPS].contains(&key.as_str()));
                     values.insert(
-                        if spec.step == StepClock::Step { STEPS } else { EPOCHS }.to_owned(),
+                        if spec.step == StepUnit::Step { STEPS } else { EPOCHS }.to_owned(),
                         until.into(),
                     );
                 }
@@ -188,16 +189,16 @@ pub fn continued(spec: &StudySpec, trial: &Trial, step: Option<u64>) -> Option<(
     let values = complete(&own_arguments(arguments, trial)).ok()?;
     let steps = values.get(STEPS).and_then(serde_json::Value::as_u64).filter(|steps| *steps > 0);
     let first = match spec.step {
-        StepClock::Step => steps?,
-        StepClock::Epoch if steps.is_none() => whole(values.get(EPOCHS)?.as_f64()?),
-        StepClock::Epoch | StepClock::Samples => return None,
+        StepUnit::Step => steps?,
+        StepUnit::Epoch if steps.is_none() => whole(values.get(EPOCHS)?.as_f64()?),
+        StepUnit::Epoch | StepUnit::Samples => return None,
     };
     let step = step.filter(|step| *step > first)?;
     Some((first, trial.until.unwrap_or(step).max(step)))
 }
 
 /// Says that a training from the start differs from a trial that was continued.
-pub fn not_the_same(clock: StepClock, first: u64) -> String {
+pub fn not_the_same(clock: StepUnit, first: u64) -> String {
     format!(
         "It ended at {} {first} and was continued: its learning rate changed there, and a training from the start may differ.",
         clock.as_str()
@@ -301,7 +302,7 @@ mod tests {
     use crate::study::trial::{Origin, TrialNumber};
     use proptest::prelude::*;
 
-    fn spec(clock: StepClock, length: &str) -> StudySpec {
+    fn spec(clock: StepUnit, length: &str) -> StudySpec {
         let arguments = BTreeMap::from([(length.to_owned(), serde_json::Value::from(4))]);
         let mut spec = StudySpec::new(
             "s",
@@ -323,7 +324,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_recipe_is_read_back_whatever_texts_it_holds(text in "[\\x00-\\x1f\\x7f-\\u{9f}\\u{2028}\\u{202e}'\"\\\\#\\[a-cé🙂\n]{0,12}", metric in "[\\x00-\\x1fa-c]{1,6}") {
-            let mut spec = spec(StepClock::Step, "max_steps");
+            let mut spec = spec(StepUnit::Step, "max_steps");
             spec.objectives[0].metric = metric;
             spec.program = Program::Command { run: vec![text.clone(), "{x}".to_owned()], cwd: "/".into(), env: BTreeMap::new(), args: Default::default(), metrics: Default::default() };
             let mut trial = trial(None);
@@ -341,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_run_of_the_final_comparison_has_the_seed_of_its_round() {
-        let spec = spec(StepClock::Step, "max_steps");
+        let spec = spec(StepUnit::Step, "max_steps");
         let mut raced = trial(None);
         raced.origin = Origin::Race { of: TrialNumber(7), race: 0, round: 2 };
         let seed =
@@ -352,8 +353,7 @@ mod tests {
 
     #[test]
     fn a_continued_trial_is_as_long_as_it_became_and_says_that_it_may_differ() {
-        for (clock, key) in [(StepClock::Step, "max_steps"), (StepClock::Epoch, "num_train_epochs")]
-        {
+        for (clock, key) in [(StepUnit::Step, "max_steps"), (StepUnit::Epoch, "num_train_epochs")] {
             let spec = spec(clock, key);
             let recipe =
                 Recipe::of(&spec, &trial(Some(9)), Some(9), Milestones::default()).unwrap();
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_value_of_the_first_part_keeps_the_first_length() {
-        let spec = spec(StepClock::Step, "max_steps");
+        let spec = spec(StepUnit::Step, "max_steps");
         let recipe = Recipe::of(&spec, &trial(Some(9)), Some(4), Milestones::default()).unwrap();
         assert_eq!(
             (recipe.trainer_arguments()["max_steps"].as_u64(), recipe.continued_after),

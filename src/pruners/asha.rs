@@ -14,7 +14,8 @@ use crate::study::history::History;
 use crate::study::metric::{Middle, Score};
 use crate::study::registry::{Consequence, PolicyError};
 use crate::study::seed::StreamRng;
-use crate::study::spec::{ClockStep, Milestones, PolicySpec};
+use crate::study::spec::{Milestones, PolicySpec};
+use crate::study::step::UnitStep;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// The first rung of a ladder.
@@ -279,7 +280,7 @@ impl Asha {
         &self,
         population: usize,
         rank: u64,
-        at: ClockStep,
+        at: UnitStep,
         forecast_from: Option<u64>,
     ) -> Verdict {
         // Below the reduction factor there are too few to choose from.

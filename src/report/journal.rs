@@ -8,8 +8,8 @@ use super::wording::{
 use crate::study::decision::Verdict;
 use crate::study::event::{Answer, AttemptEnd, Event};
 use crate::study::metric::{Direction, Metrics, Score};
-use crate::study::spec::StepClock;
 use crate::study::state::StudyView;
+use crate::study::step::StepUnit;
 use crate::study::trial::{Trial, TrialState};
 
 /// Says what each event of a journal means; it has to be told all of them, in order.
@@ -63,7 +63,7 @@ impl Journal {
 
 /// What happened, without the trial that it happened to: the one wording of each event. A `view` with the event taken in tells
 /// more of it; `is_best` says whether the event gave the study its best value.
-pub fn said(event: &Event, clock: StepClock, view: Option<&StudyView>, is_best: bool) -> String {
+pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyView>, is_best: bool) -> String {
     let trial = event.trial().and_then(|number| view?.trial(number));
     match event {
         Event::RunnerStarted { pid, host, slots: now } => {

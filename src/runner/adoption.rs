@@ -15,8 +15,9 @@ use crate::storage::sqlite;
 use crate::storage::{Lease, Storage, StorageError, StoredStudy, StudyId};
 use crate::study::event::{Event, Seq};
 use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::spec::{Program, StepClock};
+use crate::study::spec::Program;
 use crate::study::state::StudyView;
+use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
@@ -138,7 +139,7 @@ fn in_state(
     storage.trials(study.id, &TrialQuery::all(SortKey::Number).filtered(of_state))
 }
 
-fn settle_trial(trial: &Trial, clock: StepClock, directory: &Path) -> Vec<Event> {
+fn settle_trial(trial: &Trial, clock: StepUnit, directory: &Path) -> Vec<Event> {
     let reported = trial.last().map_or(0, |(step, _)| step);
     let is_known =
         |path: &PathBuf| trial.checkpoints.iter().any(|checkpoint| checkpoint.path == *path);
@@ -183,7 +184,7 @@ struct Report {
 }
 
 /// The clock value that a whole checkpoint holds; `None` for one that is not whole, or does not say.
-fn step_of(directory: &Path, clock: StepClock) -> Option<u64> {
+fn step_of(directory: &Path, clock: StepUnit) -> Option<u64> {
     let digests: BTreeMap<String, String> =
         serde_json::from_slice(&sqlite::read_file(&directory.join("digests.json")).ok()?).ok()?;
     for (name, digest) in &digests {
@@ -197,15 +198,15 @@ fn step_of(directory: &Path, clock: StepClock) -> Option<u64> {
         serde_json::from_slice(&sqlite::read_file(&directory.join("trainer_state.json")).ok()?)
             .ok()?;
     let passed = match clock {
-        StepClock::Step => Some(state.global_step),
+        StepUnit::Step => Some(state.global_step),
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "passes over the data, a small positive number"
         )]
-        StepClock::Epoch => Some(state.epoch as u64),
+        StepUnit::Epoch => Some(state.epoch as u64),
         // How many rows a step had is not in it.
-        StepClock::Samples => None,
+        StepUnit::Samples => None,
     };
     let reported = state
         .last_report

@@ -27,7 +27,8 @@ use crate::study::decision::Verdict;
 use crate::study::device::{Device, Slot};
 use crate::study::params::Params;
 use crate::study::printed_metrics::{Patterns, PrintedMetrics};
-use crate::study::spec::{Program, StepClock, StudySpec};
+use crate::study::spec::{Program, StudySpec};
+use crate::study::step::StepUnit;
 
 /// A worker of the built-in trainer is replaced after so many trials.
 const TRIALS_PER_WORKER: u32 = 200;
@@ -441,7 +442,7 @@ impl Job for ProcessJob {
 fn lengthen(
     arguments: &mut BTreeMap<String, serde_json::Value>,
     params: &mut Params,
-    clock: StepClock,
+    clock: StepUnit,
     until: u64,
 ) {
     const EPOCHS: &str = "num_train_epochs";
@@ -450,7 +451,7 @@ fn lengthen(
         arguments.remove(key);
         let _not_searched = params.remove(key);
     }
-    let key = if clock == StepClock::Step { STEPS } else { EPOCHS };
+    let key = if clock == StepUnit::Step { STEPS } else { EPOCHS };
     arguments.insert(key.to_owned(), until.into());
 }
 
@@ -533,7 +534,7 @@ mod tests {
             trial: TrialNumber(0),
             attempt: AttemptNumber(0),
             cwd: PathBuf::new(),
-            clock: Clock { unit: StepClock::Step, last: 0 },
+            clock: Clock { unit: StepUnit::Step, last: 0 },
             printed: None,
         };
         assert!(listening.expect_trial(expected, &directory.path().join("log")).is_err());
@@ -549,13 +550,13 @@ mod tests {
         };
         let (mut arguments, mut params) = (of(40), Params::new());
         params.insert("num_train_epochs", 3i64);
-        lengthen(&mut arguments, &mut params, StepClock::Epoch, 9);
+        lengthen(&mut arguments, &mut params, StepUnit::Epoch, 9);
         assert_eq!(
             serde_json::to_string(&arguments).unwrap(),
             r#"{"num_train_epochs":9,"seed":1}"#
         );
         assert!(params.is_empty());
-        lengthen(&mut arguments, &mut params, StepClock::Step, 70);
+        lengthen(&mut arguments, &mut params, StepUnit::Step, 70);
         assert_eq!(serde_json::to_string(&arguments).unwrap(), r#"{"max_steps":70,"seed":1}"#);
     }
 

@@ -13,7 +13,8 @@ use crate::study::decision::Verdict;
 use crate::study::device::Device;
 use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
-use crate::study::spec::{Milestones, StepClock};
+use crate::study::spec::Milestones;
+use crate::study::step::StepUnit;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 pub use spoken::{Clock, Spoken};
@@ -413,7 +414,7 @@ pub struct TrainJob {
     /// Which way the trial's metric is better.
     pub direction: Direction,
     /// Unit of steps.
-    pub clock: StepClock,
+    pub clock: StepUnit,
     /// Where to evaluate.
     pub milestones: Milestones,
     /// Most rows in memory at once, after the trial has run out of it.

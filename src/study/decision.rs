@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::study::metric::Number;
-use crate::study::spec::ClockStep;
+use crate::study::step::UnitStep;
 
 /// Why a trial continues, pauses, stops or is promoted. Stored as an object with the numbers; [`Reason::Recorded`] as a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub enum Reason {
         /// How many continue; not below `of` while there are too few to choose from.
         first: u64,
         /// When.
-        at: ClockStep,
+        at: UnitStep,
         /// How many trials the final values were forecast from, where those were ranked and not the values at the rung.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         forecast_from: Option<u64>,
@@ -47,7 +47,7 @@ pub enum Reason {
         /// How many of them are promoted.
         first: u64,
         /// Where it pauses again; `None`: it runs to its end.
-        until: Option<ClockStep>,
+        until: Option<UnitStep>,
     },
     /// No trial ran to its end, so the best at the highest rung does.
     Concluded {
@@ -65,7 +65,7 @@ pub enum Reason {
         /// How many completed trials there are.
         of: u64,
         /// When.
-        at: ClockStep,
+        at: UnitStep,
         /// How `best` compares with `border`.
         comparison: Comparison,
     },
@@ -80,7 +80,7 @@ pub enum Reason {
         /// How much worse counts as equal.
         min_delta: Number,
         /// When.
-        at: ClockStep,
+        at: UnitStep,
         /// How `best` compares with `before`.
         comparison: Comparison,
         /// Why a second rule stops it as well.
@@ -96,7 +96,7 @@ pub enum Reason {
         /// That bound.
         threshold: Number,
         /// When.
-        at: ClockStep,
+        at: UnitStep,
     },
     /// A signed-rank test against the best trial.
     Wilcoxon {
@@ -107,7 +107,7 @@ pub enum Reason {
         /// Steps that both trials reported.
         steps: u64,
         /// When.
-        at: ClockStep,
+        at: UnitStep,
         /// The number of the trial that is compared with.
         best: u64,
         /// Both means, where the test finds the trial worse.
@@ -128,7 +128,7 @@ pub enum Reason {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         threshold: Option<Number>,
         /// When.
-        at: ClockStep,
+        at: UnitStep,
         /// Its rank at a rung, if it reached one too.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rank: Option<Box<Reason>>,
@@ -136,15 +136,15 @@ pub enum Reason {
     /// The value is NaN.
     Nan {
         /// When.
-        at: ClockStep,
+        at: UnitStep,
     },
     /// All values are NaN.
     OnlyNan {
         /// Up to when.
-        at: ClockStep,
+        at: UnitStep,
     },
     /// It continued past its end, up to here.
-    Reached(ClockStep),
+    Reached(UnitStep),
     /// Its user or the runner wants its slot; an answer to the trial that is never stored.
     Held(String),
     /// The sentence that an older version stored in place of the numbers.
@@ -423,7 +423,7 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::spec::StepClock;
+    use crate::study::step::StepUnit;
     use serde_json::json;
 
     #[test]
@@ -528,7 +528,7 @@ mod tests {
 
     #[test]
     fn a_decision_repeats_with_the_same_numbers_or_beside_a_sentence() {
-        let nan = |step| Verdict::Stop(Reason::Nan { at: StepClock::Epoch.at(step) });
+        let nan = |step| Verdict::Stop(Reason::Nan { at: StepUnit::Epoch.at(step) });
         let recorded = |text: &str| Reason::Recorded(text.to_owned());
         assert!(nan(3).repeats(&nan(3)) && nan(3).repeats(&Verdict::Stop(recorded("NaN"))));
         assert!(!nan(3).repeats(&nan(4)) && !nan(3).repeats(&Verdict::Pause(recorded("NaN"))));

@@ -1,8 +1,8 @@
 //! What samplers and pruners see of a study: its trials, values turned so that smaller is better, and how it names its clock.
 
 use crate::study::metric::{Direction, Number, Score};
-use crate::study::spec::StepClock;
 use crate::study::state::{Changes, StudyView};
+use crate::study::step::StepUnit;
 use crate::study::trial::{Trial, TrialState};
 
 /// A read-only look at the trials so far.
@@ -11,7 +11,7 @@ pub struct History<'a> {
     trials: &'a [Trial],
     direction: Direction,
     changes: Option<&'a Changes>,
-    clock: StepClock,
+    clock: StepUnit,
 }
 
 impl<'a> History<'a> {
@@ -27,17 +27,17 @@ impl<'a> History<'a> {
 
     /// A history of trials that belong to no study.
     pub fn of(trials: &'a [Trial], direction: Direction) -> Self {
-        History { trials, direction, changes: None, clock: StepClock::Step }
+        History { trials, direction, changes: None, clock: StepUnit::Step }
     }
 
     /// The same in a study with this clock.
     #[must_use]
-    pub fn with_clock(self, clock: StepClock) -> Self {
+    pub fn with_clock(self, clock: StepUnit) -> Self {
         History { clock, ..self }
     }
 
     /// The unit of steps.
-    pub fn clock(&self) -> StepClock {
+    pub fn clock(&self) -> StepUnit {
         self.clock
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::study::metric::Metrics;
-use crate::study::spec::StepClock;
+use crate::study::step::StepUnit;
 
 /// What kind of thing a remark is about: of each kind the first is told, and how many there were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -142,7 +142,7 @@ impl Reports {
     /// say about it.
     pub fn take(
         &mut self,
-        clock: StepClock,
+        clock: StepUnit,
         step: u64,
         metrics: Metrics,
     ) -> (Metrics, Option<Remark>) {
@@ -187,7 +187,7 @@ mod tests {
     fn metrics_of_one_step_are_merged_and_only_what_is_overwritten_is_remarked() {
         let mut reports = Reports::default();
         let mut take = |step, pairs: &[(&str, f64)]| {
-            let (merged, remark) = reports.take(StepClock::Epoch, step, metrics(pairs));
+            let (merged, remark) = reports.take(StepUnit::Epoch, step, metrics(pairs));
             (merged, remark.map(|remark| (remark.kind, remark.text())))
         };
         assert_eq!(take(1, &[("loss", 0.5)]), (metrics(&[("loss", 0.5)]), None));

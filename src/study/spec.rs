@@ -1,7 +1,6 @@
 //! A resolved study: everything that was decided before the first trial, as plain data that can be stored.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use crate::study::constraint::Constraint;
 pub use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::space::Space;
+use crate::study::step::StepUnit;
 
 /// What is optimised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,59 +31,6 @@ pub enum ValueRule {
     Best,
     /// The last one.
     Last,
-}
-
-/// The unit of `step` in reports and rungs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StepClock {
-    /// Passes over the training data.
-    #[default]
-    Epoch,
-    /// Optimiser steps.
-    Step,
-    /// Training rows seen.
-    Samples,
-}
-
-impl StepClock {
-    /// The word of the study file.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            StepClock::Epoch => "epoch",
-            StepClock::Step => "step",
-            StepClock::Samples => "samples",
-        }
-    }
-
-    /// The word for several: `epochs`, `steps`, `samples`.
-    pub fn plural(self) -> &'static str {
-        match self {
-            StepClock::Epoch => "epochs",
-            StepClock::Step => "steps",
-            StepClock::Samples => "samples",
-        }
-    }
-
-    /// A step of a study with this clock.
-    pub const fn at(self, step: u64) -> ClockStep {
-        ClockStep { clock: self, step }
-    }
-}
-
-/// A step with its unit: `epoch 3`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClockStep {
-    /// Its unit.
-    pub clock: StepClock,
-    /// How many.
-    pub step: u64,
-}
-
-impl fmt::Display for ClockStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.clock.as_str(), self.step)
-    }
 }
 
 /// Clock values at which a trial must evaluate and report, besides its last.
@@ -607,7 +554,7 @@ pub struct StudySpec {
     /// Which report is a trial's value.
     pub value: ValueRule,
     /// Unit of steps.
-    pub step: StepClock,
+    pub step: StepUnit,
     /// Root of all random streams.
     pub seed: u64,
     /// What to do with repeated proposals.
@@ -688,7 +635,7 @@ impl StudySpec {
             tags: Vec::new(),
             objectives: vec![Objective { metric: metric.to_owned(), direction }],
             value: ValueRule::default(),
-            step: StepClock::default(),
+            step: StepUnit::default(),
             seed: 0,
             duplicates: Duplicates::default(),
             deterministic: false,

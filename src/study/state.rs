@@ -15,8 +15,9 @@ use crate::study::device::Device;
 use crate::study::event::{AttemptEnd, Event};
 use crate::study::finalists::Race;
 use crate::study::metric::{Direction, Score};
-use crate::study::spec::{Extension, StepClock, StudySpec, ValueRule};
+use crate::study::spec::{Extension, StudySpec, ValueRule};
 use crate::study::statistics::Sample;
+use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Decision, Note, Trial, TrialNumber, TrialState};
 
@@ -78,7 +79,7 @@ impl Counts {
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudyView {
     metric: String,
-    clock: StepClock,
+    clock: StepUnit,
     direction: Direction,
     rule: ValueRule,
     constraints: Vec<Constraint>,
@@ -147,7 +148,7 @@ impl StudyView {
     }
 
     /// The study's clock.
-    pub fn clock(&self) -> StepClock {
+    pub fn clock(&self) -> StepUnit {
         self.clock
     }
 
@@ -474,7 +475,7 @@ fn unfinish(trial: &mut Trial) {
 }
 
 /// Why a trial that had ended waits for a slot again.
-pub fn continues(clock: StepClock, until: u64) -> String {
+pub fn continues(clock: StepUnit, until: u64) -> String {
     format!("continues to {} {until}", clock.as_str())
 }
 

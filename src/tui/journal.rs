@@ -7,7 +7,7 @@ use crate::report::wording::one_line;
 use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::study::decision::Verdict;
 use crate::study::event::{Answer, AttemptEnd, Event, Seq};
-use crate::study::spec::StepClock;
+use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
 
@@ -64,7 +64,7 @@ impl Journal {
         &mut self,
         reader: &dyn StorageReader,
         study: StudyId,
-        clock: StepClock,
+        clock: StepUnit,
     ) -> Result<(), StorageError> {
         let mut after = match self.read {
             Some(read) => read,
@@ -111,7 +111,7 @@ fn last(reader: &dyn StorageReader, study: StudyId) -> Result<Seq, StorageError>
     Ok(Seq(beyond))
 }
 
-fn entry(seq: Seq, at: Timestamp, event: &Event, clock: StepClock) -> JournalEntry {
+fn entry(seq: Seq, at: Timestamp, event: &Event, clock: StepUnit) -> JournalEntry {
     let text = one_line(&said(event, clock, None, false));
     let request = if let Event::RequestServed { id, .. } = event { Some(*id) } else { None };
     JournalEntry { seq, at, trial: event.trial(), kind: kind(event), text, request }
@@ -213,13 +213,13 @@ mod tests {
             script.report_at(5, step, 0.5);
         }
         let mut journal = Journal::default();
-        journal.catch_up(&script.store, script.study, StepClock::Epoch).unwrap();
+        journal.catch_up(&script.store, script.study, StepUnit::Epoch).unwrap();
         assert!(journal.cut && journal.entries.len() <= KEPT, "{}", journal.entries.len());
         let before = journal.entries.clone();
         let lease = script.lease.clone();
         let event = Event::StudyReopened { reason: "more \u{1b}[2J".into() };
         script.store.append(&lease, Timestamp(0), &[event]).unwrap();
-        journal.catch_up(&script.store, script.study, StepClock::Epoch).unwrap();
+        journal.catch_up(&script.store, script.study, StepUnit::Epoch).unwrap();
         assert_eq!(journal.entries.len(), before.len() + 1);
         assert_eq!(journal.entries.last().unwrap().text, "the study goes on: more  [2J");
     }
@@ -228,7 +228,7 @@ mod tests {
     fn a_short_journal_is_read_from_its_beginning() {
         let script = crate::tui::tests::mixed();
         let mut journal = Journal::default();
-        journal.catch_up(&script.store, script.study, StepClock::Epoch).unwrap();
+        journal.catch_up(&script.store, script.study, StepUnit::Epoch).unwrap();
         assert!(!journal.cut);
         assert_eq!(journal.entries[0].seq, Seq(1));
         let view = JournalView { text: "RANK 3".into(), ..JournalView::default() };

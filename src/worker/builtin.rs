@@ -20,7 +20,8 @@ use crate::runner::protocol::{Down, EndWord, Job, TrainJob, USED_BY, Up};
 use crate::storage::paths;
 use crate::study::decision::Action;
 use crate::study::metric::{Direction, Metrics};
-use crate::study::spec::{FailureCause, StepClock};
+use crate::study::spec::FailureCause;
+use crate::study::step::StepUnit as StudyStepUnit;
 use crate::trainer::{
     self, GenerationConfig, Host, HostError, HostVerdict, Milestones, Objective, PreparedData,
     RunEnd, Split, Start, StepUnit, TrainerError,
@@ -390,11 +391,11 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn step_unit(unit: StepClock) -> StepUnit {
+fn step_unit(unit: StudyStepUnit) -> StepUnit {
     match unit {
-        StepClock::Epoch => StepUnit::Epoch,
-        StepClock::Step => StepUnit::Step,
-        StepClock::Samples => StepUnit::Samples,
+        StudyStepUnit::Epoch => StepUnit::Epoch,
+        StudyStepUnit::Step => StepUnit::Step,
+        StudyStepUnit::Samples => StepUnit::Samples,
     }
 }
 

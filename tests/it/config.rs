@@ -8,7 +8,8 @@ use hpsearch::config::{self, ChangeClass, Look, TABLES, difference};
 use hpsearch::study::field::FieldKind;
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Value;
-use hpsearch::study::spec::{Count, FailureCause, Program, StepClock, StudySpec, ValueRule};
+use hpsearch::study::spec::{Count, FailureCause, Program, StudySpec, ValueRule};
+use hpsearch::study::step::StepUnit;
 use proptest::prelude::*;
 
 use crate::harness::assert_names;
@@ -686,7 +687,7 @@ fn every_accepted_key_is_taken() {
     assert_eq!((spec.name.as_str(), spec.tags.len(), spec.seed), ("every-key_1.0", 2, 7));
     assert_eq!(
         (spec.direction(), spec.value, spec.step),
-        (Direction::Maximize, ValueRule::Last, StepClock::Samples)
+        (Direction::Maximize, ValueRule::Last, StepUnit::Samples)
     );
     assert_eq!(
         (spec.budget.trials, spec.budget.count, spec.budget.target),
@@ -750,7 +751,7 @@ fn defaults_are_those_of_the_contract() {
     assert_eq!(spec.name, "study");
     assert_eq!(
         (spec.value, spec.step, spec.seed, spec.budget.count),
-        (ValueRule::Best, StepClock::Epoch, 0, Count::Finished)
+        (ValueRule::Best, StepUnit::Epoch, 0, Count::Finished)
     );
     assert_eq!((spec.sampler.name.as_str(), spec.pruner.name.as_str()), ("auto", "none"));
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use hpsearch::study::decision::{Reason, Verdict};
 use hpsearch::study::event::{AttemptEnd, Event};
-use hpsearch::study::spec::StepClock;
+use hpsearch::study::step::StepUnit;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn judged() -> Scene {
     let mut scene = Scene::digits();
     scene.start(4, 2e-4, 3, "adamw");
     scene.report(4, &[0.95]);
-    let at = StepClock::Step.at(1);
+    let at = StepUnit::Step.at(1);
     let verdict = Verdict::Stop(Reason::Rank { rank: 4, of: 5, first: 1, at, forecast_from: None });
     scene.append(&[Event::Decided { trial: TrialNumber(4), step: 1, verdict }]);
     scene.end(

@@ -109,6 +109,7 @@ const CRATES: &[(&str, &[&str])] = &[
         &["config", "report/wording", "export/recipe", "export/card", "cli/train", "cli/enqueue"],
     ),
     ("annotate_snippets", &["config/diagnostic"]),
+    ("regex_lite", &["study/printed_metrics"]),
     ("strsim", &["study/suggestion"]),
     (
         "blake3",

@@ -3,7 +3,7 @@
 use hpsearch::runner::processes;
 use serde_json::Value as Json;
 
-use crate::harness::{Ended, Running, Site, assert_code, assert_done, assert_names, loss};
+use crate::harness::{Ended, Running, Site, assert_code, assert_done, assert_names};
 
 /// One trial of a few steps, most of whose memory is for the rows of a micro-batch.
 fn site(rows: usize, accumulation: usize, more: &str) -> Site {

@@ -6,8 +6,9 @@ use hpsearch::engine::simulator::Simulation;
 use hpsearch::engine::verify::{Entry, verify};
 use hpsearch::study::decision::{Reason, Verdict};
 use hpsearch::study::event::{Event, Seq};
-use hpsearch::study::spec::{PolicySpec, Program, StepClock, StudySpec};
+use hpsearch::study::spec::{PolicySpec, Program, StudySpec};
 use hpsearch::study::state::StudyView;
+use hpsearch::study::step::StepUnit;
 use hpsearch::study::trial::TrialState;
 use hpsearch::{Study, TrialEnd};
 use serde_json::{Value as Json, json};
@@ -298,7 +299,7 @@ fn epochs(pruner: PolicySpec) -> StudySpec {
         args: Default::default(),
         metrics: Default::default(),
     };
-    StudySpec { program, step: StepClock::Epoch, ..crate::harness::spec(24, "random", pruner) }
+    StudySpec { program, step: StepUnit::Epoch, ..crate::harness::spec(24, "random", pruner) }
 }
 
 #[test]

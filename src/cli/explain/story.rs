@@ -292,7 +292,8 @@ mod tests {
     use crate::study::device::{Device, Slot};
     use crate::study::metric::{Direction, Number};
     use crate::study::space::{Dimension, Distribution, Scale};
-    use crate::study::spec::{Program, StepClock};
+    use crate::study::spec::Program;
+    use crate::study::step::StepUnit;
     use crate::study::trial::{Origin, TrialState};
 
     fn spec() -> StudySpec {
@@ -371,7 +372,7 @@ mod tests {
             .zip(0..)
             .flat_map(|(value, number)| events(number, 0.1, *value))
             .collect();
-        let at = StepClock::Step.at(3);
+        let at = StepUnit::Step.at(3);
         let rank = Reason::Rank { rank: 2, of: 4, first: 1, at, forecast_from: None };
         let verdict = Verdict::Stop(rank);
         journal.push(Event::Decided { trial: TrialNumber(3), step: 3, verdict });
@@ -386,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_cut_off_among_others_than_the_field_is_not_told_and_one_that_is_a_value_is() {
-        let at = StepClock::Step.at(3);
+        let at = StepUnit::Step.at(3);
         let cut_off = |reason: Reason| {
             let mut journal: Vec<Event> = [0.5, 0.2, 0.3]
                 .iter()

@@ -7,8 +7,9 @@ use crate::config;
 use crate::storage::memory::{attempts_of, runners_of};
 use crate::storage::{Attempt, OutcomeCursor, StorageError, StorageReader, StoredRunner, StudyId};
 use crate::study::event::{Event, Seq};
-use crate::study::spec::{StepClock, StudySpec};
+use crate::study::spec::StudySpec;
 use crate::study::state::{StudyView, continues};
+use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Note, Trial, TrialNumber};
 
@@ -134,8 +135,8 @@ fn of_trial(trial: &Trial, metric: &str) -> Facts {
 /// The tables of older stores have this reason in words that counted steps, whatever the clock.
 fn in_older_words(trial: &Trial, reason: String) -> String {
     let same = |clock| trial.until.is_some_and(|until| reason == continues(clock, until));
-    match trial.until.filter(|_| same(StepClock::Epoch) || same(StepClock::Samples)) {
-        Some(until) => continues(StepClock::Step, until),
+    match trial.until.filter(|_| same(StepUnit::Epoch) || same(StepUnit::Samples)) {
+        Some(until) => continues(StepUnit::Step, until),
         None => reason,
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{Up, WireError, quote_non_finite};
 use crate::study::metric::{Metrics, Number};
 use crate::study::remark::{Remark, RemarkKind};
-use crate::study::spec::StepClock;
+use crate::study::step::StepUnit;
 use crate::study::trial::LARGEST_STEP;
 
 /// What starts a line that is meant for the runner, before the space.
@@ -17,7 +17,7 @@ const TAG: &[u8] = b"@hpsearch";
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// The unit, which names it in lines besides `step`.
-    pub unit: StepClock,
+    pub unit: StepUnit,
     /// The last clock value: of a report, or of the checkpoint that it went on from.
     pub last: u64,
 }
@@ -187,7 +187,7 @@ fn take(mut object: Map<String, Value>, clock: &mut Clock, remarks: &mut Vec<Rem
 /// The one message of a worker's line; nothing of it may be left over.
 pub(super) fn only(object: Map<String, Value>) -> Result<Up, WireError> {
     let mut remarks = Vec::new();
-    let taken = take(object, &mut Clock { unit: StepClock::Step, last: 0 }, &mut remarks);
+    let taken = take(object, &mut Clock { unit: StepUnit::Step, last: 0 }, &mut remarks);
     match (remarks.into_iter().next(), taken.into_iter().next()) {
         (None, Some(up)) => Ok(up),
         (remark, _) => Err(WireError::Shape {
@@ -232,7 +232,7 @@ fn find(line: &[u8], wanted: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn read(line: &str, unit: StepClock, last: u64) -> (Vec<(u64, String)>, Vec<String>) {
+    fn read(line: &str, unit: StepUnit, last: u64) -> (Vec<(u64, String)>, Vec<String>) {
         let said = Spoken::read(line.as_bytes(), &mut Clock { unit, last });
         let (taken, remarks) = match said {
             Spoken::Log => return (Vec::new(), vec!["log".to_owned()]),
@@ -257,14 +257,14 @@ mod tests {
         )
     }
 
-    fn taken(line: &str, unit: StepClock) -> Vec<(u64, String)> {
+    fn taken(line: &str, unit: StepUnit) -> Vec<(u64, String)> {
         let (taken, remarks) = read(line, unit, 6);
         assert!(remarks.is_empty(), "{line}: {remarks:?}");
         taken
     }
 
     fn refused(line: &str) -> String {
-        let (taken, remarks) = read(line, StepClock::Step, 6);
+        let (taken, remarks) = read(line, StepUnit::Step, 6);
         assert!(taken.is_empty() && remarks.len() == 1, "{line}: {taken:?} {remarks:?}");
         remarks[0].clone()
     }
@@ -273,41 +273,41 @@ mod tests {
     fn the_clock_is_step_or_else_what_has_its_units_name_or_else_counted() {
         let one = |step: u64, metrics: &str| vec![(step, metrics.to_owned())];
         assert_eq!(
-            taken(r#"@hpsearch {"step":2,"loss":0.5}"#, StepClock::Epoch),
+            taken(r#"@hpsearch {"step":2,"loss":0.5}"#, StepUnit::Epoch),
             one(2, "loss=0.5")
         );
         assert_eq!(
-            taken(r#"@hpsearch {"epoch":2,"loss":0.5}"#, StepClock::Epoch),
+            taken(r#"@hpsearch {"epoch":2,"loss":0.5}"#, StepUnit::Epoch),
             one(2, "loss=0.5")
         );
         assert_eq!(
-            taken(r#"@hpsearch {"samples":512,"loss":0.5}"#, StepClock::Samples),
+            taken(r#"@hpsearch {"samples":512,"loss":0.5}"#, StepUnit::Samples),
             one(512, "loss=0.5")
         );
         assert_eq!(
-            taken(r#"@hpsearch {"epoch":1.5,"step":30,"loss":0.5}"#, StepClock::Step),
+            taken(r#"@hpsearch {"epoch":1.5,"step":30,"loss":0.5}"#, StepUnit::Step),
             one(30, "epoch=1.5 loss=0.5")
         );
         assert_eq!(
-            taken(r#"@hpsearch {"epoch":1.5,"step":30,"loss":0.5}"#, StepClock::Epoch),
+            taken(r#"@hpsearch {"epoch":1.5,"step":30,"loss":0.5}"#, StepUnit::Epoch),
             one(30, "epoch=1.5 loss=0.5")
         );
         assert_eq!(
-            taken(r#"@hpsearch {"epoch":2,"loss":0.5}"#, StepClock::Step),
+            taken(r#"@hpsearch {"epoch":2,"loss":0.5}"#, StepUnit::Step),
             one(7, "epoch=2 loss=0.5")
         );
-        assert_eq!(taken(r#"@hpsearch {"loss":0.5}"#, StepClock::Epoch), one(7, "loss=0.5"));
+        assert_eq!(taken(r#"@hpsearch {"loss":0.5}"#, StepUnit::Epoch), one(7, "loss=0.5"));
         assert_eq!(
-            taken(r#"@hpsearch {"step":null,"loss":NaN}"#, StepClock::Epoch),
+            taken(r#"@hpsearch {"step":null,"loss":NaN}"#, StepUnit::Epoch),
             one(7, "loss=NaN")
         );
-        assert_eq!(taken(r#"@hpsearch {"step":2.0,"loss":1}"#, StepClock::Step), one(2, "loss=1"));
-        assert_eq!(taken(r#"@hpsearch {"step":"3","loss":1}"#, StepClock::Step), one(3, "loss=1"));
+        assert_eq!(taken(r#"@hpsearch {"step":2.0,"loss":1}"#, StepUnit::Step), one(2, "loss=1"));
+        assert_eq!(taken(r#"@hpsearch {"step":"3","loss":1}"#, StepUnit::Step), one(3, "loss=1"));
     }
 
     #[test]
     fn what_is_counted_goes_on_from_the_last_clock_value() {
-        let mut clock = Clock { unit: StepClock::Step, last: 4 };
+        let mut clock = Clock { unit: StepUnit::Step, last: 4 };
         let mut step = |line: &str| match Spoken::read(line.as_bytes(), &mut clock) {
             Spoken::Message(taken, _) => taken
                 .first()
@@ -329,19 +329,19 @@ mod tests {
     #[test]
     fn what_can_be_taken_of_a_line_is_taken() {
         let (taken, remarks) =
-            read(r#"@hpsearch {"step":1,"loss":0.5,"lr":"low","ok":true}"#, StepClock::Step, 0);
+            read(r#"@hpsearch {"step":1,"loss":0.5,"lr":"low","ok":true}"#, StepUnit::Step, 0);
         assert_eq!(taken, [(1, "loss=0.5".to_owned())]);
         assert_eq!(
             remarks,
             ["`lr` must be a number, not `\"low\"`", "`ok` must be a number, not `true`"]
         );
         let (taken, remarks) =
-            read("@hpsearch {\"step\":3,\"checkpoint\":\"a\",\"loss\":2}\r\n", StepClock::Step, 0);
+            read("@hpsearch {\"step\":3,\"checkpoint\":\"a\",\"loss\":2}\r\n", StepUnit::Step, 0);
         assert_eq!((taken, remarks), (vec![(3, "loss=2".to_owned()), (3, "a".to_owned())], vec![]));
         let (taken, remarks) =
-            read("\t @hpsearch {\"step\":3,\"loss\":nan,\"a\":-inf}", StepClock::Step, 0);
+            read("\t @hpsearch {\"step\":3,\"loss\":nan,\"a\":-inf}", StepUnit::Step, 0);
         assert_eq!((taken.len(), remarks), (1, vec![]), "spaces stand before nothing");
-        let (taken, _) = read(r#"@hpsearch{"step":3,"loss":2}"#, StepClock::Step, 0);
+        let (taken, _) = read(r#"@hpsearch{"step":3,"loss":2}"#, StepUnit::Step, 0);
         assert_eq!(taken.len(), 1, "the space may be missing");
     }
 
@@ -394,7 +394,7 @@ mod tests {
             "@hpsearc {}",
         ] {
             assert_eq!(
-                Spoken::read(line.as_bytes(), &mut Clock { unit: StepClock::Step, last: 0 }),
+                Spoken::read(line.as_bytes(), &mut Clock { unit: StepUnit::Step, last: 0 }),
                 Spoken::Log,
                 "{line}"
             );

@@ -14,8 +14,9 @@ use crate::study::params::Params;
 use crate::study::remark::RemarkKind;
 use crate::study::seed::StreamRng;
 use crate::study::space::{Condition, Dimension, Distribution, Scale, Space};
-use crate::study::spec::{Extension, FailureCause, Program, StepClock, StudySpec};
+use crate::study::spec::{Extension, FailureCause, Program, StudySpec};
 use crate::study::statistics::Sample;
+use crate::study::step::StepUnit;
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
 /// Metric of [`small_study`].
@@ -319,7 +320,7 @@ fn random_verdict(reason: String, rng: &mut StreamRng) -> Verdict {
             value: Number(random_number(rng)),
             bound: Bound::Upper,
             threshold: Number(random_number(rng)),
-            at: StepClock::Samples.at(9),
+            at: StepUnit::Samples.at(9),
         }),
     }
 }

@@ -19,8 +19,9 @@ use crate::study::finalists::Race;
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
 use crate::study::space::Distribution;
-use crate::study::spec::{Extension, LARGEST_WHOLE, StepClock};
+use crate::study::spec::{Extension, LARGEST_WHOLE};
 use crate::study::state::continues;
+use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
@@ -83,7 +84,7 @@ struct StudyCache {
     revision: i64,
     roots: Roots,
     objective: String,
-    clock: StepClock,
+    clock: StepUnit,
     dimensions: BTreeMap<String, (i64, Option<Distribution>)>,
 }
 

@@ -10,7 +10,7 @@ use crate::report::wording::{
 };
 use crate::storage::Attempt;
 use crate::study::metric::Score;
-use crate::study::spec::StepClock;
+use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
 use crate::tui::look::Look;
@@ -132,7 +132,7 @@ fn metrics(state: &State, detail: &Detail, room: usize, look: Look) -> Vec<Strin
     rows(&texts, detail.metrics.len())
 }
 
-fn decisions(trial: &Trial, clock: StepClock) -> Vec<String> {
+fn decisions(trial: &Trial, clock: StepUnit) -> Vec<String> {
     table(
         &trial.decisions,
         &[
@@ -169,7 +169,7 @@ fn spent(attempt: &Attempt, trial: &Trial, now: Timestamp) -> String {
     }
 }
 
-fn checkpoints(trial: &Trial, clock: StepClock) -> Vec<String> {
+fn checkpoints(trial: &Trial, clock: StepUnit) -> Vec<String> {
     table(
         &trial.checkpoints,
         &[

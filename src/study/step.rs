@@ -1,0 +1,58 @@
+//! The unit that a study counts its trials in, and a step with its unit.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The unit of `step` in reports and rungs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StepUnit {
+    /// Passes over the training data.
+    #[default]
+    Epoch,
+    /// Optimiser steps.
+    Step,
+    /// Training rows seen.
+    Samples,
+}
+
+impl StepUnit {
+    /// The word of the study file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StepUnit::Epoch => "epoch",
+            StepUnit::Step => "step",
+            StepUnit::Samples => "samples",
+        }
+    }
+
+    /// The word for several: `epochs`, `steps`, `samples`.
+    pub fn plural(self) -> &'static str {
+        match self {
+            StepUnit::Epoch => "epochs",
+            StepUnit::Step => "steps",
+            StepUnit::Samples => "samples",
+        }
+    }
+
+    /// A step of a study with this clock.
+    pub const fn at(self, step: u64) -> UnitStep {
+        UnitStep { clock: self, step }
+    }
+}
+
+/// A step with its unit: `epoch 3`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitStep {
+    /// Its unit.
+    pub clock: StepUnit,
+    /// How many.
+    pub step: u64,
+}
+
+impl fmt::Display for UnitStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.clock.as_str(), self.step)
+    }
+}
