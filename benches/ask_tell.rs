@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use hpsearch::Study;
-use hpsearch::study::spec::PolicySpec;
+use hpsearch::study::spec::AlgorithmSpec;
 
 const BLOCK: usize = 1000;
 
@@ -137,7 +137,7 @@ fn used() -> f64 {
 fn library(sampler: &str, trials: usize, store: bool) {
     let directory = tempfile::tempdir().unwrap();
     let mut study = Study::minimize("bench", "loss")
-        .sampler(PolicySpec::named(sampler))
+        .sampler(AlgorithmSpec::named(sampler))
         .trials(trials as u64 + 1);
     for axis in 0..4 {
         study = study.log_float(&format!("log{axis}"), 1e-6, 1.0);

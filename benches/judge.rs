@@ -17,8 +17,8 @@ use hpsearch::study::metric::{Direction, Metrics};
 use hpsearch::study::params::Params;
 use hpsearch::study::seed::SeedTree;
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
-use hpsearch::study::spec::{PolicySpec, Program, StudySpec};
-use hpsearch::study::state::StudyView;
+use hpsearch::study::spec::{AlgorithmSpec, Program, StudySpec};
+use hpsearch::study::state::StudyState;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 
@@ -37,7 +37,7 @@ fn space() -> Space {
     Space::new(PARAMETERS.map(axis).into()).unwrap()
 }
 
-fn create(view: &mut StudyView, number: u64) {
+fn create(view: &mut StudyState, number: u64) {
     let mut params = Params::new();
     PARAMETERS
         .iter()
@@ -49,7 +49,7 @@ fn create(view: &mut StudyView, number: u64) {
     );
 }
 
-fn report(view: &mut StudyView, number: u64, step: u64, value: f64) {
+fn report(view: &mut StudyState, number: u64, step: u64, value: f64) {
     let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
     view.apply(
         Timestamp(0),
@@ -58,9 +58,14 @@ fn report(view: &mut StudyView, number: u64, step: u64, value: f64) {
 }
 
 /// Trials of which two in three were stopped at each rung, one more that runs.
-fn study(length: u64) -> StudyView {
-    let mut view =
-        StudyView::new(&StudySpec::new("s", "loss", Direction::Minimize, space(), Program::Inline));
+fn study(length: u64) -> StudyState {
+    let mut view = StudyState::new(&StudySpec::new(
+        "s",
+        "loss",
+        Direction::Minimize,
+        space(),
+        Program::Inline,
+    ));
     for number in 0..length {
         create(&mut view, number);
         let value = (number as f64 * 0.618_033_988_749).fract();
@@ -82,14 +87,14 @@ fn study(length: u64) -> StudyView {
 }
 
 fn judge(criterion: &mut Criterion) {
-    let with_end = |name: &str| PolicySpec::named(name).with("max_resource", END);
+    let with_end = |name: &str| AlgorithmSpec::named(name).with("max_resource", END);
     let specs = [
         ("asha", with_end("asha")),
         ("asha-end", with_end("asha").with("rank_by", "end")),
         ("asha-promote", with_end("asha").with("mode", "promote")),
         ("hyperband", with_end("hyperband")),
         ("curve", with_end("curve")),
-        ("median", PolicySpec::named("median")),
+        ("median", AlgorithmSpec::named("median")),
     ];
     for (name, spec) in specs {
         let mut group = criterion.benchmark_group(format!("judge/{name}"));

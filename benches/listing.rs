@@ -17,7 +17,7 @@ use rand::RngExt as _;
 use hpsearch::samplers::conformance::dimension;
 use hpsearch::storage::sqlite::{SqliteReader, SqliteStore};
 use hpsearch::storage::{Holder, OutcomeCursor, Storage, StorageReader, StudyId, Takeover};
-use hpsearch::study::decision::{Reason, Verdict};
+use hpsearch::study::decision::{Decision, Reason};
 use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{AttemptEnd, Event};
 use hpsearch::study::metric::Direction;
@@ -136,7 +136,7 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
             events.push(Event::Decided {
                 trial,
                 step: steps,
-                verdict: Verdict::Stop(Reason::Recorded(reason.clone())),
+                verdict: Decision::Stop(Reason::Recorded(reason.clone())),
             });
             (AttemptEnd::Stopped, TrialState::Pruned, None, Some(reason))
         }

@@ -21,8 +21,8 @@ use hpsearch::study::metric::{Direction, Metrics};
 use hpsearch::study::params::Params;
 use hpsearch::study::seed::SeedTree;
 use hpsearch::study::space::{Distribution, Scale, Space};
-use hpsearch::study::spec::{PolicySpec, Program, StudySpec};
-use hpsearch::study::state::StudyView;
+use hpsearch::study::spec::{AlgorithmSpec, Program, StudySpec};
+use hpsearch::study::state::StudyState;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 
@@ -78,14 +78,14 @@ fn continuous_space() -> Space {
 }
 
 fn sampler(name: &str, space: &Space) -> Box<dyn Sampler> {
-    (samplers::find(name).unwrap().build)(&PolicySpec::named(name), space).unwrap()
+    (samplers::find(name).unwrap().build)(&AlgorithmSpec::named(name), space).unwrap()
 }
 
 /// Random trials, three in four complete, the others pruned.
-fn study(space: &Space, length: u64) -> StudyView {
+fn study(space: &Space, length: u64) -> StudyState {
     let random = sampler("random", space);
     let (seeds, nothing) = (SeedTree::new(1), Params::new());
-    let mut view = StudyView::new(&StudySpec::new(
+    let mut view = StudyState::new(&StudySpec::new(
         "bench",
         "loss",
         Direction::Minimize,

@@ -24,13 +24,13 @@ use hpsearch::runner::{self, Runner};
 use hpsearch::samplers::conformance::dimension;
 use hpsearch::storage::sqlite::SqliteStore;
 use hpsearch::storage::{Storage, StorageReader, StoredStudy};
-use hpsearch::study::decision::Verdict;
+use hpsearch::study::decision::Decision;
 use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::AttemptEnd;
 use hpsearch::study::metric::{Direction, Metrics};
 use hpsearch::study::params::Params;
 use hpsearch::study::space::{Distribution, Scale, Space};
-use hpsearch::study::spec::{PolicySpec, Program, StudySpec};
+use hpsearch::study::spec::{AlgorithmSpec, Program, StudySpec};
 use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 
 const TRIALS: u64 = 10_000;
@@ -50,16 +50,16 @@ enum Workers {
 struct Case {
     name: &'static str,
     sampler: &'static str,
-    pruner: fn() -> PolicySpec,
+    pruner: fn() -> AlgorithmSpec,
     workers: Workers,
 }
 
-fn none() -> PolicySpec {
-    PolicySpec::named("none")
+fn none() -> AlgorithmSpec {
+    AlgorithmSpec::named("none")
 }
 
-fn asha() -> PolicySpec {
-    PolicySpec::named("asha")
+fn asha() -> AlgorithmSpec {
+    AlgorithmSpec::named("asha")
         .with("min_resource", 1)
         .with("max_resource", REPORTS)
         .with("reduction_factor", 3)
@@ -87,7 +87,7 @@ const MORE_CASES: &[Case] = &[
     Case {
         name: "random,median",
         sampler: "random",
-        pruner: || PolicySpec::named("median"),
+        pruner: || AlgorithmSpec::named("median"),
         workers: Workers::Scripted,
     },
     Case {
@@ -140,7 +140,7 @@ fn run(case: &Case, trials: u64) {
     let mut spec =
         StudySpec::new("throughput", METRIC, Direction::Minimize, space(), Program::Inline);
     spec.budget.trials = Some(trials);
-    spec.sampler = PolicySpec::named(case.sampler);
+    spec.sampler = AlgorithmSpec::named(case.sampler);
     spec.pruner = (case.pruner)();
     let launcher: Box<dyn Launcher> = match case.workers {
         Workers::Scripted => Box::new(Scripted),
@@ -293,11 +293,11 @@ impl ScriptedTrial {
 }
 
 impl Job for ScriptedTrial {
-    fn answer(&mut self, verdict: &Verdict) {
+    fn answer(&mut self, verdict: &Decision) {
         match verdict {
-            Verdict::Continue(_) => self.go_on(),
-            Verdict::Pause(_) => self.end(AttemptEnd::Paused),
-            Verdict::Stop(_) => self.end(AttemptEnd::Stopped),
+            Decision::Continue(_) => self.go_on(),
+            Decision::Pause(_) => self.end(AttemptEnd::Paused),
+            Decision::Stop(_) => self.end(AttemptEnd::Stopped),
         }
     }
 

@@ -18,10 +18,10 @@ mod start;
 use serde_json::{Value as Json, json};
 
 use crate::engine::{Effect, Engine, Input};
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::{Metrics, Number};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
@@ -81,7 +81,7 @@ impl Session {
                     ));
                 }
                 let spec = start::study(*init)?;
-                let engine = Engine::on_demand(spec.clone(), StudyView::new(&spec))
+                let engine = Engine::on_demand(spec.clone(), StudyState::new(&spec))
                     .map_err(|error| Refusal(error.to_string()))?;
                 self.study = Some(Study::begin(engine));
                 Ok(done())
@@ -173,7 +173,7 @@ impl Study {
             if let Effect::Answer { verdict, .. } = effect { Some(verdict) } else { None }
         });
         let verdict = verdict.ok_or_else(|| Refusal(format!("trial {number} is not out")))?;
-        if let Verdict::Pause(_) = &verdict {
+        if let Decision::Pause(_) = &verdict {
             // Whoever is told to pause has paused: nobody says so afterwards.
             self.engine.step(
                 self.now,
@@ -190,7 +190,7 @@ impl Study {
     fn tell(
         &mut self,
         number: TrialNumber,
-        told: crate::engine::Told,
+        told: crate::engine::TellOutcome,
         metrics: Metrics,
     ) -> Result<Json, Refusal> {
         if let Some((trial, attempt)) =

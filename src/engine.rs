@@ -50,7 +50,7 @@ use failures::Failures;
 pub use input::Input;
 use memory_estimate::MemoryEstimates;
 use on_demand::Filling;
-pub use on_demand::{TellError, Told};
+pub use on_demand::{TellError, TellOutcome};
 use proposals::Proposals;
 use queue::Queue;
 pub use refusals::FIRST_WAIT;
@@ -64,12 +64,12 @@ use crate::samplers::{self, Sampler};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
 use crate::study::event::{Event, Request};
-use crate::study::provenance::Lineage;
-use crate::study::registry::{PolicyError, UnknownPolicy};
+use crate::study::provenance::Provenance;
+use crate::study::registry::{RegistryError, UnknownName};
 use crate::study::remark::RemarkKind;
 use crate::study::seed::SeedTree;
 use crate::study::spec::{Milestones, StudySpec};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -81,10 +81,10 @@ pub const GRACE: Duration = Duration::from_secs(30);
 pub enum EngineError {
     /// A sampler or pruner that this hpsearch does not know.
     #[error(transparent)]
-    Unknown(#[from] UnknownPolicy),
+    Unknown(#[from] UnknownName),
     /// A sampler or pruner that does not fit the study.
     #[error(transparent)]
-    Policy(#[from] PolicyError),
+    Policy(#[from] RegistryError),
     /// There is nowhere to run.
     #[error("there is no slot to run trials on: check `[devices]`")]
     NoSlot,
@@ -110,12 +110,12 @@ impl Phase {
 /// The state machine of one run of one study: what was decided, and components that own the rest.
 pub struct Engine {
     spec: StudySpec,
-    view: StudyView,
+    view: StudyState,
     sampler: Box<dyn Sampler>,
     pruner: Box<dyn Pruner>,
     milestones: Milestones,
     seeds: SeedTree,
-    lineage: Option<Box<Lineage>>,
+    lineage: Option<Box<Provenance>>,
     slots: Slots,
     queue: Queue,
     proposals: Proposals,
@@ -141,7 +141,7 @@ pub struct Engine {
 
 impl Engine {
     /// An engine for `spec` whose journal folds to `view`, over `slots`.
-    pub fn new(spec: StudySpec, view: StudyView, slots: Vec<Slot>) -> Result<Self, EngineError> {
+    pub fn new(spec: StudySpec, view: StudyState, slots: Vec<Slot>) -> Result<Self, EngineError> {
         if slots.is_empty() {
             return Err(EngineError::NoSlot);
         }
@@ -191,7 +191,7 @@ impl Engine {
 
     /// The same, with what its results depend on: written when it begins.
     #[must_use]
-    pub fn with_lineage(self, lineage: Lineage) -> Self {
+    pub fn with_lineage(self, lineage: Provenance) -> Self {
         Engine { lineage: Some(Box::new(lineage)), ..self }
     }
 
@@ -212,7 +212,7 @@ impl Engine {
     /// Whether a study needs its journal to go on, besides the state that it folds to. With `deterministic = true`, what its
     /// decisions may know is not what has happened; with `trials_per_device = "auto"` it goes on with as many as were good;
     /// and where trials failed and none came to anything, failures are compared.
-    pub fn needs_journal(spec: &StudySpec, view: &StudyView) -> bool {
+    pub fn needs_journal(spec: &StudySpec, view: &StudyState) -> bool {
         let only_fails = view.counts.failed > 0 && view.counts.complete + view.counts.pruned == 0;
         spec.deterministic || spec.devices.packed || only_fails
     }
@@ -276,7 +276,7 @@ impl Engine {
     }
 
     /// The state so far.
-    pub fn view(&self) -> &StudyView {
+    pub fn view(&self) -> &StudyState {
         &self.view
     }
 
@@ -338,7 +338,7 @@ impl Engine {
     }
 
     /// What decisions may know.
-    fn known_view(&self) -> &StudyView {
+    fn known_view(&self) -> &StudyState {
         self.decision_window.as_ref().map_or(&self.view, DecisionWindow::known)
     }
 

@@ -127,7 +127,7 @@
 //!
 //! With `trials_per_device = "auto"` the runner looks at devices and trials once a second and tells the engine
 //! ([`Input::Load`](engine::Input::Load)); [`engine::concurrency`] decides, without clock and devices of its own, and the journal has each
-//! change ([`Packed`](study::event::Event::Packed)), from which the next run goes on. It also has what each attempt took of memory, of which
+//! change ([`Packed`](study::event::Event::ConcurrencyChanged)), from which the next run goes on. It also has what each attempt took of memory, of which
 //! [`analysis::memory_model`] learns what others will take: who has no room waits, and what fits no device is not proposed.
 //!
 //! # Several runs of a configuration
@@ -186,6 +186,6 @@ pub mod trainer;
 pub mod tui;
 pub mod worker;
 
-pub use engine::Told;
+pub use engine::TellOutcome;
 pub use library::{AskedTrial, Finished, OpenStudy, Study, StudyError};
 pub use runner::inline::{GoOn, TrialContext, TrialEnd, TrialError};

@@ -28,8 +28,8 @@ use crate::study::metric::Direction;
 use crate::study::params::Value;
 use crate::study::space::distribution::DistributionError;
 use crate::study::space::{Condition, Dimension, Distribution, Scale, Space, SpaceError};
-use crate::study::spec::{PolicySpec, Program, StudySpec};
-use crate::study::state::StudyView;
+use crate::study::spec::{AlgorithmSpec, Program, StudySpec};
+use crate::study::state::StudyState;
 use crate::study::trial::{LARGEST_STEP, Trial};
 
 pub use open::{AskedTrial, OpenStudy};
@@ -93,7 +93,7 @@ pub enum StudyError {
     },
     /// The sampler or pruner is not known.
     #[error(transparent)]
-    Policy(#[from] crate::study::registry::UnknownPolicy),
+    Policy(#[from] crate::study::registry::UnknownName),
     /// The sampler cannot propose a point.
     #[error("{0}")]
     Sampler(String),
@@ -134,7 +134,7 @@ pub struct Finished {
     /// How it ended.
     pub outcome: Outcome,
     /// All trials.
-    pub view: StudyView,
+    pub view: StudyState,
 }
 
 impl Finished {
@@ -248,16 +248,16 @@ impl Study {
     }
 
     /// Who proposes; by default the same as in a study file.
-    pub fn sampler(mut self, sampler: PolicySpec) -> Self {
+    pub fn sampler(mut self, sampler: AlgorithmSpec) -> Self {
         let version = samplers::find(&sampler.name).map_or(sampler.version, |entry| entry.version);
-        self.spec.sampler = PolicySpec { version, ..sampler };
+        self.spec.sampler = AlgorithmSpec { version, ..sampler };
         self
     }
 
     /// Who stops hopeless trials; nobody by default.
-    pub fn pruner(mut self, pruner: PolicySpec) -> Self {
+    pub fn pruner(mut self, pruner: AlgorithmSpec) -> Self {
         let version = pruners::find(&pruner.name).map_or(pruner.version, |entry| entry.version);
-        self.spec.pruner = PolicySpec { version, ..pruner };
+        self.spec.pruner = AlgorithmSpec { version, ..pruner };
         self
     }
 

@@ -16,13 +16,13 @@ use std::collections::BTreeMap;
 
 pub use asha::{BRACKETS, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
 
-use crate::study::decision::{Reason, Verdict};
+use crate::study::decision::{Decision, Reason};
 use crate::study::history::History;
 use crate::study::params::Params;
-use crate::study::registry::{Entry, PolicyError, PolicyProblem, Table, UnknownPolicy};
+use crate::study::registry::{Entry, OptionProblem, RegistryError, Table, UnknownName};
 use crate::study::seed::StreamRng;
 use crate::study::space::Space;
-use crate::study::spec::{Milestones, PolicySpec};
+use crate::study::spec::{AlgorithmSpec, Milestones};
 use crate::study::trial::{Trial, TrialNumber};
 
 /// A report to be judged.
@@ -71,7 +71,7 @@ pub enum Promotion {
 /// Decides which trials go on.
 pub trait Pruner: Send {
     /// The answer to a report that is in `case.history` already. A function of its argument.
-    fn judge(&self, case: &Case<'_>) -> Verdict;
+    fn judge(&self, case: &Case<'_>) -> Decision;
 
     /// Called before anything new is sampled: what to run instead.
     fn promote(&self, _ask: &PromotionAsk<'_>, _rng: &mut StreamRng) -> Option<Promotion> {
@@ -94,7 +94,7 @@ pub trait Pruner: Send {
 }
 
 /// Builds a pruner from checked options. The second argument: clock values of a full trial, if known.
-pub type BuildPruner = fn(&PolicySpec, Option<u64>) -> Result<Box<dyn Pruner>, PolicyError>;
+pub type BuildPruner = fn(&AlgorithmSpec, Option<u64>) -> Result<Box<dyn Pruner>, RegistryError>;
 
 /// A line of the table of pruners.
 pub type PrunerEntry = Entry<BuildPruner>;
@@ -118,7 +118,7 @@ pub static NOT_YET: &[&str] = &["pbt"];
 static TABLE: Table<BuildPruner> = Table { kind: "pruner", entries: PRUNERS, not_yet: NOT_YET };
 
 /// The line of the pruner called `name`.
-pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownPolicy> {
+pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownName> {
     TABLE.find(name)
 }
 
@@ -126,7 +126,7 @@ pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownPolicy> {
 pub fn resolve(
     name: &str,
     options: BTreeMap<String, serde_json::Value>,
-) -> Result<PolicySpec, Vec<PolicyProblem>> {
+) -> Result<AlgorithmSpec, Vec<OptionProblem>> {
     TABLE.resolve(name, options)
 }
 

@@ -14,7 +14,7 @@ use std::io;
 
 use crate::study::event::{Event, Seq};
 use crate::study::spec::StudySpec;
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 
 /// Something that happened and was made durable.
@@ -27,7 +27,7 @@ pub struct Happening<'a> {
     /// What.
     pub event: &'a Event,
     /// The study with the event taken in.
-    pub view: &'a StudyView,
+    pub view: &'a StudyState,
 }
 
 /// What was not said, because nobody read what was said before.
@@ -49,7 +49,7 @@ pub trait Reporter: Send {
         out: &mut dyn io::Write,
         at: Timestamp,
         spec: &StudySpec,
-        view: &StudyView,
+        view: &StudyState,
     ) -> io::Result<()>;
 
     /// Something happened.
@@ -74,7 +74,7 @@ pub trait Reporter: Send {
         out: &mut dyn io::Write,
         at: Timestamp,
         reason: &str,
-        view: &StudyView,
+        view: &StudyState,
     ) -> io::Result<()>;
 }
 

@@ -5,33 +5,33 @@
     reason = "the clock, threads and processes of a run are here"
 )]
 
-pub mod adoption;
-pub mod causes;
+pub mod checkpoint_recovery;
 pub mod clock;
 pub mod commit;
 mod copies;
-pub mod desk;
 pub mod disk;
-pub mod errand;
+pub mod failure_cause;
+pub mod garbage_collection;
 pub mod inline;
 pub mod launcher;
 pub mod lease;
-pub mod leftovers;
 mod lines;
 mod listener;
 mod loads;
 pub mod monitor;
+pub mod offline_requests;
 mod outlet;
 pub mod ownership;
 pub mod process;
 pub mod processes;
 pub mod protocol;
+pub mod provenance;
 mod registration;
 pub mod removal;
 pub mod signals;
 pub mod slots;
-pub mod surroundings;
 mod watchdog;
+pub mod worker_job;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
@@ -49,7 +49,7 @@ use crate::storage::{Lease, Storage, StorageError, StoredRequest, StoredStudy, S
 use crate::study::device::Slot;
 use crate::study::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::study::spec::{FailureCause, Program};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 use clock::Clock;
@@ -222,19 +222,19 @@ impl<'a> Runner<'a> {
         store: &Path,
     ) -> Result<Self, RunnerError> {
         let lease = take_lease(storage, study)?;
-        clear_leftovers(storage, study, store)?;
+        clear_orphaned_files(storage, study, store)?;
         let requests = waiting_requests(storage, study, &lease)?;
         let files = study.files(store);
         let ours = ownership::is_ours(storage, &files, store)?;
         forget_lost_checkpoints(storage, &lease)?;
         let at = clock_of(storage, study.id)?.now();
         if ours {
-            adoption::settle(storage, &lease, study, &files, at)?;
+            checkpoint_recovery::settle(storage, &lease, study, &files, at)?;
         }
         let mut remover = Remover::new(ownership::own_homes(storage, study, store)?);
-        leftovers::clear_drafts(&crate::storage::paths::data_cache(&study.spec, store));
+        garbage_collection::clear_drafts(&crate::storage::paths::data_cache(&study.spec, store));
         let view = storage.view(study.id)?;
-        adoption::remove_dropped(storage, study.id, &view, &mut remover)?;
+        checkpoint_recovery::remove_dropped(storage, study.id, &view, &mut remover)?;
         let journal = if Engine::needs_journal(&study.spec, &view) {
             storage.events_after(study.id, Seq(0), u64::MAX)?
         } else {
@@ -276,7 +276,7 @@ impl<'a> Runner<'a> {
     ///
     /// # Errors
     /// The store failed.
-    pub fn describe(self, found: surroundings::Found) -> Result<Self, RunnerError> {
+    pub fn describe(self, found: provenance::Found) -> Result<Self, RunnerError> {
         if let (Some(text), Some(changes)) = (&found.changes, found.lineage.diff()) {
             self.storage.keep_document(&changes.digest, text)?;
         }
@@ -526,7 +526,7 @@ impl<'a> Runner<'a> {
 }
 
 /// The checkpoints that trials have.
-fn listed_in(view: &StudyView) -> impl Iterator<Item = &Path> {
+fn listed_in(view: &StudyState) -> impl Iterator<Item = &Path> {
     view.trials
         .iter()
         .flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| checkpoint.path.as_path()))
@@ -570,7 +570,7 @@ fn forget_lost_checkpoints(storage: &mut dyn Storage, lease: &Lease) -> Result<(
 
 /// Kills what a dead runner of this study left behind: recorded processes that still are the same, and whoever carries
 /// this study's name and store in its environment.
-fn clear_leftovers(
+fn clear_orphaned_files(
     storage: &dyn Storage,
     study: &StoredStudy,
     store: &Path,

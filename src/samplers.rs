@@ -24,14 +24,14 @@ use std::collections::BTreeMap;
 pub use earlier::{Taken, earlier};
 pub use untried::untried;
 
-use crate::analysis::memory_model::{Footprint, smallest_sizes};
+use crate::analysis::memory_model::{MemoryModel, smallest_sizes};
 use crate::study::constraint::{self, Constraint};
 use crate::study::history::History;
 use crate::study::params::Params;
-use crate::study::registry::{Entry, PolicyError, PolicyProblem, Table, UnknownPolicy};
+use crate::study::registry::{Entry, OptionProblem, RegistryError, Table, UnknownName};
 use crate::study::seed::{SeedTree, StreamRng};
 use crate::study::space::Space;
-use crate::study::spec::{Earlier, PolicySpec, StudySpec};
+use crate::study::spec::{AlgorithmSpec, Earlier, StudySpec};
 use crate::study::trial::{TrialNumber, TrialState};
 
 /// What a sampler is asked.
@@ -63,21 +63,21 @@ pub struct Room<'a> {
     /// Whose trials.
     pub spec: &'a StudySpec,
     /// What they take.
-    pub footprint: &'a Footprint,
+    pub memory_model: &'a MemoryModel,
     /// Bytes that there are.
     pub bytes: u64,
     /// Trials of which so much was likely ran out of memory.
     pub too_much: u64,
     /// Points that were looked at and do not fit.
-    pub passed_over: &'a Cell<u64>,
+    pub skipped: &'a Cell<u64>,
 }
 
 impl Room<'_> {
     /// Whether a trial of this point is expected to fit, with as few rows at once as it may have.
     fn takes(&self, params: &Params) -> bool {
-        let expected = self.footprint.expect(&smallest_sizes(self.spec, params));
+        let expected = self.memory_model.expect(&smallest_sizes(self.spec, params));
         let fits = expected.least <= self.bytes && expected.likely < self.too_much;
-        self.passed_over.set(self.passed_over.get().saturating_add(u64::from(!fits)));
+        self.skipped.set(self.skipped.get().saturating_add(u64::from(!fits)));
         fits
     }
 }
@@ -273,7 +273,7 @@ fn by_chance(ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Params, SamplerError>
 }
 
 /// Builds a sampler for a space from checked options.
-pub type BuildSampler = fn(&PolicySpec, &Space) -> Result<Box<dyn Sampler>, PolicyError>;
+pub type BuildSampler = fn(&AlgorithmSpec, &Space) -> Result<Box<dyn Sampler>, RegistryError>;
 
 /// A line of the table of samplers.
 pub type SamplerEntry = Entry<BuildSampler>;
@@ -296,12 +296,12 @@ pub static NOT_YET: &[&str] = &["nsga2"];
 static TABLE: Table<BuildSampler> = Table { kind: "sampler", entries: SAMPLERS, not_yet: NOT_YET };
 
 /// The line of the sampler called `name` (or an alias).
-pub fn find(name: &str) -> Result<&'static SamplerEntry, UnknownPolicy> {
+pub fn find(name: &str) -> Result<&'static SamplerEntry, UnknownName> {
     TABLE.find(name)
 }
 
 /// Which sampler `sampler` chooses in a situation, and why; `None` if it draws itself.
-pub fn choice(sampler: &PolicySpec, situation: &Situation<'_>) -> Option<Choice> {
+pub fn choice(sampler: &AlgorithmSpec, situation: &Situation<'_>) -> Option<Choice> {
     (find(&sampler.name).ok()?.build)(sampler, situation.space).ok()?.choice(situation)
 }
 
@@ -309,7 +309,7 @@ pub fn choice(sampler: &PolicySpec, situation: &Situation<'_>) -> Option<Choice>
 pub fn resolve(
     name: &str,
     options: BTreeMap<String, serde_json::Value>,
-) -> Result<PolicySpec, Vec<PolicyProblem>> {
+) -> Result<AlgorithmSpec, Vec<OptionProblem>> {
     TABLE.resolve(name, options)
 }
 

@@ -17,11 +17,11 @@ use crate::study::device::{Device, Slot};
 use crate::study::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::study::finalists::Race;
 use crate::study::params::Params;
-use crate::study::provenance::Lineage;
+use crate::study::provenance::Provenance;
 use crate::study::query::{Filter, TrialQuery};
 use crate::study::remark::RemarkKind;
 use crate::study::spec::{Extension, StudySpec};
-use crate::study::state::{Counts, StudyView};
+use crate::study::state::{Counts, StudyState};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Note, Trial, TrialNumber, TrialState};
 use crate::study::usage::Used;
@@ -203,7 +203,7 @@ pub struct StoredRunner {
     /// Why it left.
     pub reason: Option<String>,
     /// What its results depend on; `None` of an hpsearch that did not tell.
-    pub lineage: Option<Lineage>,
+    pub lineage: Option<Provenance>,
 }
 
 /// What became of a trial, without its curve and its words: small enough to keep all of a study in memory.
@@ -591,7 +591,7 @@ pub trait StorageReader: Send {
     /// One study's line of `ls`.
     fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError>;
     /// The whole state of a study: what folding its journal gives.
-    fn view(&self, study: StudyId) -> Result<StudyView, StorageError>;
+    fn view(&self, study: StudyId) -> Result<StudyState, StorageError>;
     /// A page of the trials that pass a filter, in an order; curves, decisions and checkpoints included. Only the page is
     /// materialised.
     fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError>;

@@ -42,7 +42,7 @@ use ratatui::crossterm::event::{Event as TerminalEvent, KeyCode, KeyEventKind, p
 use ratatui::layout::Rect;
 use rustix::io::Errno;
 
-use crate::report::wording::{HolderLife, StudyState};
+use crate::report::wording::{HolderLife, StudyStatus};
 use crate::storage::{HeldLease, StorageError, StorageReader, StudyId};
 use crate::study::event::Request;
 use crate::study::time::Timestamp;
@@ -302,7 +302,7 @@ impl Screens {
 
     /// Whether something on the screen moves by itself.
     fn has_clock(&self) -> bool {
-        self.state.seen.state == StudyState::Running
+        self.state.seen.state == StudyStatus::Running
     }
 
     fn patience(&self, mode: TuiMode) -> Option<Duration> {

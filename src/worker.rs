@@ -14,15 +14,15 @@ use std::os::fd::AsFd as _;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::runner::processes::ControlGroup;
-use crate::runner::protocol::{Down, EndWord, Job, RUN_GROUP, Up};
+use crate::runner::protocol::{Job, JobEnd, MessageToRunner, MessageToTrial, RUN_GROUP};
 use crate::study::decision::Action;
 
 /// What arrives on a worker's stdin.
 enum Incoming {
     /// A message to the worker itself.
-    Down(Down),
+    Message(MessageToTrial),
     /// The verdict on a report, as a line.
-    Verdict { action: Action, line: String },
+    Decision { action: Action, line: String },
     /// The runner closed the pipe, or died.
     RunnerGone,
 }
@@ -35,8 +35,8 @@ pub fn serve() -> i32 {
     if let Err(error) =
         std::thread::Builder::new().name("stdin".to_owned()).spawn(move || read_stdin(&tx))
     {
-        let end = Up::End {
-            end: EndWord::Refused,
+        let end = MessageToRunner::End {
+            end: JobEnd::Refused,
             message: Some(format!("cannot start a thread of a worker: {error}")),
         };
         say(&end);
@@ -45,7 +45,7 @@ pub fn serve() -> i32 {
     }
     loop {
         match rx.recv() {
-            Ok(Incoming::Down(Down::Job(job))) => match *job {
+            Ok(Incoming::Message(MessageToTrial::Job(job))) => match *job {
                 // A supervisor lives as long as its command: its end is what the runner waits for.
                 Job::Command(job) => {
                     command::run(&job, &rx);
@@ -54,7 +54,10 @@ pub fn serve() -> i32 {
                 job => carry_out(&job, &rx),
             },
             Ok(
-                Incoming::Down(Down::Leave | Down::Examine | Down::Kill) | Incoming::Verdict { .. },
+                Incoming::Message(
+                    MessageToTrial::Leave | MessageToTrial::Examine | MessageToTrial::Kill,
+                )
+                | Incoming::Decision { .. },
             ) => {}
             Ok(Incoming::RunnerGone) | Err(_) => return 0,
         }
@@ -82,8 +85,8 @@ pub fn exec(words: &[std::ffi::OsString]) -> i32 {
     };
     let message =
         format!("cannot start `{}`: {what}; check `run` in [command]", program.to_string_lossy());
-    let end = if command::is_refused(&error) { EndWord::Refused } else { EndWord::Failed };
-    say(&Up::End { end, message: Some(message) });
+    let end = if command::is_refused(&error) { JobEnd::Refused } else { JobEnd::Failed };
+    say(&MessageToRunner::End { end, message: Some(message) });
     command::COMMAND_NOT_FOUND
 }
 
@@ -97,11 +100,11 @@ fn carry_out(_: &Job, _: &Receiver<Incoming>) {
     let message =
         "this hpsearch was built without the `train` feature: build it with default features"
             .to_owned();
-    say(&Up::End { end: EndWord::Failed, message: Some(message) });
+    say(&MessageToRunner::End { end: JobEnd::Failed, message: Some(message) });
 }
 
 /// Writes a message to the runner, on a line of its own whatever was printed before.
-fn say(message: &Up) {
+fn say(message: &MessageToRunner) {
     let mut stdout = std::io::stdout().lock();
     // If the runner is gone, so will this process be, as soon as its stdin says so.
     let _runner_gone = stdout
@@ -111,7 +114,7 @@ fn say(message: &Up) {
 
 /// Says how an attempt ended on a way that its command does not have, and so cannot speak on: the socket that is this
 /// process's stdin leads to the runner in both directions.
-fn say_aside(message: &Up) {
+fn say_aside(message: &MessageToRunner) {
     let aside = std::io::stdin().as_fd().try_clone_to_owned().map(std::fs::File::from);
     // If the runner is gone, so will this process be.
     let _runner_gone =
@@ -124,10 +127,10 @@ fn read_stdin(incoming: &Sender<Incoming>) {
         let json: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
         let message = if json.get("hpsearch").is_some() {
             let Ok(down) = serde_json::from_value(json) else { continue };
-            Incoming::Down(down)
+            Incoming::Message(down)
         } else {
             let action = serde_json::from_value(json["verdict"].clone());
-            Incoming::Verdict { action: action.unwrap_or(Action::Continue), line }
+            Incoming::Decision { action: action.unwrap_or(Action::Continue), line }
         };
         if incoming.send(message).is_err() {
             return;

@@ -46,7 +46,7 @@ pub struct Foretold {
 
 /// The ends of a study's trials as some steps foretell them.
 #[derive(Clone, Debug, Default)]
-pub struct Outlook {
+pub struct LearningCurveForecast {
     /// By step.
     pub at: Vec<Foretold>,
     /// By trial: measured, or foretold at the last step to which it came.
@@ -67,7 +67,12 @@ pub struct Outlook {
 /// 2014) and its successors learn the same from a process over curves.
 ///
 /// `middle`: what the rule that asks takes for the middle of values, by its version.
-pub fn outlook(history: &History<'_>, space: &Space, steps: &[u64], middle: Middle) -> Outlook {
+pub fn forecast_curves(
+    history: &History<'_>,
+    space: &Space,
+    steps: &[u64],
+    middle: Middle,
+) -> LearningCurveForecast {
     let trials = history.trials();
     let mut ends: Vec<Option<End>> = trials.iter().map(|trial| measured(history, trial)).collect();
     let columns = Columns::of(space);
@@ -98,7 +103,7 @@ pub fn outlook(history: &History<'_>, space: &Space, steps: &[u64], middle: Midd
         }
         at[index] = foretold;
     }
-    Outlook { at, ends }
+    LearningCurveForecast { at, ends }
 }
 
 /// A trial at a step.

@@ -41,7 +41,7 @@ pub struct Seen {
 
 /// What was learned from trials that ended.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Footprint {
+pub struct MemoryModel {
     constant: f64,
     /// Factors of sizes.
     factors: Vec<(String, f64)>,
@@ -167,10 +167,10 @@ fn of_command(spec: &StudySpec, params: &Params) -> Sizes {
     sizes
 }
 
-impl Footprint {
+impl MemoryModel {
     /// What these trials, in the order of their ends, teach; `None` where their memory does not follow from their sizes, or
     /// there are too few.
-    pub fn learn(seen: &[Seen]) -> Option<Footprint> {
+    pub fn learn(seen: &[Seen]) -> Option<MemoryModel> {
         let latest: Vec<&Seen> = seen.iter().filter(|seen| seen.bytes > 0).collect();
         let mut names: Vec<&str> =
             latest.iter().flat_map(|seen| seen.sizes.keys().map(String::as_str)).collect();
@@ -205,7 +205,7 @@ impl Footprint {
             .map(|name| (*name).to_owned())
             .zip(best.factors.iter().skip(1).copied())
             .collect();
-        Some(Footprint { constant: best.factors[0], factors, most, least, trials: latest.len() })
+        Some(MemoryModel { constant: best.factors[0], factors, most, least, trials: latest.len() })
     }
 
     /// What a trial of these sizes is expected to take.

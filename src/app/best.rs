@@ -4,7 +4,7 @@ use super::AppError;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::metric::Metrics;
 use crate::study::spec::{Duplicates, StudySpec};
-use crate::study::state::{self, StudyView};
+use crate::study::state::{self, StudyState};
 use crate::study::statistics::Sample;
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -64,7 +64,7 @@ pub fn number(reader: &dyn StorageReader, study: &StudySummary) -> Result<TrialN
 
 fn no_best_trial(reader: &dyn StorageReader, study: &StudySummary) -> AppError {
     let (name, complete) = (study.spec.name.clone(), study.counts.complete);
-    let view = if complete > 0 { reader.view(study.id) } else { Ok(StudyView::new(&study.spec)) };
+    let view = if complete > 0 { reader.view(study.id) } else { Ok(StudyState::new(&study.spec)) };
     let trials = match view {
         Ok(view) => view.trials,
         Err(error) => return error.into(),
@@ -105,14 +105,14 @@ pub fn metrics_at(
 pub fn view_of_runs(
     reader: &dyn StorageReader,
     study: &StudySummary,
-) -> Result<Option<StudyView>, StorageError> {
+) -> Result<Option<StudyState>, StorageError> {
     let StudySpec { replicates, race, duplicates, .. } = &study.spec;
     let has_several = *replicates > 1 || *race > 0 || *duplicates == Duplicates::Replicate;
     has_several.then(|| reader.view(study.id)).transpose()
 }
 
 /// The runs behind the best value, where they are more than one.
-pub fn runs(view: &StudyView) -> Option<Runs> {
+pub fn runs(view: &StudyState) -> Option<Runs> {
     if let Some(winner) = view.race.as_ref().and_then(|race| race.winner()) {
         return Some(Runs {
             sample: winner.sample,

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use crate::config::ConfigError;
 use crate::export::ExportError;
-use crate::report::wording::{StudyState, count, one_line};
+use crate::report::wording::{StudyStatus, count, one_line};
 use crate::runner::RunnerError;
-use crate::runner::errand::ErrandError;
 use crate::runner::slots::SlotsError;
+use crate::runner::worker_job::JobError;
 use crate::storage::StorageError;
 use crate::study::suggestion::quoted;
 use crate::study::trial::TrialNumber;
@@ -36,7 +36,7 @@ pub enum AppError {
     ExportAtTheEnd(ExportError),
     /// A worker did not do its job.
     #[error(transparent)]
-    Job(#[from] ErrandError),
+    Job(#[from] JobError),
     /// There is no device to use.
     #[error(transparent)]
     Slots(#[from] SlotsError),
@@ -97,7 +97,7 @@ pub enum AppError {
         /// Its name.
         study: String,
         /// Its state.
-        state: StudyState,
+        state: StudyStatus,
     },
     /// No trial has a value.
     #[error("{}", no_value(study, *complete, nearest.is_some()))]

@@ -7,8 +7,8 @@ use serde_json::Value as Json;
 
 use super::worker_job::{self, Hear};
 use crate::arguments::{ARGUMENTS, TrainerArguments};
-use crate::runner::errand::ErrandError;
 use crate::runner::protocol::Job;
+use crate::runner::worker_job::JobError;
 use crate::storage::paths;
 use crate::study::constraint::broken;
 use crate::study::params::{Params, Value};
@@ -35,7 +35,7 @@ pub fn prepare_data(
     spec: &StudySpec,
     store: &Path,
     hear: &mut Hear<'_>,
-) -> Result<PreparedData, ErrandError> {
+) -> Result<PreparedData, JobError> {
     let Program::Trainer { arguments, data } = &spec.program else {
         return Ok(PreparedData::default());
     };
@@ -50,7 +50,7 @@ pub fn prepare_data(
     };
     let mut tries = 1;
     let mut answer = worker_job::run("preparing the data", job.clone(), hear);
-    while tries < PREPARATIONS && matches!(answer, Err(ErrandError::Killed { .. })) {
+    while tries < PREPARATIONS && matches!(answer, Err(JobError::Killed { .. })) {
         tries += 1;
         answer = worker_job::again(job.clone(), hear);
     }

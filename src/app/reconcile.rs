@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::config::{self, Change, ChangeClass, Moved};
 use crate::runner::ownership::{self, Owner};
-use crate::runner::surroundings::environment;
+use crate::runner::provenance::environment;
 use crate::runner::{self, RunnerError};
 use crate::storage::paths::StudyFiles;
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::AppError;
 use super::study_state::{has_runner, state};
-use crate::runner::{self, RunnerError, desk};
+use crate::runner::{self, RunnerError, offline_requests};
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Storage, StorageError, StorageReader as _, StudyId, StudySummary};
 use crate::study::event::{Answer, Request};
@@ -103,7 +103,7 @@ fn serve_at_rest(
     if has_runner(&now) {
         return Ok(Served::Elsewhere);
     }
-    match desk::serve_at_rest(store, &now.stored(), path) {
+    match offline_requests::serve_at_rest(store, &now.stored(), path) {
         Ok(()) => Ok(Served::Here),
         // Someone runs it meanwhile: it is theirs.
         Err(RunnerError::Storage(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::report::wording::{HolderLife, StudyState, micros};
+use crate::report::wording::{HolderLife, StudyStatus, micros};
 use crate::runner::{self, Liveness, liveness};
 use crate::storage::{HeldLease, StorageError, StorageReader, StudySummary};
 
@@ -20,8 +20,8 @@ pub fn has_runner(study: &StudySummary) -> bool {
 }
 
 /// A study's state.
-pub fn state(study: &StudySummary) -> StudyState {
-    StudyState::new(study, study.held.as_ref().map_or(HolderLife::Dead, life))
+pub fn state(study: &StudySummary) -> StudyStatus {
+    StudyStatus::new(study, study.held.as_ref().map_or(HolderLife::Dead, life))
 }
 
 /// The time that runners spent on a study up to now.
@@ -31,6 +31,6 @@ pub fn state(study: &StudySummary) -> StudyState {
 pub fn elapsed(reader: &dyn StorageReader, study: &StudySummary) -> Result<Duration, StorageError> {
     let (ran, since) = reader.running_since(study.id)?;
     // A runner that died left its beginning behind; the clock stopped when it did.
-    let since = since.filter(|_| state(study) == StudyState::Running);
+    let since = since.filter(|_| state(study) == StudyStatus::Running);
     Ok(micros(ran) + since.map_or(Duration::ZERO, |since| runner::now().since(since)))
 }

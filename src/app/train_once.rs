@@ -11,10 +11,10 @@ use super::export::{milestones, write};
 use super::worker_job::{Hear, Progress, at, halving};
 use crate::arguments::RowsAtOnce;
 use crate::export::{Exported, Holds, Otherwise, Placed, Recipe, Target};
-use crate::runner::errand::{self, ErrandError};
 use crate::runner::process::{gpu_environment, inside, own_program};
 use crate::runner::protocol::{Job, TrainJob, TrialJob};
 use crate::runner::slots::{Machine, slots, tried};
+use crate::runner::worker_job::{self, JobError};
 use crate::study::metric::{Metrics, Score};
 use crate::study::params::Params;
 use crate::study::space::Space;
@@ -105,11 +105,7 @@ pub fn train(
     Ok(Trained { value, placed: write(&exported, target, Otherwise::Beside, hear)? })
 }
 
-fn reports(
-    recipe: &Recipe,
-    scratch: &Path,
-    hear: &mut Hear<'_>,
-) -> Result<Vec<Report>, ErrandError> {
+fn reports(recipe: &Recipe, scratch: &Path, hear: &mut Hear<'_>) -> Result<Vec<Report>, JobError> {
     let mut reports: Vec<Report> = Vec::new();
     let (mut saved, mut newest) = (None, None);
     let (train, environment) = job(recipe, scratch);
@@ -122,13 +118,13 @@ fn reports(
             ..train.clone()
         };
         train.trial.resume.clone_from(&newest);
-        errand::run_in(&own_program(), Job::Train(train), &environment, &mut |progress| {
+        worker_job::run_in(&own_program(), Job::Train(train), &environment, &mut |progress| {
             match progress {
-                errand::Progress::Checkpoint { path, .. } => {
+                worker_job::Progress::Checkpoint { path, .. } => {
                     newest = Some(path.clone());
                     saved = Some(path);
                 }
-                errand::Progress::Report { step, metrics } => {
+                worker_job::Progress::Report { step, metrics } => {
                     let Some(value) = metrics.get(&recipe.metric) else { return };
                     let (clock, metric) = (recipe.clock.as_str(), recipe.metric.as_str());
                     hear(Progress::Report { clock, step, metric, value });
@@ -151,11 +147,11 @@ pub fn look(
     scratch: &Path,
     of: impl FnOnce(TrainJob) -> Job,
     hear: &mut Hear<'_>,
-) -> Result<Json, ErrandError> {
+) -> Result<Json, JobError> {
     let (train, environment) = job(recipe, scratch);
     hear(Progress::Began(what));
     let hear = &mut |progress| at(&progress, hear);
-    let answer = errand::run_in(&own_program(), of(train), &environment, hear);
+    let answer = worker_job::run_in(&own_program(), of(train), &environment, hear);
     answer.map(Option::unwrap_or_default)
 }
 

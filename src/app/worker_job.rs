@@ -3,9 +3,9 @@
 use serde_json::Value as Json;
 
 use crate::arguments::RowsAtOnce;
-use crate::runner::errand::{self, ErrandError};
 use crate::runner::process::own_program;
 use crate::runner::protocol::Job;
+use crate::runner::worker_job::{self, JobError};
 
 /// What is heard of something long.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ pub type Hear<'a> = dyn FnMut(Progress<'_>) + 'a;
 ///
 /// # Errors
 /// It was not done.
-pub fn run(what: &str, job: Job, hear: &mut Hear<'_>) -> Result<Json, ErrandError> {
+pub fn run(what: &str, job: Job, hear: &mut Hear<'_>) -> Result<Json, JobError> {
     hear(Progress::Began(what));
     again(job, hear)
 }
@@ -57,14 +57,14 @@ pub fn run(what: &str, job: Job, hear: &mut Hear<'_>) -> Result<Json, ErrandErro
 ///
 /// # Errors
 /// It was not done.
-pub fn again(job: Job, hear: &mut Hear<'_>) -> Result<Json, ErrandError> {
-    let answer = errand::run(&own_program(), job, &mut |progress| at(&progress, hear));
+pub fn again(job: Job, hear: &mut Hear<'_>) -> Result<Json, JobError> {
+    let answer = worker_job::run(&own_program(), job, &mut |progress| at(&progress, hear));
     answer.map(Option::unwrap_or_default)
 }
 
 /// Passes on how far a worker is.
-pub fn at(progress: &errand::Progress, hear: &mut Hear<'_>) {
-    if let errand::Progress::At { what, done, of } = progress {
+pub fn at(progress: &worker_job::Progress, hear: &mut Hear<'_>) {
+    if let worker_job::Progress::At { what, done, of } = progress {
         hear(Progress::At { what, done: *done, of: *of });
     }
 }
@@ -77,12 +77,12 @@ pub fn at(progress: &errand::Progress, hear: &mut Hear<'_>) {
 pub fn halving<T>(
     usual: Option<RowsAtOnce>,
     hear: &mut Hear<'_>,
-    mut job: impl FnMut(Option<RowsAtOnce>, &mut Hear<'_>) -> Result<T, ErrandError>,
-) -> Result<T, ErrandError> {
+    mut job: impl FnMut(Option<RowsAtOnce>, &mut Hear<'_>) -> Result<T, JobError>,
+) -> Result<T, JobError> {
     let mut done = job(None, hear);
     let Some(usual) = usual else { return done };
     for times in 1..=usual.halvings() {
-        let Err(ErrandError::OutOfMemory { .. }) = done else { return done };
+        let Err(JobError::OutOfMemory { .. }) = done else { return done };
         let (before, now) = fewer(usual.halved(times - 1), usual.halved(times));
         hear(Progress::FewerRows { before, now });
         done = job(Some(usual.halved(times)), hear);
@@ -109,7 +109,7 @@ mod tests {
             if rows.map_or(16, |rows| rows.eval) <= fitting {
                 Ok(())
             } else {
-                Err(ErrandError::OutOfMemory { how: "killed".to_owned() })
+                Err(JobError::OutOfMemory { how: "killed".to_owned() })
             }
         });
         (tried, done.is_ok())
@@ -128,7 +128,7 @@ mod tests {
         let mut times = 0;
         let done: Result<(), _> = halving(Some(USUAL), &mut |_| {}, |_, _| {
             times += 1;
-            Err(ErrandError::Failed("no such file".to_owned()))
+            Err(JobError::Failed("no such file".to_owned()))
         });
         assert!(done.is_err() && times == 1);
     }

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use super::{METRIC, Refusal};
-use crate::engine::Told;
+use crate::engine::TellOutcome;
 use crate::runner::protocol::quote_non_finite;
 use crate::study::field::FieldDefault::{Absent, Int, Required};
 use crate::study::field::{self, COUNT, Field, FieldKind, NATURAL, field, unknown_help};
@@ -61,7 +61,7 @@ pub(super) enum Request {
     /// A value of a running trial.
     Report { trial: TrialNumber, step: u64, value: f64 },
     /// How a trial ended.
-    Tell { trial: TrialNumber, told: Told, metrics: Metrics },
+    Tell { trial: TrialNumber, told: TellOutcome, metrics: Metrics },
     /// The best complete trial.
     Best,
     /// The end of the conversation.
@@ -125,7 +125,7 @@ fn tell(mut own: Checked) -> Result<Request, Refusal> {
     let value = value.as_ref().and_then(Number::from_json).map(|value| value.0);
     let reason: Option<String> = own.take("reason");
     let told = match (own.take::<Option<String>>("state").as_deref(), value) {
-        (None | Some("complete"), Some(value)) => Told::Value(value),
+        (None | Some("complete"), Some(value)) => TellOutcome::Value(value),
         (None, None) => refuse!(
             "say how the trial ended: `value` is a number, or `state` is `failed` or `pruned`"
         ),
@@ -133,8 +133,10 @@ fn tell(mut own: Checked) -> Result<Request, Refusal> {
         (Some(state), Some(_)) => refuse!(
             "a {state} trial has no `value`: `report` it with its step before, or leave it out"
         ),
-        (Some("pruned"), None) => Told::Pruned,
-        (Some(_), None) => Told::Failed(reason.unwrap_or_else(|| "told as failed".to_owned())),
+        (Some("pruned"), None) => TellOutcome::Pruned,
+        (Some(_), None) => {
+            TellOutcome::Failed(reason.unwrap_or_else(|| "told as failed".to_owned()))
+        }
     };
     let mut metrics = Metrics::default();
     for (name, json) in own.take::<Option<Map<String, Json>>>("metrics").unwrap_or_default() {

@@ -22,7 +22,7 @@ use crate::app::study_state::{elapsed, state};
 use crate::config::shown::one_line;
 use crate::config::{self, Diagnostics, command_line};
 use crate::report::ahead::{Running, before_the_first, look_ahead, parts};
-use crate::report::wording::{StudyState, count};
+use crate::report::wording::{StudyStatus, count};
 use crate::runner;
 use crate::runner::slots::{Machine, slots};
 use crate::storage::sqlite::SqliteReader;
@@ -182,7 +182,7 @@ fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, F
     spec.budget.extend(known.extension);
     // It may be run on other slots than before.
     let used = Used { slots: slots.len(), devices: devices_of(slots), ..reader.used(known.id)? };
-    let running = if state(&summary) == StudyState::Running { Running::Yes } else { Running::No };
+    let running = if state(&summary) == StudyStatus::Running { Running::Yes } else { Running::No };
     let forecast = look_ahead(
         &spec,
         summary.search_counts(),

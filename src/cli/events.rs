@@ -18,7 +18,7 @@ use crate::report::{Happening, reporter};
 use crate::storage::{OutcomeCursor, StorageReader, StudyId, StudySummary};
 use crate::study::event::{Event, Seq};
 use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
 
@@ -103,7 +103,7 @@ impl Wanted {
 
 /// Reads the journal on, folding it: the lines speak of what was known at the moment.
 struct Teller {
-    view: StudyView,
+    view: StudyState,
     journal: Journal,
     seq: Seq,
     form: OutputForm,
@@ -217,7 +217,7 @@ pub fn events(arguments: &EventsArguments, console: &mut Console) -> Result<Exit
     let study = find::study(&reader, arguments.study.as_deref())?;
     let wanted = Wanted::new(arguments, &reader, &study)?;
     let mut teller = Teller {
-        view: StudyView::new(&study.spec),
+        view: StudyState::new(&study.spec),
         journal: Journal::default(),
         seq: Seq(0),
         form: OutputForm::from(arguments.json),

@@ -10,8 +10,8 @@ use crate::config::shown::lines;
 use crate::config::{self, ConfigError};
 use crate::export::ExportError;
 use crate::runner::RunnerError;
-use crate::runner::errand::ErrandError;
 use crate::runner::slots::SlotsError;
+use crate::runner::worker_job::JobError;
 use crate::storage::StorageError;
 use crate::tui::TuiError;
 
@@ -212,16 +212,16 @@ impl From<SlotsError> for Failure {
     }
 }
 
-impl From<ErrandError> for Failure {
-    fn from(error: ErrandError) -> Self {
+impl From<JobError> for Failure {
+    fn from(error: JobError) -> Self {
         match error {
-            ErrandError::Start { .. } => Failure::new(Exit::Internal, error),
-            ErrandError::Killed { .. } => Failure::new(Exit::Internal, error).help("run the command again"),
-            ErrandError::OutOfMemory { .. } => Failure::new(Exit::Internal, error).help(
+            JobError::Start { .. } => Failure::new(Exit::Internal, error),
+            JobError::Killed { .. } => Failure::new(Exit::Internal, error).help("run the command again"),
+            JobError::OutOfMemory { .. } => Failure::new(Exit::Internal, error).help(
                 "free some memory, use a smaller model (`model.*`), shorter texts (`[data] max_length`) or less data, and run the command again",
             ),
             // The worker's sentence says what to change where it knows.
-            ErrandError::Failed(_) => Failure::new(Exit::Usage, error).help("change what it names and run the command again"),
+            JobError::Failed(_) => Failure::new(Exit::Usage, error).help("change what it names and run the command again"),
         }
     }
 }

@@ -12,8 +12,8 @@ use super::trial_json::VERSION;
 use crate::app::study_state::life;
 use crate::report::table::Columns;
 use crate::report::wording::{HolderLife, bytes, count, one_line};
-use crate::runner::leftovers::{
-    Homeless, Kind, Leftover, Others, Stores, homeless, leftovers, remove,
+use crate::runner::garbage_collection::{
+    Kind, OrphanedFile, Others, Stores, UnclaimedDirectory, homeless, orphaned_files, remove,
 };
 use crate::storage::StorageReader as _;
 
@@ -49,7 +49,7 @@ struct Answer<'a> {
     version: u32,
     /// Whether they were removed.
     removed: bool,
-    files: &'a [Leftover],
+    files: &'a [OrphanedFile],
     bytes: u64,
 }
 
@@ -70,11 +70,11 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     if reader.identity()?.is_some_and(|id| stores.others.ids.contains(&id)) {
         console.say("a copy of this store lies beside it: files that only one of the two knows are left alone");
     }
-    for Homeless { directory, store } in homeless(&stores) {
+    for UnclaimedDirectory { directory, store } in homeless(&stores) {
         let (directory, store) = (one_line(&shown(&directory)), one_line(&shown(&store)));
         console.say(&format!("`{directory}` belongs to a store that was at `{store}` and is not there: if it is gone for good, remove it yourself"));
     }
-    let found = leftovers(&stores)?;
+    let found = orphaned_files(&stores)?;
     let form = OutputForm::from(arguments.json);
     let is_to_be_removed = match form {
         OutputForm::Json => arguments.yes,
@@ -85,7 +85,7 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     };
     let mut gone = Vec::new();
     if is_to_be_removed {
-        remove(&stores, &found, |leftover| gone.push(leftover.clone()))?;
+        remove(&stores, &found, |orphaned_file| gone.push(orphaned_file.clone()))?;
     }
     match form {
         OutputForm::Json => {
@@ -101,13 +101,13 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
             writeln!(
                 console.out,
                 "removed {}, {}",
-                count(gone.len() as u64, "leftover"),
+                count(gone.len() as u64, "orphaned file"),
                 bytes(total(&gone))
             )?;
             if gone.len() < found.len() {
                 console.say(&format!(
                     "{} left: in use by now, or not ours to remove",
-                    count((found.len() - gone.len()) as u64, "leftover")
+                    count((found.len() - gone.len()) as u64, "orphaned file")
                 ));
             }
         }
@@ -116,21 +116,26 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-fn total(leftovers: &[Leftover]) -> u64 {
-    leftovers.iter().map(|leftover| leftover.bytes).sum()
+fn total(orphaned_files: &[OrphanedFile]) -> u64 {
+    orphaned_files.iter().map(|orphaned_file| orphaned_file.bytes).sum()
 }
 
-fn list(found: &[Leftover], console: &mut Console) -> Result<(), Failure> {
+fn list(found: &[OrphanedFile], console: &mut Console) -> Result<(), Failure> {
     if found.is_empty() {
         writeln!(console.out, "nothing to remove: everything there belongs to a study")?;
         return Ok(());
     }
     let columns = Columns::of(found)
-        .right("size", |leftover| bytes(leftover.bytes))
-        .left("what", |leftover| what(leftover.kind))
-        .left("where", |leftover| one_line(&shown(&leftover.path)));
+        .right("size", |orphaned_file| bytes(orphaned_file.bytes))
+        .left("what", |orphaned_file| what(orphaned_file.kind))
+        .left("where", |orphaned_file| one_line(&shown(&orphaned_file.path)));
     console.table(&columns.end())?;
-    writeln!(console.out, "{}, {}", count(found.len() as u64, "leftover"), bytes(total(found)))?;
+    writeln!(
+        console.out,
+        "{}, {}",
+        count(found.len() as u64, "orphaned file"),
+        bytes(total(found))
+    )?;
     Ok(())
 }
 
@@ -144,14 +149,18 @@ fn what(kind: Kind) -> &'static str {
     }
 }
 
-fn agrees(found: &[Leftover]) -> Result<bool, Failure> {
+fn agrees(found: &[OrphanedFile]) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         let refusal = Failure::usage("nobody can be asked whether to remove this");
         return Err(refusal.help(
             "`hpsearch gc --yes` removes it without asking, `hpsearch gc --dry-run` lists it",
         ));
     }
-    eprint!("Remove {} ({})? [y/N] ", count(found.len() as u64, "leftover"), bytes(total(found)));
+    eprint!(
+        "Remove {} ({})? [y/N] ",
+        count(found.len() as u64, "orphaned file"),
+        bytes(total(found))
+    );
     io::stderr().flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

@@ -12,9 +12,9 @@ use super::exit::{Exit, Failure};
 use crate::config::shown::lines;
 use crate::export::holds_weights;
 use crate::report::wording::count;
-use crate::runner::errand::{self, Progress};
 use crate::runner::process::own_program;
 use crate::runner::protocol::Job;
+use crate::runner::worker_job::{self, Progress};
 use crate::study::device::Device;
 
 /// What `hpsearch generate` is told.
@@ -87,7 +87,7 @@ pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<
     let began = Instant::now();
     let mut text = Some(prompt);
     let mut written = Ok(());
-    let answer = errand::run_while(&own_program(), job, &mut |progress| {
+    let answer = worker_job::run_while(&own_program(), job, &mut |progress| {
         if let Progress::Text(piece) = progress {
             // The prompt comes with the first piece: what cannot go on prints nothing.
             let piece = shown(text.take().unwrap_or_default() + &piece);

@@ -10,7 +10,7 @@ use super::moments::{instant, moment};
 use crate::engine::seed_of;
 use crate::report::wording::{attempt_end, count, duration, one_line};
 use crate::storage::{Attempt, StorageReader, StoredRunner, StudyId, StudySummary};
-use crate::study::provenance::Lineage;
+use crate::study::provenance::Provenance;
 use crate::study::seed::SeedTree;
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -31,7 +31,7 @@ pub struct MadeJson {
     started: String,
     end: Option<&'static str>,
     reason: Option<String>,
-    lineage: Option<Lineage>,
+    lineage: Option<Provenance>,
 }
 
 impl From<&Made> for MadeJson {
@@ -49,7 +49,7 @@ impl From<&Made> for MadeJson {
 
 impl Made {
     /// What its results depend on, if that was kept.
-    pub fn lineage(&self) -> Option<&Lineage> {
+    pub fn lineage(&self) -> Option<&Provenance> {
         self.runner.as_ref()?.lineage.as_ref()
     }
 }
@@ -88,7 +88,7 @@ pub fn facts(study: &StudySummary, trial: &Trial, made: &[Made]) -> Vec<(String,
 }
 
 /// Prints what a runner found around it.
-pub fn print(lineage: Option<&Lineage>, console: &mut Console) -> Result<(), Failure> {
+pub fn print(lineage: Option<&Provenance>, console: &mut Console) -> Result<(), Failure> {
     let Some(lineage) = lineage else {
         return console
             .fact("provenance", "not recorded: it was run by an older version of hpsearch");
@@ -124,7 +124,7 @@ pub fn print_attempts(made: &[Made], console: &mut Console) -> Result<(), Failur
 pub fn say_changed_programs(
     reader: &dyn StorageReader,
     study: &StudySummary,
-    now: &Lineage,
+    now: &Provenance,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let runners = reader.runners(study.id)?;

@@ -23,7 +23,7 @@ use crate::app::study_state::{elapsed, state};
 use crate::report::ahead::{self, Running, look_ahead};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
-    StudyState, bytes, count, duration, no_best, number, one_line, param,
+    StudyStatus, bytes, count, duration, no_best, number, one_line, param,
 };
 use crate::runner;
 use crate::samplers::{self, Situation};
@@ -32,10 +32,10 @@ use crate::storage::{StorageReader, StoredRunner, StudySummary};
 use crate::study::device::Device;
 use crate::study::finalists::Race;
 use crate::study::metric::Number;
-use crate::study::provenance::Lineage;
+use crate::study::provenance::Provenance;
 use crate::study::space::{Dimension, Distribution, Scale};
-use crate::study::spec::{Count, Duplicates, PolicySpec, Program, StudySpec, ValueRule};
-use crate::study::state::StudyView;
+use crate::study::spec::{AlgorithmSpec, Count, Duplicates, Program, StudySpec, ValueRule};
+use crate::study::state::StudyState;
 use crate::study::trial::{TrialNumber, TrialState};
 use trial::Form;
 
@@ -84,7 +84,7 @@ struct Answer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     forecast: Option<ForecastJson>,
     specification: &'a StudySpec,
-    lineage: Option<&'a Lineage>,
+    lineage: Option<&'a Provenance>,
 }
 
 /// What the study used, and what is ahead of it, unless it is over.
@@ -157,25 +157,25 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
 fn effort(
     reader: &dyn StorageReader,
     study: &StudySummary,
-    state: StudyState,
+    state: StudyStatus,
 ) -> Result<Effort, Failure> {
     let (elapsed, used, now) = (elapsed(reader, study)?, reader.used(study.id)?, runner::now());
-    let running = if state == StudyState::Running { Running::Yes } else { Running::No };
+    let running = if state == StudyStatus::Running { Running::Yes } else { Running::No };
     let device_time = if running == Running::Yes { used.device_time(now) } else { used.busy };
-    let forecast = (!matches!(state, StudyState::Finished | StudyState::Failed))
+    let forecast = (!matches!(state, StudyStatus::Finished | StudyStatus::Failed))
         .then(|| look_ahead(&study.spec, study.search_counts(), elapsed, used, now, running));
     Ok(Effort { elapsed, device_time, forecast })
 }
 
 /// What the figures of a study rest on.
 struct Behind<'a> {
-    view: Option<&'a StudyView>,
+    view: Option<&'a StudyState>,
     runners: &'a [StoredRunner],
 }
 
 fn print(
     study: &StudySummary,
-    state: StudyState,
+    state: StudyStatus,
     effort: &Effort,
     behind: &Behind<'_>,
     console: &mut Console,
@@ -210,7 +210,7 @@ fn print(
 }
 
 /// The runs behind the best value, and the race.
-fn several_runs(view: &StudyView, console: &mut Console) -> Result<(), Failure> {
+fn several_runs(view: &StudyState, console: &mut Console) -> Result<(), Failure> {
     let runs = best::runs(view);
     if let Some(runs) = &runs {
         console.fact("runs", &winner::in_words(runs))?;
@@ -230,7 +230,7 @@ fn several_runs(view: &StudyView, console: &mut Console) -> Result<(), Failure> 
 
 fn how_far(
     study: &StudySummary,
-    state: StudyState,
+    state: StudyStatus,
     effort: &Effort,
     console: &Console,
 ) -> Vec<(&'static str, String)> {
@@ -270,20 +270,20 @@ fn how_far(
     facts.into_iter().chain(forecast).chain([("created", moment(study.created))]).collect()
 }
 
-fn state_in_words(study: &StudySummary, state: StudyState, console: &Console) -> String {
+fn state_in_words(study: &StudySummary, state: StudyStatus, console: &Console) -> String {
     let [resume, run] =
         [format!("resume {}", one_line(&study.spec.name)), "run STUDY.toml".to_owned()]
             .map(|words| console.next(&words));
     match (state, &study.held, &study.finished) {
-        (StudyState::Running, Some(held), _) => {
+        (StudyStatus::Running, Some(held), _) => {
             format!("running, by process {} on {}", held.holder.pid, one_line(&held.holder.host))
         }
-        (StudyState::Paused, ..) => format!("paused by you: {resume} lets it go on"),
-        (StudyState::Finished | StudyState::Failed, _, Some(reason)) => {
+        (StudyStatus::Paused, ..) => format!("paused by you: {resume} lets it go on"),
+        (StudyStatus::Finished | StudyStatus::Failed, _, Some(reason)) => {
             format!("{}: {}", state.as_str(), one_line(reason))
         }
-        (StudyState::Interrupted, ..) => format!("interrupted: its runner died; {run} goes on"),
-        (StudyState::Stopped, ..) => format!("stopped; {run} goes on"),
+        (StudyStatus::Interrupted, ..) => format!("interrupted: its runner died; {run} goes on"),
+        (StudyStatus::Stopped, ..) => format!("stopped; {run} goes on"),
         _ => state.as_str().to_owned(),
     }
 }
@@ -413,7 +413,7 @@ fn sampler(study: &StudySummary) -> String {
     format!("{}{next}", policy(&spec.sampler))
 }
 
-fn policy(policy: &PolicySpec) -> String {
+fn policy(policy: &AlgorithmSpec) -> String {
     let options: Vec<String> =
         policy.options.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     let options =

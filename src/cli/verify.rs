@@ -17,7 +17,7 @@ use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageReader, StudyId};
 use crate::study::event::Seq;
 use crate::study::spec::StudySpec;
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -102,7 +102,7 @@ pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit
 struct Moment {
     revisions: Vec<(Seq, StudySpec)>,
     journal: Vec<Entry>,
-    tables: StudyView,
+    tables: StudyState,
     /// Where tables that the view does not show differ from the journal.
     difference: Option<Difference>,
 }

@@ -6,7 +6,7 @@ use crate::app::best::Runs;
 use crate::engine::finalists::CONFIDENCE;
 use crate::report::wording::{count, number, one_line};
 use crate::study::metric::{Metrics, Number};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::statistics::Sample;
 
 /// The same as `--json` has it.
@@ -56,7 +56,7 @@ pub fn in_words(behind: &Runs) -> String {
 }
 
 /// How the race stands, in one sentence.
-pub fn race(view: &StudyView) -> Option<String> {
+pub fn race(view: &StudyState) -> Option<String> {
     let race = view.race.as_ref()?;
     let finalists: Vec<String> =
         race.finalists.iter().map(|finalist| finalist.trial.to_string()).collect();

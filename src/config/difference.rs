@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use super::space::describe;
 use super::tables::keep_word;
 use crate::study::space::{Dimension, Distribution, Scale};
-use crate::study::spec::{EnvironmentValue, MetricSources, PolicySpec, Program, StudySpec};
+use crate::study::spec::{AlgorithmSpec, EnvironmentValue, MetricSources, Program, StudySpec};
 use crate::study::{duration, size};
 
 /// What a change asks for when a study is run again.
@@ -216,7 +216,7 @@ fn dimension(dimension: &Dimension) -> String {
     text
 }
 
-fn registered(changes: &mut Changes<'_>, path: &str, of: fn(&StudySpec) -> &PolicySpec) {
+fn registered(changes: &mut Changes<'_>, path: &str, of: fn(&StudySpec) -> &AlgorithmSpec) {
     let (old, new) = (of(changes.old), of(changes.new));
     changes.compare(&format!("{path}.type"), NeedsAccept, |spec| Some(of(spec).name.clone()));
     if old.name == new.name {
@@ -352,7 +352,7 @@ mod tests {
         new.budget.trials = Some(48);
         new.devices.cpu_threads = 4;
         new.checkpoints.keep_best = None;
-        new.sampler = PolicySpec::named("grid").with("points", 3);
+        new.sampler = AlgorithmSpec::named("grid").with("points", 3);
         new.seed = 7;
         new.objectives[0].direction = Direction::Maximize;
         let lines: Vec<String> = difference(&spec(), &new)

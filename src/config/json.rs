@@ -11,7 +11,7 @@ use super::syntax::{Entry, Form, Item, Node, Table};
 use crate::study::constraint::Constraint;
 use crate::study::params::Params;
 use crate::study::space::Space;
-use crate::study::spec::PolicySpec;
+use crate::study::spec::AlgorithmSpec;
 
 /// The tables as they are written; those of lists in their order.
 #[derive(Debug, Default)]
@@ -36,9 +36,9 @@ pub struct Search {
     /// The parameters.
     pub space: Space,
     /// Who proposes.
-    pub sampler: PolicySpec,
+    pub sampler: AlgorithmSpec,
     /// Who stops.
-    pub pruner: PolicySpec,
+    pub pruner: AlgorithmSpec,
     /// Conditions.
     pub constraints: Vec<Constraint>,
     /// Configurations to run first.

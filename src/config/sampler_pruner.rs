@@ -11,11 +11,11 @@ use super::tables::{DEFAULT_PRUNER, DEFAULT_SAMPLER, fields_of};
 use crate::pruners;
 use crate::samplers;
 use crate::study::field::Field;
-use crate::study::registry::{Consequence, PolicyError, PolicyProblem, UnknownPolicy};
-use crate::study::spec::PolicySpec;
+use crate::study::registry::{Consequence, OptionProblem, RegistryError, UnknownName};
+use crate::study::spec::AlgorithmSpec;
 
 /// The sampler of a study that names none, as it is stored.
-pub fn default_sampler() -> PolicySpec {
+pub fn default_sampler() -> AlgorithmSpec {
     samplers::resolve(DEFAULT_SAMPLER, BTreeMap::new())
         .expect("the default is in the table, and has no options to be wrong")
 }
@@ -23,7 +23,7 @@ pub fn default_sampler() -> PolicySpec {
 /// A sampler or pruner as the study stores it, with the places its messages point at.
 pub(super) struct Chosen<'a> {
     /// Name and options.
-    pub spec: PolicySpec,
+    pub spec: AlgorithmSpec,
     /// Where its type is written, or its table, if it is there at all.
     pub place: Option<Place>,
     /// The table.
@@ -34,9 +34,9 @@ impl Chosen<'_> {
     /// Where the policy's own constructor found something wrong.
     ///
     /// `length`: where a full trial's length is written, which an option may not fit.
-    pub fn problem(&self, error: &PolicyError, length: Option<Place>) -> Diagnostic {
+    pub fn problem(&self, error: &RegistryError, length: Option<Place>) -> Diagnostic {
         match error {
-            PolicyError::Option { option, why, policy, consequence } => {
+            RegistryError::Option { option, why, policy, consequence } => {
                 let place = self.section.place_of(option).or(self.place);
                 let mut problem = Diagnostic::error(place, format!("`{option}`: {why}"));
                 // The consequence goes under the value: together they are longer than a line.
@@ -50,7 +50,7 @@ impl Chosen<'_> {
                 }
                 problem.help(format!("change `{option}`, or leave it out: `hpsearch list` tells what `{policy}` takes"))
             }
-            PolicyError::Unsuitable { policy, why, advice } => {
+            RegistryError::Unsuitable { policy, why, advice } => {
                 Diagnostic::error(self.place, format!("`{policy}` cannot serve this study: {why}"))
                     .help(*advice)
             }
@@ -64,7 +64,7 @@ pub(super) fn default_type(table: &str) -> &'static str {
 }
 
 /// The options of the sampler or pruner called `name`.
-pub(super) fn options_of(table: &str, name: &str) -> Result<&'static [Field], UnknownPolicy> {
+pub(super) fn options_of(table: &str, name: &str) -> Result<&'static [Field], UnknownName> {
     match table {
         "sampler" => samplers::find(name).map(|entry| entry.options),
         _ => pruners::find(name).map(|entry| entry.options),
@@ -75,7 +75,7 @@ fn resolve(
     table: &str,
     name: &str,
     options: BTreeMap<String, Json>,
-) -> Result<PolicySpec, Vec<PolicyProblem>> {
+) -> Result<AlgorithmSpec, Vec<OptionProblem>> {
     match table {
         "sampler" => samplers::resolve(name, options),
         _ => pruners::resolve(name, options),

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::attempt::Leaving;
 use crate::study::constraint;
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::event::{AttemptEnd, Event};
 use crate::study::spec::{FailureCause, Program};
 use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
@@ -103,12 +103,12 @@ impl Engine {
         let trial = self.view.trial(number).filter(|trial| trial.continued.is_none())?;
         let (step, _) = trial.last()?;
         match &trial.decision_at(step)?.verdict {
-            Verdict::Stop(reason) => Some(Leaving::Stopping(reason.to_string())),
+            Decision::Stop(reason) => Some(Leaving::Stopping(reason.to_string())),
             // Otherwise it is the pause that this attempt was resumed from.
-            Verdict::Pause(reason) if trial.until.is_some_and(|until| until <= step) => {
+            Decision::Pause(reason) if trial.until.is_some_and(|until| until <= step) => {
                 Some(Leaving::Pausing(reason.to_string()))
             }
-            Verdict::Pause(_) | Verdict::Continue(_) => None,
+            Decision::Pause(_) | Decision::Continue(_) => None,
         }
     }
 

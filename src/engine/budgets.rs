@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::device_time::DeviceMeter;
 use crate::study::spec::{Budget, DeviceLimit};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 
 /// What this run has used.
@@ -53,7 +53,7 @@ impl Budgets {
     }
 
     /// The time of devices that was used up to now: what was told, and what has passed since.
-    pub fn device_time(&self, view: &StudyView, now: Timestamp) -> Duration {
+    pub fn device_time(&self, view: &StudyState, now: Timestamp) -> Duration {
         let told = Duration::from_micros(u64::try_from(view.busy_micros).unwrap_or(0));
         told.saturating_add(self.meter.untold(now))
     }
@@ -62,7 +62,7 @@ impl Budgets {
     pub fn device_deadline(
         &self,
         budget: &Budget,
-        view: &StudyView,
+        view: &StudyState,
         now: Timestamp,
     ) -> Option<Timestamp> {
         let busy = u32::try_from(self.meter.devices()).ok().filter(|busy| *busy > 0)?;
@@ -72,7 +72,7 @@ impl Budgets {
     }
 
     /// What was used of a limit on devices, in words.
-    pub fn used_up(&self, limit: DeviceLimit, view: &StudyView, now: Timestamp) -> String {
+    pub fn used_up(&self, limit: DeviceLimit, view: &StudyState, now: Timestamp) -> String {
         let hours = self.device_time(view, now).as_secs_f64() / 3600.0;
         match limit {
             DeviceLimit::Hours(limit) => {

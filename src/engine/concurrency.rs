@@ -20,7 +20,7 @@ use std::time::Duration;
 pub use super::load::{Load, TrialLoad};
 pub use super::throughput::RunningTrial;
 use super::throughput::Throughput;
-use crate::study::event::PackingChange;
+use crate::study::event::ConcurrencyChange;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
@@ -51,7 +51,7 @@ pub struct Advice {
     /// So many trials at a time from now on.
     pub slots: u32,
     /// What kind of change that is.
-    pub change: PackingChange,
+    pub change: ConcurrencyChange,
     /// Who has to leave.
     pub leaves: Option<TrialNumber>,
     /// Why, one sentence with its numbers.
@@ -124,13 +124,13 @@ impl Concurrency {
     }
 
     /// Takes in what the journal says was decided: after a crash it goes on from there.
-    pub fn apply(&mut self, at: Timestamp, slots: u32, change: PackingChange, largest: u64) {
+    pub fn apply(&mut self, at: Timestamp, slots: u32, change: ConcurrencyChange, largest: u64) {
         self.stage(slots, at);
         self.largest = self.largest.max(largest);
         match change {
-            PackingChange::Back => self.set_back(slots, at),
-            PackingChange::Full => self.is_saturated = true,
-            PackingChange::Admitted | PackingChange::Pressed => {}
+            ConcurrencyChange::Back => self.set_back(slots, at),
+            ConcurrencyChange::Saturated => self.is_saturated = true,
+            ConcurrencyChange::Admitted | ConcurrencyChange::MemoryPressure => {}
         }
     }
 
@@ -229,7 +229,7 @@ impl Concurrency {
             let reason = format!("{}: not worth a place", compared(growth));
             self.stage(fewer, now);
             self.set_back(fewer, now);
-            return self.advice(PackingChange::Back, reason);
+            return self.advice(ConcurrencyChange::Back, reason);
         }
         if self.exclusive {
             return self.saturated("its compute mode is `exclusive`, for one process at a time; `nvidia-smi -c 0` lets several share it".to_owned());
@@ -252,11 +252,11 @@ impl Concurrency {
         let so_far = grown.map_or_else(String::new, |growth| compared(growth) + ", and ");
         self.stage(slots + 1, now);
         self.ceiling = None;
-        self.advice(PackingChange::Admitted, format!("{so_far}memory has room: {numbers}"))
+        self.advice(ConcurrencyChange::Admitted, format!("{so_far}memory has room: {numbers}"))
     }
 
     /// The number of trials at a time as it is now, and why.
-    fn advice(&self, change: PackingChange, reason: String) -> Option<Advice> {
+    fn advice(&self, change: ConcurrencyChange, reason: String) -> Option<Advice> {
         Some(Advice { slots: self.slots, change, leaves: None, reason })
     }
 
@@ -302,7 +302,7 @@ impl Concurrency {
         self.stage(slots, now);
         let (cores, threads) = (count(cores, "core"), count(threads, "thread"));
         let reason = format!("{cores} for trials that compute on {threads} each");
-        self.advice(PackingChange::Back, reason)
+        self.advice(ConcurrencyChange::Back, reason)
     }
 
     /// Why no core would be left for another, if that is so.
@@ -325,7 +325,7 @@ impl Concurrency {
     /// Nothing changes; why not, is said once.
     fn saturated(&mut self, reason: String) -> Option<Advice> {
         let is_news = !std::mem::replace(&mut self.is_saturated, true);
-        self.advice(PackingChange::Full, reason).filter(|_| is_news)
+        self.advice(ConcurrencyChange::Saturated, reason).filter(|_| is_news)
     }
 
     /// The youngest leaves, but never the best, nor the last one.
@@ -346,7 +346,7 @@ impl Concurrency {
             size(capacity),
             trials.len()
         );
-        let advice = self.advice(PackingChange::Pressed, reason)?;
+        let advice = self.advice(ConcurrencyChange::MemoryPressure, reason)?;
         Some(Advice { leaves, ..advice })
     }
 
@@ -356,7 +356,7 @@ impl Concurrency {
         self.stage(others, now);
         self.set_back(others, now);
         let reason = format!("a trial ran out of memory beside {others} others");
-        self.advice(PackingChange::Pressed, reason)
+        self.advice(ConcurrencyChange::MemoryPressure, reason)
     }
 
     /// How much more the device does with so many than with one less; `None` while that was not measured. Of one trial, and

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Engine;
 use super::device_time::DeviceMeter;
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::device::Device;
 use crate::study::event::{AttemptEnd, Event};
 use crate::study::time::Timestamp;
@@ -110,10 +110,10 @@ impl Engine {
             let arrived = until.zip(last).is_some_and(|(until, (step, _))| until <= step);
             match (verdict, self.hold_of(number)) {
                 _ if continued.is_some() && arrived => self.complete(number, None),
-                (Some(Verdict::Stop(reason)), _) if continued.is_none() => {
+                (Some(Decision::Stop(reason)), _) if continued.is_none() => {
                     self.finish_trial(number, TrialState::Pruned, None, Some(reason.to_string()))
                 }
-                (Some(Verdict::Pause(reason)), hold) if arrived && continued.is_none() => {
+                (Some(Decision::Pause(reason)), hold) if arrived && continued.is_none() => {
                     self.emit(Event::TrialPaused {
                         trial: number,
                         reason: reason.to_string(),

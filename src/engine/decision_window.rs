@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use crate::study::configuration::for_pruners;
 use crate::study::event::Event;
 use crate::study::spec::StudySpec;
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Hold, Trial, TrialNumber};
 
@@ -19,7 +19,7 @@ use crate::study::trial::{Hold, Trial, TrialNumber};
 pub(super) struct DecisionWindow {
     /// The slots of the study's first runner; 0 before there was one.
     width: usize,
-    known: StudyView,
+    known: StudyState,
     turns: VecDeque<Turn>,
     begun: u64,
 }
@@ -29,13 +29,13 @@ struct Turn {
     events: Vec<(Timestamp, Event)>,
     ended: bool,
     /// What was known when it began, as pruners see it; its own trial is kept as it is now.
-    then: StudyView,
+    then: StudyState,
 }
 
 impl DecisionWindow {
     /// Before the first event of a journal.
     pub fn new(spec: &StudySpec) -> Self {
-        DecisionWindow { width: 0, known: StudyView::new(spec), turns: VecDeque::new(), begun: 0 }
+        DecisionWindow { width: 0, known: StudyState::new(spec), turns: VecDeque::new(), begun: 0 }
     }
 
     /// Takes an event of the journal in.
@@ -52,7 +52,9 @@ impl DecisionWindow {
                 }
                 return;
             }
-            Event::RaceDropped { .. } | Event::RaceWon { .. } | Event::WinnerTested { .. } => {}
+            Event::FinalistDropped { .. }
+            | Event::FinalistWon { .. }
+            | Event::WinnerTested { .. } => {}
             _ => {
                 let trial = event.trial();
                 if let Some(turn) = self.turns.iter_mut().find(|turn| Some(turn.trial) == trial) {
@@ -80,7 +82,7 @@ impl DecisionWindow {
     }
 
     /// The state that decisions may know.
-    pub fn known(&self) -> &StudyView {
+    pub fn known(&self) -> &StudyState {
         &self.known
     }
 
@@ -110,7 +112,7 @@ impl DecisionWindow {
     }
 
     /// What the verdicts about a trial may know: its own reports, and what was known when its turn began.
-    pub fn known_of(&mut self, trial: &Trial) -> Option<&StudyView> {
+    pub fn known_of(&mut self, trial: &Trial) -> Option<&StudyState> {
         let turn = self.turns.iter_mut().find(|turn| turn.trial == trial.number)?;
         trial.clone_into(turn.then.trials.get_mut(trial.number.index())?);
         Some(&turn.then)

@@ -6,7 +6,7 @@ use super::attempt::RunningAttempt;
 use super::concurrency::{Advice, Concurrency, Load, RunningTrial, Waiting};
 use super::{Engine, Phase};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event, MemoryUse, PackingChange};
+use crate::study::event::{AttemptEnd, ConcurrencyChange, Event, MemoryUse};
 use crate::study::metric::Score;
 use crate::study::spec::{FailureCause, Program, StudySpec};
 use crate::study::time::Timestamp;
@@ -42,7 +42,7 @@ impl DeviceSharing {
 
     /// Takes in what the journal says was decided.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
-        if let Event::Packed { device, slots, change, largest, .. } = event
+        if let Event::ConcurrencyChanged { device, slots, change, largest, .. } = event
             && let Some(concurrency) = self.devices.get_mut(device)
         {
             concurrency.apply(at, *slots, *change, *largest);
@@ -220,7 +220,7 @@ impl Engine {
 
     fn follow(&mut self, device: &Device, advice: Advice) {
         let Advice { slots, change, leaves, reason } = advice;
-        self.emit(Event::Packed {
+        self.emit(Event::ConcurrencyChanged {
             device: device.clone(),
             slots,
             change,
@@ -228,7 +228,7 @@ impl Engine {
             reason: reason.clone(),
             largest: self.sharing.devices.get(device).map_or(0, Concurrency::largest),
         });
-        if change != PackingChange::Full {
+        if change != ConcurrencyChange::Saturated {
             self.make_slots(device);
             self.tell_slots();
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::arguments::RowsAtOnce;
 use crate::study::checkpoint::Checkpoint;
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::device::Slot;
 use crate::study::event::Event;
 use crate::study::params::Params;
@@ -83,7 +83,7 @@ pub enum Effect {
         /// Of which attempt.
         attempt: AttemptNumber,
         /// The answer.
-        verdict: Verdict,
+        verdict: Decision,
     },
     /// Ask an attempt to checkpoint and leave.
     Leave {

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::first_failures::FirstFailures;
 use crate::study::spec::{Count, Program, StudySpec};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::trial::TrialState;
 
 /// A run whose first trials all fail, or so many in a row later, ends without `budget.failures` to say otherwise: failed trials
@@ -21,13 +21,13 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    pub fn of(view: &StudyView) -> Self {
+    pub fn of(view: &StudyState) -> Self {
         let before = view.counts.failed - view.race_counts.failed;
         Failures { before, ..Failures::default() }
     }
 
     /// Why so many failures end the run, if they do.
-    fn too_many(&self, spec: &StudySpec, view: &StudyView) -> Option<String> {
+    fn too_many(&self, spec: &StudySpec, view: &StudyState) -> Option<String> {
         let counts = view.counts.without(view.race_counts);
         let failed = counts.failed;
         let which = match spec.budget.failures {

@@ -16,7 +16,7 @@ use crate::study::finalists::Race;
 pub use crate::study::finalists::{LEAST_ROUNDS, MOST_ROUNDS};
 use crate::study::metric::{Direction, Score};
 use crate::study::spec::StudySpec;
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::statistics::{Sample, chance_of_above_zero};
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
@@ -39,7 +39,7 @@ pub(super) enum Standing {
 }
 
 /// Where the race of a study stands: a function of its state.
-pub(super) fn standing(view: &StudyView) -> Standing {
+pub(super) fn standing(view: &StudyState) -> Standing {
     let Some(race) = view.race.as_ref().filter(|race| !race.void && race.winner.is_none()) else {
         return Standing::Over;
     };
@@ -67,7 +67,7 @@ pub(super) fn standing(view: &StudyView) -> Standing {
 }
 
 /// What comes of the first `rounds` rounds: who leaves, and who has won.
-fn judge(view: &StudyView, race: &Race, running: &[TrialNumber], rounds: u32) -> Vec<Event> {
+fn judge(view: &StudyState, race: &Race, running: &[TrialNumber], rounds: u32) -> Vec<Event> {
     let direction = view.direction();
     let mut events = Vec::new();
     let mut ranked: Vec<(TrialNumber, Vec<f64>, Sample)> = Vec::new();
@@ -78,7 +78,7 @@ fn judge(view: &StudyView, race: &Race, running: &[TrialNumber], rounds: u32) ->
             Ok(values) => {
                 ranked.extend(Sample::of(&values).map(|sample| (*finalist, values, sample)))
             }
-            Err(reason) => events.push(Event::RaceDropped { trial: *finalist, reason }),
+            Err(reason) => events.push(Event::FinalistDropped { trial: *finalist, reason }),
         }
     }
     // A stable sort: of equals the better one in the search.
@@ -100,21 +100,21 @@ fn judge(view: &StudyView, race: &Race, running: &[TrialNumber], rounds: u32) ->
                 brief(chance),
                 brief(level)
             );
-            events.push(Event::RaceDropped { trial: *finalist, reason });
+            events.push(Event::FinalistDropped { trial: *finalist, reason });
         } else {
             still.push((*finalist, *other));
         }
     }
     if still.is_empty() || rounds >= MOST_ROUNDS {
         let reason = why_won(*sample, &still);
-        events.push(Event::RaceWon { trial: *first, sample: *sample, reason });
+        events.push(Event::FinalistWon { trial: *first, sample: *sample, reason });
     }
     events
 }
 
 /// The value of a finalist's run in a round, or why it has none that counts.
 fn value_in(
-    view: &StudyView,
+    view: &StudyState,
     race: &Race,
     finalist: TrialNumber,
     round: u32,
@@ -133,7 +133,7 @@ fn value_in(
 }
 
 fn run_of<'a>(
-    view: &'a StudyView,
+    view: &'a StudyState,
     race: &Race,
     finalist: TrialNumber,
     round: u32,
@@ -173,7 +173,7 @@ fn brief(number: f64) -> f64 {
 }
 
 /// The configurations that a race begins with.
-pub(super) fn best_configurations(spec: &StudySpec, view: &StudyView) -> Vec<TrialNumber> {
+pub(super) fn best_configurations(spec: &StudySpec, view: &StudyState) -> Vec<TrialNumber> {
     let most = usize::try_from(spec.race).unwrap_or(usize::MAX);
     view.ranked_configurations().into_iter().take(most).map(|(trial, _)| trial).collect()
 }
@@ -190,7 +190,7 @@ impl Engine {
             if finalists.is_empty() {
                 return false;
             }
-            self.emit(Event::RaceBegun { finalists });
+            self.emit(Event::FinalistsChosen { finalists });
         }
         let is_queued = |trial: &Trial| trial.origin.is_race() && trial.state == TrialState::Queued;
         let goes_on = match standing(&self.view) {

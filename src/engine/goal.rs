@@ -2,7 +2,7 @@
 
 use crate::study::metric::{Number, Score};
 use crate::study::spec::Budget;
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// Whether a trial is still to be run because its user said so: it runs although the study's goal is reached.
@@ -20,7 +20,7 @@ pub(super) enum Order {
 }
 
 /// Why nothing better is looked for, if that is so by what is known.
-pub(super) fn reached(budget: &Budget, known: &StudyView, order: Order) -> Option<String> {
+pub(super) fn reached(budget: &Budget, known: &StudyState, order: Order) -> Option<String> {
     let stalled = budget.patience.and_then(|patience| stalled(known, patience, order));
     if let Some((number, without)) = stalled {
         return Some(format!(
@@ -37,7 +37,7 @@ pub(super) fn reached(budget: &Budget, known: &StudyView, order: Order) -> Optio
 }
 
 /// The best trial and how many complete and pruned ones ended after it, if those are as many as `patience`.
-fn stalled(known: &StudyView, patience: u64, order: Order) -> Option<(TrialNumber, u64)> {
+fn stalled(known: &StudyState, patience: u64, order: Order) -> Option<(TrialNumber, u64)> {
     let best = known.best()?;
     let counts = |trial: &&Trial| matches!(trial.state, TrialState::Complete | TrialState::Pruned);
     let place = |trial: &Trial| (trial.finished.filter(|_| order == Order::Time), trial.number);

@@ -10,13 +10,13 @@ use std::sync::OnceLock;
 use super::Engine;
 use super::batch_halving::BatchHalving;
 use super::concurrency::size;
-use crate::analysis::memory_model::{Footprint, Seen, Sizes, sizes};
+use crate::analysis::memory_model::{MemoryModel, Seen, Sizes, sizes};
 use crate::arguments::RowsAtOnce;
 use crate::samplers::Room;
 use crate::study::device::Device;
 use crate::study::event::{AttemptEnd, Event, MemoryUse};
 use crate::study::spec::{FailureCause, StudySpec};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// Configurations are measured against memory once a trial took this share of what a device has: before, all of them fit.
@@ -32,7 +32,7 @@ pub(super) struct MemoryEstimates {
     /// The most that any took.
     largest: u64,
     /// What they teach, once it is asked for: a journal that is read again teaches only in the end.
-    model: OnceLock<Option<Footprint>>,
+    model: OnceLock<Option<MemoryModel>>,
     /// Sizes of those that ran out of memory although they were alone.
     too_large: Vec<Sizes>,
     /// What each device has for a trial that is alone on it.
@@ -43,7 +43,7 @@ pub(super) struct MemoryEstimates {
 
 impl MemoryEstimates {
     /// Takes in an event of the journal; the trials of `view` are known by then.
-    pub fn apply(&mut self, spec: &StudySpec, view: &StudyView, event: &Event) {
+    pub fn apply(&mut self, spec: &StudySpec, view: &StudyState, event: &Event) {
         match event {
             // It may have other devices.
             Event::RunnerStarted { .. } => {
@@ -80,8 +80,8 @@ impl MemoryEstimates {
         }
     }
 
-    fn model(&self) -> Option<&Footprint> {
-        self.model.get_or_init(|| Footprint::learn(&self.seen)).as_ref()
+    fn model(&self) -> Option<&MemoryModel> {
+        self.model.get_or_init(|| MemoryModel::learn(&self.seen)).as_ref()
     }
 
     /// What half of the last trials took at most, where it can be told beforehand what a trial takes.
@@ -94,7 +94,7 @@ impl MemoryEstimates {
 
     /// What trials may take that are to be proposed: what the roomiest device has, and by the same model less than any that
     /// found too little there. `None` while memory is no matter.
-    fn room(&self) -> Option<(&Footprint, u64, u64)> {
+    fn room(&self) -> Option<(&MemoryModel, u64, u64)> {
         let roomiest = self.rooms.values().copied().max().filter(|room| *room > 0)?;
         let is_scarce = self.largest >= roomiest / SCARCE;
         let model = is_scarce.then(|| self.model()).flatten()?;
@@ -133,18 +133,18 @@ impl Engine {
         propose: impl FnOnce(Option<Room<'_>>) -> T,
     ) -> (T, Option<(u64, String)>) {
         let room = self.spec.devices.packed.then(|| self.memory_estimates.room()).flatten();
-        let Some((footprint, bytes, too_much)) = room else { return (propose(None), None) };
-        let passed_over = Cell::new(0);
+        let Some((memory_model, bytes, too_much)) = room else { return (propose(None), None) };
+        let skipped = Cell::new(0);
         let spec = &self.spec;
-        let room = Room { spec, footprint, bytes, too_much, passed_over: &passed_over };
+        let room = Room { spec, memory_model, bytes, too_much, skipped: &skipped };
         let proposed = propose(Some(room));
         let reason = || {
             format!(
                 "expected not to fit into the {} that a device has for one trial ({})",
                 size(bytes),
-                footprint.in_words()
+                memory_model.in_words()
             )
         };
-        (proposed, (passed_over.get() > 0).then(|| (passed_over.get(), reason())))
+        (proposed, (skipped.get() > 0).then(|| (skipped.get(), reason())))
     }
 }

@@ -5,7 +5,7 @@ use super::{Effect, Engine, EngineError, Phase};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event};
 use crate::study::spec::{FailureCause, StudySpec};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
 
@@ -20,7 +20,7 @@ pub(super) enum Filling {
 
 /// How a trial ended, in the words of the program that ran it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum TellOutcome {
     /// Complete, with this value. NaN is a value, and the worst.
     Value(f64),
     /// Stopped before its end.
@@ -29,9 +29,9 @@ pub enum Told {
     Failed(String),
 }
 
-impl From<f64> for Told {
+impl From<f64> for TellOutcome {
     fn from(value: f64) -> Self {
-        Told::Value(value)
+        TellOutcome::Value(value)
     }
 }
 
@@ -59,7 +59,7 @@ impl Engine {
     ///
     /// # Errors
     /// Those of [`Engine::new`].
-    pub fn on_demand(spec: StudySpec, view: StudyView) -> Result<Self, EngineError> {
+    pub fn on_demand(spec: StudySpec, view: StudyState) -> Result<Self, EngineError> {
         let engine = Engine::new(spec, view, vec![Slot { index: 0, device: Device::Cpu }])?;
         // Whoever asks decides how many trials are out, when each is told, and where it runs: the slots say no more than that
         // they are not ours.
@@ -95,7 +95,7 @@ impl Engine {
         &mut self,
         now: Timestamp,
         number: TrialNumber,
-        told: Told,
+        told: TellOutcome,
     ) -> Result<Vec<Effect>, TellError> {
         let state = self.view.trial(number).ok_or(TellError::Unknown { number })?.state;
         if state.is_finished() {
@@ -104,11 +104,11 @@ impl Engine {
         self.now = now;
         let said = self.close_attempt(number, &told);
         match told {
-            Told::Value(value) => {
+            TellOutcome::Value(value) => {
                 self.finish_trial(number, TrialState::Complete, Some(value), None)
             }
-            Told::Pruned => self.finish_trial(number, TrialState::Pruned, None, said),
-            Told::Failed(why) => self.retry_or_fail(number, FailureCause::Program, why),
+            TellOutcome::Pruned => self.finish_trial(number, TrialState::Pruned, None, said),
+            TellOutcome::Failed(why) => self.retry_or_fail(number, FailureCause::Program, why),
         }
         self.end_if_drained();
         Ok(std::mem::take(&mut self.effects))
@@ -140,15 +140,17 @@ impl Engine {
     }
 
     /// Closes the attempt that is out, if one is; the reason of the verdict that it had.
-    fn close_attempt(&mut self, number: TrialNumber, told: &Told) -> Option<String> {
+    fn close_attempt(&mut self, number: TrialNumber, told: &TellOutcome) -> Option<String> {
         let Some(index) = self.slots.of_trial(number) else {
             return self.view.trial(number).and_then(|trial| trial.reason.clone());
         };
         let running = self.slots[index].running.take()?;
         let (end, reason) = match told {
-            Told::Value(_) => (AttemptEnd::Completed, None),
-            Told::Pruned => (AttemptEnd::Stopped, None),
-            Told::Failed(why) => (AttemptEnd::Failed(FailureCause::Program), Some(why.clone())),
+            TellOutcome::Value(_) => (AttemptEnd::Completed, None),
+            TellOutcome::Pruned => (AttemptEnd::Stopped, None),
+            TellOutcome::Failed(why) => {
+                (AttemptEnd::Failed(FailureCause::Program), Some(why.clone()))
+            }
         };
         let device_micros = self.budgets.meter.end(self.slots[index].device(), self.now);
         self.emit(Event::AttemptEnded {

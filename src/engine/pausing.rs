@@ -3,7 +3,7 @@
 use super::attempt::Leaving;
 use super::requests::{Refusal, Served, over, refused};
 use super::{Engine, Phase};
-use crate::study::decision::{Reason, Verdict};
+use crate::study::decision::{Decision, Reason};
 use crate::study::device::Device;
 use crate::study::event::Event;
 use crate::study::spec::{MOST_SLOTS, Program};
@@ -216,7 +216,7 @@ impl Engine {
     }
 
     /// The answer to a report of a trial that its user paused: `None` if it is not.
-    pub(super) fn pause_at_report(&mut self, index: usize) -> Option<Verdict> {
+    pub(super) fn pause_at_report(&mut self, index: usize) -> Option<Decision> {
         let deadline = self.now.after(self.grace);
         let running = self.slots[index].running.as_mut()?;
         if running.leaving.is_some() || running.pause_by.is_none() {
@@ -224,7 +224,7 @@ impl Engine {
         }
         running.leaving = Some((Leaving::Holding { told: true }, deadline));
         let why = self.sharing.why_evicted(running.trial).map_or(BY_YOU, String::as_str);
-        Some(Verdict::Pause(Reason::Held(why.to_owned())))
+        Some(Decision::Pause(Reason::Held(why.to_owned())))
     }
 
     /// What is on the slot need not pause any more, unless it is held; if it was told already, it is queued again when it has left.
@@ -246,7 +246,7 @@ impl Engine {
         let decision = last.and_then(|step| trial.decision_at(step));
         let reached = trial.until.is_none_or(|until| last.is_some_and(|last| last >= until));
         match decision.map(|decision| &decision.verdict) {
-            Some(Verdict::Pause(reason)) if reached && trial.continued.is_none() => {
+            Some(Decision::Pause(reason)) if reached && trial.continued.is_none() => {
                 let reason = reason.to_string();
                 self.emit(Event::TrialPaused { trial: number, reason, hold: None });
             }

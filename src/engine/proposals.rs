@@ -9,7 +9,7 @@ use crate::study::configuration::{Run, configurations, for_samplers};
 use crate::study::event::Event;
 use crate::study::params::Params;
 use crate::study::spec::{Count, Duplicates};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::trial::{Origin, Trial, TrialNumber};
 
 /// How often a repeated configuration is drawn again before it is run anyway.
@@ -27,7 +27,7 @@ pub(super) struct Proposals {
 }
 
 impl Proposals {
-    pub fn of(view: &StudyView) -> Self {
+    pub fn of(view: &StudyState) -> Self {
         let mut proposals = Proposals::default();
         view.trials.iter().for_each(|Trial { number, params, origin, .. }| {
             proposals.note(*number, params, origin);
@@ -135,7 +135,7 @@ impl Engine {
         };
         let trial = self.create_trial(drawn.params, origin);
         if let Some((points, reason)) = drawn.skipped {
-            self.emit(Event::PassedOver { trial, points, reason });
+            self.emit(Event::ConfigurationsSkipped { trial, points, reason });
         }
         Ok(Some(trial))
     }

@@ -6,17 +6,17 @@ use super::Engine;
 use super::decision_window::DecisionWindow;
 use crate::pruners::{Case, Promotion, PromotionAsk, Pruner};
 use crate::study::configuration::for_pruners;
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::event::Event;
 use crate::study::history::History;
 use crate::study::seed::StreamRng;
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// The history that consists of these trials of a state. Only the state itself tells what changed lately, which spares samplers and
 /// pruners a look at all of it.
 #[expect(clippy::ptr_arg, reason = "whether it is borrowed is what is asked")]
-pub(super) fn history_of<'a>(known: &'a StudyView, trials: &'a Cow<'_, [Trial]>) -> History<'a> {
+pub(super) fn history_of<'a>(known: &'a StudyState, trials: &'a Cow<'_, [Trial]>) -> History<'a> {
     match trials {
         Cow::Borrowed(_) => History::new(known),
         Cow::Owned(trials) => History::of(trials, known.direction()),
@@ -25,12 +25,12 @@ pub(super) fn history_of<'a>(known: &'a StudyView, trials: &'a Cow<'_, [Trial]>)
 
 impl Engine {
     /// The pruner's verdict about a report that is in the state already.
-    pub(super) fn judge(&mut self, number: TrialNumber, step: u64) -> Verdict {
-        let Some(trial) = self.view.trial(number) else { return Verdict::GO_ON };
+    pub(super) fn judge(&mut self, number: TrialNumber, step: u64) -> Decision {
+        let Some(trial) = self.view.trial(number) else { return Decision::CONTINUE };
         let trials;
         let history = match &mut self.decision_window {
             Some(window) => {
-                let Some(known) = window.known_of(trial) else { return Verdict::GO_ON };
+                let Some(known) = window.known_of(trial) else { return Decision::CONTINUE };
                 History::of(&known.trials, self.view.direction())
             }
             None => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::study::event::Event;
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::trial::{TrialNumber, TrialState};
 
 /// Waiting trials by number.
@@ -15,7 +15,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub fn of(view: &StudyView) -> Self {
+    pub fn of(view: &StudyState) -> Self {
         let queued = view.trials.iter().filter(|trial| trial.state == TrialState::Queued);
         Queue { waiting: queued.map(|trial| trial.number).collect(), recovered: BTreeSet::new() }
     }

@@ -3,7 +3,7 @@
 use super::attempt::Leaving;
 use super::{Effect, Engine};
 use crate::study::checkpoint::Checkpoint;
-use crate::study::decision::{Reason, Verdict};
+use crate::study::decision::{Decision, Reason};
 use crate::study::event::Event;
 use crate::study::metric::Metrics;
 use crate::study::remark::Remark;
@@ -14,7 +14,7 @@ use crate::study::trial::{AttemptNumber, Trial, TrialNumber};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Judged {
     /// It was reported before: a decision once given at a step is never asked for again, a rerun hears what was said.
-    Before(Verdict),
+    Before(Decision),
     /// The trial only measures its configuration.
     Never,
     /// It ended before, and its user wants to see more of it, up to here: no pruner has a say.
@@ -34,11 +34,11 @@ impl Judged {
             return Judged::Now;
         }
         // A pause that its pruner has lifted since is not one: a trial without a checkpoint comes by there again.
-        let stands = |verdict: &Verdict| {
-            !matches!(verdict, Verdict::Pause(_)) || trial.until.is_some_and(|end| end <= step)
+        let stands = |verdict: &Decision| {
+            !matches!(verdict, Decision::Pause(_)) || trial.until.is_some_and(|end| end <= step)
         };
         let decision = trial.decision_at(step).map(|decision| decision.verdict.clone());
-        Judged::Before(decision.filter(stands).unwrap_or(Verdict::GO_ON))
+        Judged::Before(decision.filter(stands).unwrap_or(Decision::CONTINUE))
     }
 }
 
@@ -66,9 +66,9 @@ impl Engine {
         }
         let verdict = match &judged {
             Judged::PastItsEnd(until) if step >= *until => {
-                Verdict::Pause(Reason::Reached(self.spec.step.at(*until)))
+                Decision::Pause(Reason::Reached(self.spec.step.at(*until)))
             }
-            Judged::PastItsEnd(_) | Judged::Never => Verdict::GO_ON,
+            Judged::PastItsEnd(_) | Judged::Never => Decision::CONTINUE,
             Judged::Before(verdict) => verdict.clone(),
             Judged::Now => self.judge(number, step),
         };
@@ -77,10 +77,10 @@ impl Engine {
         }
         self.drop_superseded(number);
         let leaving = match &verdict {
-            Verdict::Continue(_) => None,
-            Verdict::Pause(_) if matches!(judged, Judged::PastItsEnd(_)) => Some(Leaving::Arrived),
-            Verdict::Pause(reason) => Some(Leaving::Pausing(reason.to_string())),
-            Verdict::Stop(reason) => Some(Leaving::Stopping(reason.to_string())),
+            Decision::Continue(_) => None,
+            Decision::Pause(_) if matches!(judged, Judged::PastItsEnd(_)) => Some(Leaving::Arrived),
+            Decision::Pause(reason) => Some(Leaving::Pausing(reason.to_string())),
+            Decision::Stop(reason) => Some(Leaving::Stopping(reason.to_string())),
         };
         if let (Some(leaving), Some(running)) = (leaving, &mut self.slots[slot].running) {
             // A trial that is leaving for another reason keeps it: only its first word counts.

@@ -11,7 +11,7 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::event::Event;
 use crate::study::metric::{Direction, Score};
 use crate::study::spec::{StudySpec, ValueRule};
-use crate::study::state::{StudyView, value_step};
+use crate::study::state::{StudyState, value_step};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// The rule of a study: `[checkpoints]`, and what its trials' values are.
@@ -219,14 +219,14 @@ pub(super) struct Retention {
 }
 
 impl Retention {
-    pub fn new(spec: &StudySpec, view: &StudyView) -> Self {
+    pub fn new(spec: &StudySpec, view: &StudyState) -> Self {
         let holding = view.trials.iter().filter(|trial| !trial.checkpoints.is_empty());
         let holding = holding.map(|trial| trial.number).collect();
         Retention { rule: Rule::of(spec), holding, exceeded: false }
     }
 
     /// Takes in an event that `view` has.
-    pub fn apply(&mut self, view: &StudyView, event: &Event) {
+    pub fn apply(&mut self, view: &StudyState, event: &Event) {
         match event {
             Event::CheckpointSaved { trial, .. } => drop(self.holding.insert(*trial)),
             Event::CheckpointDropped { trial, .. }
@@ -239,7 +239,7 @@ impl Retention {
     }
 
     /// What the study does not need any more.
-    fn plan(&self, spec: &StudySpec, view: &StudyView) -> Option<Plan> {
+    fn plan(&self, spec: &StudySpec, view: &StudyState) -> Option<Plan> {
         let is_limited = self.rule.keep_best.is_some() || self.rule.max_disk.is_some();
         if self.holding.is_empty() || !is_limited {
             return None;
@@ -280,7 +280,7 @@ impl Retention {
     }
 
     /// Whether so many complete trials as keep their checkpoints are better than a trial is now.
-    fn is_without_hope(&self, view: &StudyView, number: TrialNumber) -> bool {
+    fn is_without_hope(&self, view: &StudyState, number: TrialNumber) -> bool {
         let Some(own) = view.trial(number).and_then(|trial| self.rule.score(trial)) else {
             return false;
         };

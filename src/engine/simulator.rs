@@ -11,7 +11,7 @@ use crate::study::device::{Device, Slot};
 use crate::study::event::{Event, Request};
 use crate::study::params::Params;
 use crate::study::spec::{FailureCause, StudySpec};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
@@ -134,7 +134,7 @@ pub struct Run {
     /// All turns, those it went on from included.
     pub turns: Vec<Turn>,
     /// The state at the end.
-    pub view: StudyView,
+    pub view: StudyState,
     /// How it ended.
     pub outcome: Outcome,
     /// Steps that workers carried out in this run.
@@ -173,7 +173,7 @@ impl Simulation {
 
     /// Runs to the end, going on from a journal (empty: from the start).
     pub fn run(&self, journal: &[Turn]) -> Result<Run, EngineError> {
-        let mut view = StudyView::new(&self.spec);
+        let mut view = StudyState::new(&self.spec);
         events_of(journal).for_each(|(at, event)| view.apply(at, event));
         let device =
             |index: usize| Device::Sim(u32::try_from(index / self.per_device.max(1)).unwrap_or(0));
@@ -200,7 +200,7 @@ impl Simulation {
 }
 
 /// The end of the last runner, if it was killed.
-fn end_of_last_runner(view: &StudyView, journal: &[Turn]) -> Option<Event> {
+fn end_of_last_runner(view: &StudyState, journal: &[Turn]) -> Option<Event> {
     let events: Vec<(Timestamp, &Event)> = events_of(journal).collect();
     let begun = events.iter().rposition(|(_, event)| {
         matches!(event, Event::RunnerStarted { .. } | Event::RunnerStopped { .. })

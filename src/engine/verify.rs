@@ -12,8 +12,8 @@ use super::EngineError;
 use crate::pruners::PRUNERS;
 use crate::samplers::SAMPLERS;
 use crate::study::event::{Event, Seq};
-use crate::study::spec::{PolicySpec, StudySpec};
-use crate::study::state::StudyView;
+use crate::study::spec::{AlgorithmSpec, StudySpec};
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
@@ -117,7 +117,7 @@ fn misplaced(journal: &[Entry]) -> Option<Difference> {
 pub fn verify(
     revisions: &[(Seq, StudySpec)],
     journal: &[Entry],
-    tables: &StudyView,
+    tables: &StudyState,
 ) -> Result<Verified, EngineError> {
     let mut verified = Verified { difference: misplaced(journal), ..Verified::default() };
     if verified.difference.is_some() {
@@ -153,7 +153,7 @@ fn note_versions(spec: &StudySpec, found: &mut Vec<VersionChange>) {
         ("sampler", sampler, sampler_here.map(|entry| entry.version)),
         ("pruner", pruner, pruner_here.map(|entry| entry.version)),
     ] {
-        let PolicySpec { name, version, .. } = policy;
+        let AlgorithmSpec { name, version, .. } = policy;
         if let Some(here) = here.filter(|here| here != version) {
             found.push(VersionChange { kind, name: name.clone(), stored: *version, here });
         }

@@ -12,7 +12,7 @@ use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::space::Space;
 use crate::study::spec::{Milestones, Program};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, TrialNumber};
 
@@ -53,7 +53,7 @@ impl Place {
     ) -> Result<Placed, ExportError> {
         let spec =
             StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
-        let mut view = StudyView::new(&spec);
+        let mut view = StudyState::new(&spec);
         view.apply(
             Timestamp(0),
             &Event::TrialCreated {
@@ -698,7 +698,7 @@ fn the_card_names_the_task_that_the_model_was_trained_for() {
         let arguments = [("task".to_owned(), serde_json::Value::from(task))].into();
         let program = Program::Trainer { arguments, data: Default::default() };
         let spec = StudySpec::new("s", "eval_loss", Direction::Minimize, Space::default(), program);
-        let mut view = StudyView::new(&spec);
+        let mut view = StudyState::new(&spec);
         view.apply(
             Timestamp(0),
             &Event::TrialCreated {

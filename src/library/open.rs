@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Finished, StudyError};
-use crate::engine::{Assignment, Effect, Engine, Input, Outcome, Told};
+use crate::engine::{Assignment, Effect, Engine, Input, Outcome, TellOutcome};
 use crate::runner::clock::Clock;
 use crate::runner::commit::commit;
 use crate::runner::inline::{GoOn, TrialError};
 use crate::runner::lease::OwnLease;
 use crate::runner::{self, RunnerError};
 use crate::storage::{Storage, StoredStudy};
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
 use crate::study::params::{Params, Value};
 use crate::study::trial::{AttemptNumber, LARGEST_STEP, Trial, TrialNumber};
@@ -28,12 +28,12 @@ const LOOK: Duration = Duration::from_millis(100);
 ///
 /// ```
 /// use hpsearch::{GoOn, Study};
-/// use hpsearch::study::spec::PolicySpec;
+/// use hpsearch::study::spec::AlgorithmSpec;
 ///
 /// let study = Study::minimize("decay", "loss")
 ///     .float("x", -5.0, 5.0)
 ///     .trials(20)
-///     .pruner(PolicySpec::named("asha").with("max_resource", 9))
+///     .pruner(AlgorithmSpec::named("asha").with("max_resource", 9))
 ///     .open()?;
 /// 'trials: while let Some(mut trial) = study.ask()? {
 ///     let x = trial.number_of("x")?;
@@ -63,7 +63,7 @@ pub struct OpenStudy {
 pub struct AskedTrial {
     session: Arc<Mutex<Session>>,
     assignment: Assignment,
-    verdict: Option<Verdict>,
+    verdict: Option<Decision>,
     told: bool,
 }
 
@@ -136,11 +136,15 @@ impl OpenStudy {
         }
     }
 
-    /// Ends a trial: with its value (a number), [`Told::Pruned`] or [`Told::Failed`].
+    /// Ends a trial: with its value (a number), [`TellOutcome::Pruned`] or [`TellOutcome::Failed`].
     ///
     /// # Errors
     /// The store failed, or the trial was ended from elsewhere.
-    pub fn tell(&self, mut trial: AskedTrial, told: impl Into<Told>) -> Result<(), StudyError> {
+    pub fn tell(
+        &self,
+        mut trial: AskedTrial,
+        told: impl Into<TellOutcome>,
+    ) -> Result<(), StudyError> {
         let mut session = locked(&self.session);
         trial.told = true;
         session.check()?;
@@ -235,7 +239,7 @@ impl AskedTrial {
             step,
             metrics: metrics.into_iter().collect(),
         })?;
-        if let Some(verdict) = verdict.filter(|verdict| !matches!(verdict, Verdict::Continue(_))) {
+        if let Some(verdict) = verdict.filter(|verdict| !matches!(verdict, Decision::Continue(_))) {
             self.verdict.get_or_insert(verdict);
         }
         let leaves = self.verdict.is_some() || session.leaving.contains(&(trial, attempt));
@@ -243,7 +247,7 @@ impl AskedTrial {
     }
 
     /// Why it shall leave, once a report was answered so.
-    pub fn verdict(&self) -> Option<&Verdict> {
+    pub fn verdict(&self) -> Option<&Decision> {
         self.verdict.as_ref()
     }
 
@@ -259,8 +263,8 @@ impl Drop for AskedTrial {
         }
         let (trial, attempt) = self.key();
         let end = match &self.verdict {
-            Some(Verdict::Pause(_)) => AttemptEnd::Paused,
-            Some(Verdict::Stop(_)) => AttemptEnd::Stopped,
+            Some(Decision::Pause(_)) => AttemptEnd::Paused,
+            Some(Decision::Stop(_)) => AttemptEnd::Stopped,
             _ => AttemptEnd::Interrupted,
         };
         let mut session = locked(&self.session);
@@ -281,7 +285,7 @@ impl Session {
     }
 
     /// Takes an input; a launch and a verdict, if there are.
-    fn step(&mut self, input: Input) -> Result<(Option<Assignment>, Option<Verdict>), StudyError> {
+    fn step(&mut self, input: Input) -> Result<(Option<Assignment>, Option<Decision>), StudyError> {
         self.check()?;
         let effects = self.engine.step(self.clock.now(), input);
         self.carry_out(effects)
@@ -291,7 +295,7 @@ impl Session {
     fn carry_out(
         &mut self,
         effects: Vec<Effect>,
-    ) -> Result<(Option<Assignment>, Option<Verdict>), StudyError> {
+    ) -> Result<(Option<Assignment>, Option<Decision>), StudyError> {
         let now = self.clock.now();
         let committed = commit(self.store.as_mut(), &self.lease, now, effects);
         self.is_broken |= committed.is_err();

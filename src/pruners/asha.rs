@@ -1,20 +1,20 @@
 //! Asynchronous successive halving: at each rung of a geometric ladder of steps the best 1/eta of the trials go on.
 
-mod foreseen;
+mod forecast_rank;
 mod rungs;
 
 use std::cell::RefCell;
 
-use self::foreseen::Place;
+use self::forecast_rank::ForecastRank;
 use self::rungs::{Rung, Rungs};
 use super::{Case, Promotion, PromotionAsk, Pruner, PrunerEntry};
-use crate::study::decision::{Reason, Verdict};
+use crate::study::decision::{Decision, Reason};
 use crate::study::field::{COUNT, Field, FieldDefault, FieldKind, field};
 use crate::study::history::History;
 use crate::study::metric::{Middle, Score};
-use crate::study::registry::{Consequence, PolicyError};
+use crate::study::registry::{Consequence, RegistryError};
 use crate::study::seed::StreamRng;
-use crate::study::spec::{Milestones, PolicySpec};
+use crate::study::spec::{AlgorithmSpec, Milestones};
 use crate::study::step::UnitStep;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
@@ -106,7 +106,7 @@ enum Mode {
 ///   `floor(n / eta)` are better, and always while n < eta. Equals share a rank, so a tie with the last one to go on
 ///   goes on too.
 /// - `rank_by = "end"`: where the curves and parameters of those that went on foretell ends better than values at the rung do
-///   ([`outlook`](crate::analysis::learning_curve)), trials are ranked by their foretold ends, the newest 400 of the rung; elsewhere nothing differs.
+///   ([`forecast_curves`](crate::analysis::learning_curve)), trials are ranked by their foretold ends, the newest 400 of the rung; elsewhere nothing differs.
 /// - `mode = "promote"` (the paper's Algorithm 2): every trial pauses at its next rung. Whenever there is room, rungs are
 ///   searched from the top for one of the best `floor(n / eta)` that still waits there. Equals rank by number, so that
 ///   at any time exactly `floor(n / eta)` qualify (over time more are promoted, as better trials arrive after worse ones).
@@ -135,7 +135,7 @@ pub struct Asha {
 impl Asha {
     /// From checked options and the clock values of a full trial. An error where the user's own numbers leave no rung, or
     /// fewer than there are brackets.
-    pub fn new(spec: &PolicySpec, budget: Option<u64>) -> Result<Self, PolicyError> {
+    pub fn new(spec: &AlgorithmSpec, budget: Option<u64>) -> Result<Self, RegistryError> {
         let (asha, max_resource) = Asha::with_one_bracket(spec, budget)?;
         let (rungs, brackets) = (&asha.rungs, BRACKETS.of::<u64>(spec).max(1));
         if brackets > (rungs.len() as u64).max(1) {
@@ -151,7 +151,10 @@ impl Asha {
 
     /// The same with the brackets of Hyperband: one for each rung, and one more without any if a full trial is as long as
     /// the ladder's next rung.
-    pub fn with_every_bracket(spec: &PolicySpec, budget: Option<u64>) -> Result<Self, PolicyError> {
+    pub fn with_every_bracket(
+        spec: &AlgorithmSpec,
+        budget: Option<u64>,
+    ) -> Result<Self, RegistryError> {
         let (asha, max_resource) = Asha::with_one_bracket(spec, budget)?;
         let Some(max_resource) = max_resource else {
             let why =
@@ -167,9 +170,9 @@ impl Asha {
 
     /// The ladder, and the clock values of a full trial.
     fn with_one_bracket(
-        spec: &PolicySpec,
+        spec: &AlgorithmSpec,
         budget: Option<u64>,
-    ) -> Result<(Self, Option<u64>), PolicyError> {
+    ) -> Result<(Self, Option<u64>), RegistryError> {
         let min_resource = MIN_RESOURCE.of::<u64>(spec).max(1);
         let max_resource = MAX_RESOURCE.of::<Option<u64>>(spec).into_iter().chain(budget).min();
         let reduction_factor = REDUCTION_FACTOR.of::<u64>(spec).max(2);
@@ -179,7 +182,7 @@ impl Asha {
         let own_numbers =
             spec.options.contains_key("min_resource") || spec.options.contains_key("max_resource");
         if let (true, true, Some(max)) = (rungs.is_empty(), own_numbers, max_resource) {
-            return Err(PolicyError::Option {
+            return Err(RegistryError::Option {
                 policy: spec.name.clone(),
                 option: "min_resource".to_owned(),
                 why: format!("the first rung `{min_resource}` is not below a full trial's `{max}`"),
@@ -262,12 +265,12 @@ impl Asha {
         own: Score,
         index: usize,
         population: usize,
-    ) -> Option<Place> {
+    ) -> Option<ForecastRank> {
         if !self.by_end || self.survivors(population) == 0 || !own.loss().is_finite() {
             return None;
         }
         let bracket = self.bracket(case.trial.number);
-        foreseen::place(case, &self.rungs, index, self.middle, |trial| {
+        forecast_rank::place(case, &self.rungs, index, self.middle, |trial| {
             self.bracket(trial) == bracket
         })
     }
@@ -282,14 +285,14 @@ impl Asha {
         rank: u64,
         at: UnitStep,
         forecast_from: Option<u64>,
-    ) -> Verdict {
+    ) -> Decision {
         // Below the reduction factor there are too few to choose from.
         let first = match self.survivors(population) {
             0 => self.reduction_factor - 1,
             survivors => survivors,
         };
         let reason = Reason::Rank { rank, of: population as u64, first, at, forecast_from };
-        if rank <= first { Verdict::go_on(reason) } else { Verdict::Stop(reason) }
+        if rank <= first { Decision::continues(reason) } else { Decision::Stop(reason) }
     }
 
     /// The best trial that waits at a rung, if it may go on.
@@ -315,13 +318,13 @@ impl Asha {
 }
 
 impl Pruner for Asha {
-    fn judge(&self, case: &Case<'_>) -> Verdict {
+    fn judge(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
-        let Some(index) = self.reached(trial, step) else { return Verdict::GO_ON };
-        let Some(own) = history.score_at(trial, step) else { return Verdict::GO_ON };
+        let Some(index) = self.reached(trial, step) else { return Decision::CONTINUE };
+        let Some(own) = history.score_at(trial, step) else { return Decision::CONTINUE };
         let at = history.clock().at(step);
         if own.loss().is_nan() {
-            return Verdict::Stop(Reason::Nan { at });
+            return Decision::Stop(Reason::Nan { at });
         }
         // Equals share a rank: nobody has a smaller number than 0.
         let standing = |rung: &Rung| (rung.population(), rung.rank((own, TrialNumber(0))));
@@ -335,7 +338,7 @@ impl Pruner for Asha {
                 }
                 None => self.judge_for_good(population, rank, at, None),
             },
-            Mode::Promote => Verdict::Pause(Reason::Rung {
+            Mode::Promote => Decision::Pause(Reason::Rung {
                 rung: self.rungs[index],
                 rank,
                 of: population as u64,
@@ -389,9 +392,9 @@ impl Pruner for Asha {
     }
 }
 
-fn problem(spec: &PolicySpec, option: &str, why: String) -> PolicyError {
+fn problem(spec: &AlgorithmSpec, option: &str, why: String) -> RegistryError {
     let (policy, option) = (spec.name.clone(), option.to_owned());
-    PolicyError::Option { policy, option, why, consequence: None }
+    RegistryError::Option { policy, option, why, consequence: None }
 }
 
 fn rungs_below(max_resource: Option<u64>, min_resource: u64, factor: u64) -> Vec<u64> {
@@ -440,6 +443,6 @@ fn shares(weights: &[f64]) -> Vec<f64> {
 }
 
 #[cfg(test)]
-mod by_hand;
+mod reference_implementation;
 #[cfg(test)]
 mod tests;

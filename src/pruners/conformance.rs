@@ -2,13 +2,13 @@
 
 use super::{Case, Promotion, PromotionAsk, Pruner, PrunerEntry};
 use crate::samplers::conformance::trial_of;
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::history::History;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::seed::SeedTree;
 use crate::study::space::Space;
-use crate::study::spec::PolicySpec;
+use crate::study::spec::AlgorithmSpec;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// Runs the suite with the options of `spec` (`entry.defaults()` for none). The error is a sentence about the first thing
@@ -20,7 +20,7 @@ use crate::study::trial::{Trial, TrialNumber, TrialState};
 ///   the worst.
 /// - Only paused trials are promoted, to a step ahead of their last, and NaN never.
 /// - Milestones ascend and lie within the budget.
-pub fn check(entry: &PrunerEntry, spec: &PolicySpec) -> Result<(), String> {
+pub fn check(entry: &PrunerEntry, spec: &AlgorithmSpec) -> Result<(), String> {
     let pruner = (entry.build)(spec, Some(BUDGET)).map_err(|error| error.to_string())?;
     for direction in [Direction::Minimize, Direction::Maximize] {
         let suite = Suite { name: entry.name, pruner: pruner.as_ref(), direction };
@@ -83,7 +83,7 @@ impl Suite<'_> {
                 (1..=BUDGET).map(|step| (step, self.best_at(&others, step))).collect();
             for upto in 1..=best.len() {
                 let (step, value) = best[upto - 1];
-                if let Verdict::Stop(reason) =
+                if let Decision::Stop(reason) =
                     self.verdict(&others[..number], &best[..upto], step)?
                 {
                     return self.fails(format!("the best trial ({value} at step {step}, after {number} others) was stopped: {reason}"));
@@ -169,7 +169,7 @@ impl Suite<'_> {
         others: &[Trial],
         curve: &[(u64, f64)],
         step: u64,
-    ) -> Result<Verdict, String> {
+    ) -> Result<Decision, String> {
         let judge = || judge(self.pruner, others, curve, step, self.direction);
         let verdict = judge();
         if verdict != judge() {
@@ -234,11 +234,11 @@ impl Suite<'_> {
     }
 }
 
-fn severity(verdict: &Verdict) -> u8 {
+fn severity(verdict: &Decision) -> u8 {
     match verdict {
-        Verdict::Continue(_) => 0,
-        Verdict::Pause(_) => 1,
-        Verdict::Stop(_) => 2,
+        Decision::Continue(_) => 0,
+        Decision::Pause(_) => 1,
+        Decision::Stop(_) => 2,
     }
 }
 
@@ -249,7 +249,7 @@ pub(super) fn judge(
     curve: &[(u64, f64)],
     step: u64,
     direction: Direction,
-) -> Verdict {
+) -> Decision {
     let mut trials = others.to_vec();
     trials.push(trial(others.len() as u64, TrialState::Running, curve));
     judge_at(pruner, &trials, others.len(), step, direction)
@@ -262,7 +262,7 @@ pub(super) fn judge_at(
     index: usize,
     step: u64,
     direction: Direction,
-) -> Verdict {
+) -> Decision {
     let (space, history) = (&Space::default(), History::of(trials, direction));
     pruner.judge(&Case { space, history, trial: &trials[index], step })
 }

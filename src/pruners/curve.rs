@@ -5,11 +5,11 @@ mod forecast;
 use self::forecast::{Expected, Forecast};
 use super::asha::{Asha, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
 use super::{Case, Pruner, PrunerEntry};
-use crate::study::decision::{Reason, Verdict};
+use crate::study::decision::{Decision, Reason};
 use crate::study::field::{COUNT, Field, FieldDefault, UNIT, field};
 use crate::study::metric::{Middle, Number};
-use crate::study::registry::PolicyError;
-use crate::study::spec::{Milestones, PolicySpec};
+use crate::study::registry::RegistryError;
+use crate::study::spec::{AlgorithmSpec, Milestones};
 
 const PROBABILITY: Field = field(
     "probability",
@@ -68,13 +68,13 @@ pub struct Curve {
 
 impl Curve {
     /// From checked options and the clock values of a full trial, one of which must tell where a trial ends.
-    pub fn new(spec: &PolicySpec, budget: Option<u64>) -> Result<Self, PolicyError> {
+    pub fn new(spec: &AlgorithmSpec, budget: Option<u64>) -> Result<Self, RegistryError> {
         let written = spec.options.get("max_resource").and_then(serde_json::Value::as_u64);
         let Some(end) = written.into_iter().chain(budget).min() else {
             let why =
                 "curves are foretold up to the clock value of a full trial: write `max_resource`"
                     .to_owned();
-            return Err(PolicyError::Option {
+            return Err(RegistryError::Option {
                 policy: ENTRY.name.to_owned(),
                 option: "max_resource".to_owned(),
                 why,
@@ -103,7 +103,7 @@ impl Curve {
     }
 
     /// The verdict on the forecast, where there is one.
-    fn judge_forecast(&self, case: &Case<'_>) -> Verdict {
+    fn judge_forecast(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
         let finals = || {
             history
@@ -115,7 +115,7 @@ impl Curve {
         let (Some(best), Some(own), true) =
             (finals().min(), history.score_at(trial, step), self.is_due(case))
         else {
-            return Verdict::GO_ON;
+            return Decision::CONTINUE;
         };
         let mut others = history.trials().iter().filter(|other| other.number != trial.number);
         let mut leads =
@@ -124,12 +124,12 @@ impl Curve {
             || history.best_until(trial, step).is_some_and(|score| score <= best)
             || leads()
         {
-            return Verdict::GO_ON;
+            return Decision::CONTINUE;
         }
         let Some(expected) = Forecast::new(history, trial.number, &self.ladder, self.middle)
             .expected(history, trial, step)
         else {
-            return Verdict::GO_ON;
+            return Decision::CONTINUE;
         };
         let probability = probability_below(best.loss(), expected);
         let reason = |threshold| Reason::Forecast {
@@ -142,24 +142,24 @@ impl Curve {
             rank: None,
         };
         if probability < self.probability {
-            Verdict::Stop(reason(Some(Number(self.probability))))
+            Decision::Stop(reason(Some(Number(self.probability))))
         } else {
-            Verdict::go_on(reason(None))
+            Decision::continues(reason(None))
         }
     }
 }
 
 impl Pruner for Curve {
-    fn judge(&self, case: &Case<'_>) -> Verdict {
+    fn judge(&self, case: &Case<'_>) -> Decision {
         match (self.halving.judge(case), self.judge_forecast(case)) {
-            (Verdict::Continue(by_rank), Verdict::Continue(Some(mut forecast))) => {
+            (Decision::Continue(by_rank), Decision::Continue(Some(mut forecast))) => {
                 if let Reason::Forecast { rank, .. } = &mut forecast {
                     *rank = by_rank.map(Box::new);
                 }
-                Verdict::go_on(forecast)
+                Decision::continues(forecast)
             }
-            (Verdict::Continue(None), forecast)
-            | (Verdict::Continue(_), forecast @ Verdict::Stop(_)) => forecast,
+            (Decision::Continue(None), forecast)
+            | (Decision::Continue(_), forecast @ Decision::Stop(_)) => forecast,
             (halving, _) => halving,
         }
     }
@@ -230,7 +230,7 @@ mod tests {
         (0..12).map(other).chain([running]).collect()
     }
 
-    fn judge(curve: &Curve, trials: &[Trial], direction: Direction) -> Verdict {
+    fn judge(curve: &Curve, trials: &[Trial], direction: Direction) -> Decision {
         let trial = trials.last().unwrap();
         curve.judge_forecast(&Case {
             space: &Space::default(),
@@ -250,12 +250,13 @@ mod tests {
             // Worse than the best at this step, and on its way to a better end.
             let steep =
                 judge(&rule, &study(|step| 0.2 + 4.0 / step as f64, 8, direction), direction);
-            assert!(matches!(steep, Verdict::Continue(Some(_))), "{steep:?}");
+            assert!(matches!(steep, Decision::Continue(Some(_))), "{steep:?}");
         }
         // The median of twelve trials is the mean of two; studies of version 1 were decided by the upper one.
-        let first = Curve::new(&PolicySpec { version: 1, ..ENTRY.defaults() }, Some(30)).unwrap();
+        let first =
+            Curve::new(&AlgorithmSpec { version: 1, ..ENTRY.defaults() }, Some(30)).unwrap();
         for (rule, end) in [(&rule, "0.93"), (&first, "0.96")] {
-            let Verdict::Stop(reason) = judge(
+            let Decision::Stop(reason) = judge(
                 rule,
                 &study(|step| 1.1 + 0.5 / step as f64, 8, Direction::Minimize),
                 Direction::Minimize,
@@ -276,11 +277,11 @@ mod tests {
         let trials = study(|step| 1.1 + 0.5 / step as f64, 8, Direction::Minimize);
         assert_eq!(
             judge(&curve(&[("n_startup_trials", 13.into())], 30), &trials, Direction::Minimize),
-            Verdict::GO_ON
+            Decision::CONTINUE
         );
         assert_eq!(
             judge(&curve(&[("min_resource", 5.into())], 30), &trials, Direction::Minimize),
-            Verdict::GO_ON
+            Decision::CONTINUE
         );
         assert_eq!(
             judge(&curve(&[("probability", 0.0.into())], 30), &trials, Direction::Minimize).word(),

@@ -1,7 +1,7 @@
 //! The steps at which a rule judges: after a warm-up, once in every interval.
 
 use crate::study::field::{COUNT, Field, FieldDefault, NATURAL, field};
-use crate::study::spec::{Milestones, PolicySpec};
+use crate::study::spec::{AlgorithmSpec, Milestones};
 use crate::study::trial::Trial;
 
 pub(super) const N_WARMUP_STEPS: Field = field(
@@ -27,7 +27,7 @@ pub struct Interval {
 
 impl Interval {
     /// From checked options.
-    pub fn new(spec: &PolicySpec) -> Self {
+    pub fn new(spec: &AlgorithmSpec) -> Self {
         Interval {
             warmup_steps: N_WARMUP_STEPS.of(spec),
             interval_steps: INTERVAL_STEPS.of::<u64>(spec).max(1),

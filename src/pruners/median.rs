@@ -17,7 +17,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
 mod tests {
     use super::*;
     use crate::pruners::conformance::{self, trial};
-    use crate::study::decision::Verdict;
+    use crate::study::decision::Decision;
     use crate::study::metric::Direction;
     use crate::study::trial::{Trial, TrialState};
 
@@ -33,7 +33,7 @@ mod tests {
         others: Vec<Trial>,
         curve: &[(u64, f64)],
         direction: Direction,
-    ) -> Verdict {
+    ) -> Decision {
         conformance::judge(rule, &others, curve, curve.last().unwrap().0, direction)
     }
 
@@ -74,7 +74,7 @@ mod tests {
         );
         assert_eq!(
             judge(&with("n_min_trials", 3), others(), &[(1, 1.6)], Direction::Minimize),
-            Verdict::GO_ON
+            Decision::CONTINUE
         );
     }
 
@@ -88,11 +88,11 @@ mod tests {
                 &[(1, 9.0)],
                 Direction::Minimize
             ),
-            Verdict::GO_ON
+            Decision::CONTINUE
         );
         assert_eq!(
             judge(&with("n_warmup_steps", 2), others(), &[(1, 9.0)], Direction::Minimize),
-            Verdict::GO_ON
+            Decision::CONTINUE
         );
         assert_eq!(
             judge(&with("n_warmup_steps", 2), others(), &[(1, 9.0), (2, 9.0)], Direction::Minimize)
@@ -102,7 +102,7 @@ mod tests {
         let rule = with("interval_steps", 3);
         assert_eq!(
             judge(&rule, others(), &[(3, 9.0), (4, 9.0)], Direction::Minimize),
-            Verdict::GO_ON
+            Decision::CONTINUE
         );
         assert_eq!(
             judge(&rule, others(), &[(2, 9.0), (4, 9.0)], Direction::Minimize).word(),
@@ -120,7 +120,7 @@ mod tests {
         );
         assert_eq!(
             judge(&with("n_min_trials", 1), Vec::new(), &nan, Direction::Minimize),
-            Verdict::GO_ON
+            Decision::CONTINUE
         );
         assert_eq!(
             judge(

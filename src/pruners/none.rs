@@ -1,7 +1,7 @@
 //! No pruning: every trial runs to its end.
 
 use super::{Case, Pruner, PrunerEntry};
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::spec::Milestones;
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
@@ -18,8 +18,8 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
 pub struct NoPruning;
 
 impl Pruner for NoPruning {
-    fn judge(&self, _case: &Case<'_>) -> Verdict {
-        Verdict::GO_ON
+    fn judge(&self, _case: &Case<'_>) -> Decision {
+        Decision::CONTINUE
     }
 
     fn milestones(&self, _budget: Option<u64>) -> Milestones {

@@ -3,10 +3,10 @@
 use super::percentile::PercentileRule;
 use super::wilcoxon::WilcoxonRule;
 use super::{Case, Pruner, PrunerEntry};
-use crate::study::decision::{Comparison, Reason, Verdict};
+use crate::study::decision::{Comparison, Decision, Reason};
 use crate::study::field::{Field, FieldDefault, FieldKind, NATURAL, NOT_NEGATIVE, field};
 use crate::study::metric::Number;
-use crate::study::spec::{Milestones, PolicySpec};
+use crate::study::spec::{AlgorithmSpec, Milestones};
 
 const PATIENCE: Field = field(
     "patience",
@@ -50,11 +50,11 @@ pub struct PatientRule {
 
 impl PatientRule {
     /// From checked options.
-    pub fn new(spec: &PolicySpec) -> Self {
+    pub fn new(spec: &AlgorithmSpec) -> Self {
         let wrapped: Option<Box<dyn Pruner>> = match WRAPPED.of::<String>(spec).as_str() {
-            name @ "median" => Some(Box::new(PercentileRule::median(&PolicySpec::named(name)))),
-            name @ "percentile" => Some(Box::new(PercentileRule::new(&PolicySpec::named(name)))),
-            name @ "wilcoxon" => Some(Box::new(WilcoxonRule::new(&PolicySpec::named(name)))),
+            name @ "median" => Some(Box::new(PercentileRule::median(&AlgorithmSpec::named(name)))),
+            name @ "percentile" => Some(Box::new(PercentileRule::new(&AlgorithmSpec::named(name)))),
+            name @ "wilcoxon" => Some(Box::new(WilcoxonRule::new(&AlgorithmSpec::named(name)))),
             _ => None,
         };
         PatientRule {
@@ -66,19 +66,19 @@ impl PatientRule {
 }
 
 impl Pruner for PatientRule {
-    fn judge(&self, case: &Case<'_>) -> Verdict {
+    fn judge(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
         let reports = &trial.curve[..trial.curve.partition_point(|(at, _)| *at <= step)];
         let last = usize::try_from(self.patience).unwrap_or(usize::MAX).saturating_add(1);
         let Some(before) = reports.len().checked_sub(last).filter(|before| *before > 0) else {
-            return Verdict::GO_ON;
+            return Decision::CONTINUE;
         };
         let best =
             |reports: &[(u64, f64)]| reports.iter().map(|(_, value)| history.score(*value)).min();
         let Some((best_before, best_since)) =
             best(&reports[..before]).zip(best(&reports[before..]))
         else {
-            return Verdict::GO_ON;
+            return Decision::CONTINUE;
         };
         let border = history.score(history.direction().loss(best_before.loss() + self.min_delta));
         let comparison = if best_since.loss().is_nan() {
@@ -96,11 +96,11 @@ impl Pruner for PatientRule {
             wrapped: wrapped.map(Box::new),
         };
         if comparison == Comparison::NotWorse {
-            return Verdict::go_on(reason(None));
+            return Decision::continues(reason(None));
         }
         match self.wrapped.as_ref().map(|wrapped| wrapped.judge(case)) {
-            None => Verdict::Stop(reason(None)),
-            Some(Verdict::Stop(second)) => Verdict::Stop(reason(Some(second))),
+            None => Decision::Stop(reason(None)),
+            Some(Decision::Stop(second)) => Decision::Stop(reason(Some(second))),
             Some(mild) => mild,
         }
     }
@@ -119,7 +119,12 @@ mod tests {
     use crate::study::metric::Direction;
     use crate::study::trial::{Trial, TrialState};
 
-    fn judge(spec: &PolicySpec, others: &[f64], values: &[f64], direction: Direction) -> Verdict {
+    fn judge(
+        spec: &AlgorithmSpec,
+        others: &[f64],
+        values: &[f64],
+        direction: Direction,
+    ) -> Decision {
         let curve: Vec<(u64, f64)> = (1..).zip(values.iter().copied()).collect();
         let constant = |(number, value): (u64, &f64)| {
             let curve: Vec<(u64, f64)> = (1..=10).map(|step| (step, *value)).collect();
@@ -130,7 +135,7 @@ mod tests {
         conformance::judge(&rule, &others, &curve, step, direction)
     }
 
-    fn patience(patience: u64) -> PolicySpec {
+    fn patience(patience: u64) -> AlgorithmSpec {
         ENTRY.defaults().with("patience", patience)
     }
 

@@ -2,11 +2,11 @@
 
 use super::interval::{INTERVAL_STEPS, Interval, N_WARMUP_STEPS};
 use super::{Case, Pruner, PrunerEntry};
-use crate::study::decision::{Comparison, Reason, Verdict};
+use crate::study::decision::{Comparison, Decision, Reason};
 use crate::study::field::{COUNT, Field, FieldDefault, NATURAL, between, field};
 use crate::study::history::History;
 use crate::study::metric::{Number, Score};
-use crate::study::spec::{Milestones, PolicySpec};
+use crate::study::spec::{AlgorithmSpec, Milestones};
 use crate::study::trial::TrialState;
 
 pub(super) const N_STARTUP_TRIALS: Field = field(
@@ -56,7 +56,7 @@ pub struct PercentileRule {
 
 impl PercentileRule {
     /// From checked options.
-    pub fn new(spec: &PolicySpec) -> Self {
+    pub fn new(spec: &AlgorithmSpec) -> Self {
         PercentileRule {
             percentile: PERCENTILE.of::<f64>(spec).clamp(0.0, 100.0),
             startup_trials: N_STARTUP_TRIALS.of(spec),
@@ -66,13 +66,13 @@ impl PercentileRule {
     }
 
     /// The rule at 50, from the other checked options.
-    pub fn median(spec: &PolicySpec) -> Self {
+    pub fn median(spec: &AlgorithmSpec) -> Self {
         PercentileRule { percentile: 50.0, ..PercentileRule::new(spec) }
     }
 }
 
 impl Pruner for PercentileRule {
-    fn judge(&self, case: &Case<'_>) -> Verdict {
+    fn judge(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
         let completed = || {
             history
@@ -84,17 +84,17 @@ impl Pruner for PercentileRule {
         if (completed().count() as u64) < self.startup_trials.max(1)
             || !self.interval.is_due(trial, step)
         {
-            return Verdict::GO_ON;
+            return Decision::CONTINUE;
         }
         let at = history.clock().at(step);
-        let Some(best) = history.best_until(trial, step) else { return Verdict::GO_ON };
+        let Some(best) = history.best_until(trial, step) else { return Decision::CONTINUE };
         let mut others: Vec<Score> =
             completed().filter_map(|other| history.score_at(other, step)).collect();
         if best.loss().is_nan() {
-            return Verdict::Stop(Reason::OnlyNan { at });
+            return Decision::Stop(Reason::OnlyNan { at });
         }
         if (others.len() as u64) < self.min_trials.max(1) {
-            return Verdict::GO_ON;
+            return Decision::CONTINUE;
         }
         let border = percentile(&mut others, self.percentile, &history);
         let comparison = Comparison::of(best, border);
@@ -107,8 +107,8 @@ impl Pruner for PercentileRule {
             comparison,
         };
         match comparison {
-            Comparison::Worse => Verdict::Stop(reason),
-            Comparison::NotWorse => Verdict::go_on(reason),
+            Comparison::Worse => Decision::Stop(reason),
+            Comparison::NotWorse => Decision::continues(reason),
         }
     }
 
@@ -146,7 +146,7 @@ mod tests {
     use crate::study::metric::Direction;
     use crate::study::trial::Trial;
 
-    fn judge(percentile: f64, values: &[f64], own: f64, direction: Direction) -> Verdict {
+    fn judge(percentile: f64, values: &[f64], own: f64, direction: Direction) -> Decision {
         let complete =
             |(number, value): (u64, &f64)| trial(number, TrialState::Complete, &[(1, *value)]);
         let others: Vec<Trial> = (0..).zip(values).map(complete).collect();

@@ -35,7 +35,7 @@ fn decisions_about_fixed_curves_are_those_of_optuna() {
             for (upto, expected) in decisions.as_array().unwrap().iter().enumerate() {
                 let (own, step) = (&running[..=upto], running[upto].0);
                 let verdict = judge(built.as_ref(), &others, own, step, direction);
-                let stops = matches!(verdict, Verdict::Stop(_));
+                let stops = matches!(verdict, Decision::Stop(_));
                 assert_eq!(
                     stops,
                     expected == 1,

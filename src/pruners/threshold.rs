@@ -2,11 +2,11 @@
 
 use super::interval::{INTERVAL_STEPS, Interval, N_WARMUP_STEPS};
 use super::{Case, Pruner, PrunerEntry};
-use crate::study::decision::{Bound, Reason, Verdict};
+use crate::study::decision::{Bound, Decision, Reason};
 use crate::study::field::{Field, FieldDefault, NUMBER, field};
 use crate::study::metric::Number;
-use crate::study::registry::{Consequence, PolicyError};
-use crate::study::spec::{Milestones, PolicySpec};
+use crate::study::registry::{Consequence, RegistryError};
+use crate::study::spec::{AlgorithmSpec, Milestones};
 
 const LOWER: Field = field(
     "lower",
@@ -42,11 +42,11 @@ pub struct ThresholdRule {
 
 impl ThresholdRule {
     /// From checked options. An error where no value lies between the bounds.
-    pub fn new(spec: &PolicySpec) -> Result<Self, PolicyError> {
+    pub fn new(spec: &AlgorithmSpec) -> Result<Self, RegistryError> {
         let lower = LOWER.of::<Option<f64>>(spec).unwrap_or(f64::NEG_INFINITY);
         let upper = UPPER.of::<Option<f64>>(spec).unwrap_or(f64::INFINITY);
         if lower > upper {
-            return Err(PolicyError::Option {
+            return Err(RegistryError::Option {
                 policy: ENTRY.name.to_owned(),
                 option: "lower".to_owned(),
                 why: format!("`{lower}` is above `upper`, which is `{upper}`"),
@@ -58,25 +58,25 @@ impl ThresholdRule {
 }
 
 impl Pruner for ThresholdRule {
-    fn judge(&self, case: &Case<'_>) -> Verdict {
+    fn judge(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
         let at = history.clock().at(step);
         let report = trial.curve.iter().rev().find(|(at, _)| *at == step);
         let Some((_, value)) = report.filter(|_| self.interval.is_due(trial, step)) else {
-            return Verdict::GO_ON;
+            return Decision::CONTINUE;
         };
         let stop = |bound, threshold| {
             let (value, threshold) = (Number(*value), Number(threshold));
-            Verdict::Stop(Reason::Threshold { value, bound, threshold, at })
+            Decision::Stop(Reason::Threshold { value, bound, threshold, at })
         };
         if value.is_nan() {
-            Verdict::Stop(Reason::Nan { at })
+            Decision::Stop(Reason::Nan { at })
         } else if *value < self.lower {
             stop(Bound::Lower, self.lower)
         } else if *value > self.upper {
             stop(Bound::Upper, self.upper)
         } else {
-            Verdict::GO_ON
+            Decision::CONTINUE
         }
     }
 
@@ -91,7 +91,7 @@ mod tests {
     use crate::pruners::conformance;
     use crate::study::metric::Direction;
 
-    fn judge(options: &[(&str, f64)], curve: &[(u64, f64)], direction: Direction) -> Verdict {
+    fn judge(options: &[(&str, f64)], curve: &[(u64, f64)], direction: Direction) -> Decision {
         let spec = options
             .iter()
             .fold(ENTRY.defaults(), |spec, (key, value)| spec.with(key, *value))
@@ -117,16 +117,16 @@ mod tests {
 
     #[test]
     fn only_the_latest_report_counts_and_only_after_the_warm_up() {
-        assert_eq!(judge(&[("upper", 2.0)], &[(1, 9.0)], Direction::Minimize), Verdict::GO_ON);
+        assert_eq!(judge(&[("upper", 2.0)], &[(1, 9.0)], Direction::Minimize), Decision::CONTINUE);
         assert_eq!(
             judge(&[("upper", 2.0)], &[(1, 9.0), (2, 1.0)], Direction::Minimize),
-            Verdict::GO_ON
+            Decision::CONTINUE
         );
     }
 
     #[test]
     fn without_bounds_nan_alone_stops_and_crossed_bounds_are_refused() {
-        assert_eq!(judge(&[], &[(2, f64::INFINITY)], Direction::Minimize), Verdict::GO_ON);
+        assert_eq!(judge(&[], &[(2, f64::INFINITY)], Direction::Minimize), Decision::CONTINUE);
         assert_eq!(judge(&[], &[(2, f64::NAN)], Direction::Minimize).word(), "stop");
         let error =
             ThresholdRule::new(&ENTRY.defaults().with("lower", 3).with("upper", 2)).unwrap_err();

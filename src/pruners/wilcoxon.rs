@@ -1,11 +1,11 @@
 //! The Wilcoxon rule: a trial that a signed-rank test finds worse than the best trial, step by step, stops.
 
 use super::{Case, Pruner, PrunerEntry};
-use crate::study::decision::{Comparison, Means, Reason, Verdict};
+use crate::study::decision::{Comparison, Decision, Means, Reason};
 use crate::study::field::{Field, FieldDefault, NATURAL, UNIT, field};
 use crate::study::history::History;
 use crate::study::metric::Number;
-use crate::study::spec::{Milestones, PolicySpec};
+use crate::study::spec::{AlgorithmSpec, Milestones};
 use crate::study::trial::Trial;
 
 const P_THRESHOLD: Field = field(
@@ -45,24 +45,24 @@ pub struct WilcoxonRule {
 
 impl WilcoxonRule {
     /// From checked options.
-    pub fn new(spec: &PolicySpec) -> Self {
+    pub fn new(spec: &AlgorithmSpec) -> Self {
         WilcoxonRule { p_threshold: P_THRESHOLD.of(spec), startup_steps: N_STARTUP_STEPS.of(spec) }
     }
 }
 
 impl Pruner for WilcoxonRule {
-    fn judge(&self, case: &Case<'_>) -> Verdict {
+    fn judge(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
         let others = history.trials().iter().filter(|other| other.number != trial.number);
         let best = others
             .filter_map(|other| history.final_score(other).map(|score| (score, other)))
             .min_by_key(|(score, other)| (*score, other.number));
-        let Some((_, best)) = best else { return Verdict::GO_ON };
+        let Some((_, best)) = best else { return Decision::CONTINUE };
         let own = &trial.curve[..trial.curve.partition_point(|(at, _)| *at <= step)];
         let excess: Vec<f64> =
             own.iter().filter_map(|report| excess(&history, *report, best)).collect();
         if (excess.len() as u64) < self.startup_steps.max(2) {
-            return Verdict::GO_ON;
+            return Decision::CONTINUE;
         }
         let p = p_worse(&excess);
         let (mean, best_mean) = (mean(own), mean(&best.curve));
@@ -78,9 +78,9 @@ impl Pruner for WilcoxonRule {
             means: is_below.then_some(means),
         };
         if is_below && comparison == Comparison::Worse {
-            Verdict::Stop(reason)
+            Decision::Stop(reason)
         } else {
-            Verdict::go_on(reason)
+            Decision::continues(reason)
         }
     }
 
@@ -159,7 +159,7 @@ mod tests {
     use crate::study::metric::Direction;
     use crate::study::trial::TrialState;
 
-    fn judge(best: &[f64], own: &[f64], direction: Direction) -> Verdict {
+    fn judge(best: &[f64], own: &[f64], direction: Direction) -> Decision {
         let curve =
             |values: &[f64]| -> Vec<(u64, f64)> { (1..).zip(values.iter().copied()).collect() };
         let others = [trial(0, TrialState::Complete, &curve(best))];

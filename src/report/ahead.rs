@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::study::metric::Direction;
     use crate::study::space::Space;
-    use crate::study::spec::{PolicySpec, Program};
+    use crate::study::spec::{AlgorithmSpec, Program};
 
     #[test]
     fn a_forecast_is_said_with_its_ranges() {
@@ -182,7 +182,7 @@ mod tests {
             StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
         assert!(before_the_first(&spec).starts_with("nothing limits it; "));
         spec.budget.trials = Some(24);
-        spec.pruner = PolicySpec::named("asha").with("max_resource", 27);
+        spec.pruner = AlgorithmSpec::named("asha").with("max_resource", 27);
         spec.budget.time = Some(Duration::from_secs(7200));
         spec.budget.device_hours = Some(3.0);
         let said = "24 trials of up to 27 epochs, 648 epochs at most; 2 h 00 min at most; 3.0 device-hours at most; \

@@ -8,7 +8,7 @@ use super::{Happening, LeftOut, Reporter};
 use crate::config::shown::json;
 use crate::study::event::{Event, Seq};
 use crate::study::spec::StudySpec;
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 
 /// Writes `{"seq":..,"at":..,"event":{"type":..}}` for each event; `at` is in microseconds since 1970 in UTC.
@@ -35,7 +35,7 @@ impl Reporter for Events {
         _out: &mut dyn io::Write,
         _at: Timestamp,
         _spec: &StudySpec,
-        _view: &StudyView,
+        _view: &StudyState,
     ) -> io::Result<()> {
         Ok(())
     }
@@ -57,7 +57,7 @@ impl Reporter for Events {
         _out: &mut dyn io::Write,
         _at: Timestamp,
         _reason: &str,
-        _view: &StudyView,
+        _view: &StudyState,
     ) -> io::Result<()> {
         Ok(())
     }
@@ -86,7 +86,7 @@ mod tests {
             seq: Seq(12),
             at: Timestamp(1_000_000),
             event: &event,
-            view: &StudyView::new(&spec),
+            view: &StudyState::new(&spec),
         };
         Events.event(&mut out, &happening).unwrap();
         assert_eq!(

@@ -5,10 +5,10 @@ use super::wording::{
     attempt_end, disk_exceeded, duration, extension, micros, number, one_line, params, proposed,
     remarked, skipped, slots,
 };
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::event::{Answer, AttemptEnd, Event};
 use crate::study::metric::{Direction, Metrics, Score};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::step::StepUnit;
 use crate::study::trial::{Trial, TrialState};
 
@@ -48,10 +48,10 @@ impl Journal {
         let Happening { event, view, .. } = *happening;
         let said = said(event, view.clock(), Some(view), is_best);
         one_line(&match (event, event.trial()) {
-            (Event::Packed { .. }, _) | (_, None) => said,
+            (Event::ConcurrencyChanged { .. }, _) | (_, None) => said,
             (
                 Event::Remarked { .. }
-                | Event::PassedOver { .. }
+                | Event::ConfigurationsSkipped { .. }
                 | Event::Noted { .. }
                 | Event::ResultsKnown { .. },
                 Some(trial),
@@ -63,7 +63,7 @@ impl Journal {
 
 /// What happened, without the trial that it happened to: the one wording of each event. A `view` with the event taken in tells
 /// more of it; `is_best` says whether the event gave the study its best value.
-pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyView>, is_best: bool) -> String {
+pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: bool) -> String {
     let trial = event.trial().and_then(|number| view?.trial(number));
     match event {
         Event::RunnerStarted { pid, host, slots: now } => {
@@ -76,12 +76,12 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyView>, is_best: b
             format!("the runner left after {}: {reason}", duration(micros(*ran_micros)))
         }
         Event::ResultsKnown { .. } => "its results are known to decisions from here on".to_owned(),
-        Event::RaceBegun { finalists } => {
+        Event::FinalistsChosen { finalists } => {
             let finalists: Vec<String> = finalists.iter().map(ToString::to_string).collect();
             format!("the race begins: trials {} run again on fresh seeds", finalists.join(", "))
         }
-        Event::RaceDropped { reason, .. } => format!("leaves the race: {reason}"),
-        Event::RaceWon { reason, .. } => format!("wins the race: {reason}"),
+        Event::FinalistDropped { reason, .. } => format!("leaves the race: {reason}"),
+        Event::FinalistWon { reason, .. } => format!("wins the race: {reason}"),
         Event::WinnerTested { metrics, .. } => {
             format!("was measured on the test split: {}", measured(metrics))
         }
@@ -110,9 +110,9 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyView>, is_best: b
         Event::Remarked { text, count, .. } => remarked(text, *count),
         Event::Decided { step, verdict, .. } => {
             let what = match verdict {
-                Verdict::Continue(_) => "goes on",
-                Verdict::Pause(_) => "shall pause",
-                Verdict::Stop(_) => "shall stop",
+                Decision::Continue(_) => "goes on",
+                Decision::Pause(_) => "shall pause",
+                Decision::Stop(_) => "shall stop",
             };
             format!("{what} at {}{}", clock.at(*step), because(verdict.reason()))
         }
@@ -179,10 +179,10 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyView>, is_best: b
         }
         Event::DeviceResumed { device } => format!("{device} is resumed by you"),
         Event::SlotsChanged { slots: now } => format!("running on {}", slots(now)),
-        Event::Packed { device, slots, reason, .. } => {
+        Event::ConcurrencyChanged { device, slots, reason, .. } => {
             format!("{slots} at a time on {device}: {reason}")
         }
-        Event::PassedOver { points, reason, .. } => skipped(*points, reason),
+        Event::ConfigurationsSkipped { points, reason, .. } => skipped(*points, reason),
         Event::DiskExceeded { bytes, limit } => disk_exceeded(*bytes, *limit),
         Event::Noted { trial: Some(_), text } => format!("note: {text}"),
         Event::Noted { trial: None, text } => format!("note on the study: {text}"),

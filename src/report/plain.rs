@@ -14,7 +14,7 @@ use crate::study::event::{Answer, AttemptEnd, Event};
 use crate::study::metric::{Direction, Score};
 use crate::study::remark::RemarkKind;
 use crate::study::spec::StudySpec;
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 use crate::study::usage::Used;
@@ -59,7 +59,7 @@ impl Reporter for Plain {
         out: &mut dyn Write,
         at: Timestamp,
         spec: &StudySpec,
-        view: &StudyView,
+        view: &StudyState,
     ) -> io::Result<()> {
         let objective = spec.objective();
         let trials = spec
@@ -182,7 +182,7 @@ impl Reporter for Plain {
         out: &mut dyn Write,
         at: Timestamp,
         reason: &str,
-        view: &StudyView,
+        view: &StudyState,
     ) -> io::Result<()> {
         let elapsed =
             self.study.as_ref().map_or(micros(view.ran_micros), |(_, started)| at.since(*started));
@@ -220,7 +220,7 @@ impl Plain {
             Event::TrialPaused { trial, hold: None, .. } => {
                 self.waiting.insert(*trial);
             }
-            // Told when it goes on.
+            // TellOutcome when it goes on.
             Event::TrialQueued { trial, reason, .. } if self.waiting.remove(trial) => {
                 self.promoted.insert(*trial, reason.clone());
                 return None;
@@ -309,9 +309,9 @@ fn is_silent(event: &Event) -> bool {
         | Event::Noted { .. }
         | Event::Tagged { .. } => true,
         Event::RunnerStarted { .. }
-        | Event::RaceBegun { .. }
-        | Event::RaceDropped { .. }
-        | Event::RaceWon { .. }
+        | Event::FinalistsChosen { .. }
+        | Event::FinalistDropped { .. }
+        | Event::FinalistWon { .. }
         | Event::AttemptStarted { .. }
         | Event::Remarked { .. }
         | Event::DiskExceeded { .. }
@@ -326,9 +326,9 @@ fn is_silent(event: &Event) -> bool {
         | Event::DevicePaused { .. }
         | Event::DeviceResumed { .. }
         | Event::SlotsChanged { .. }
-        | Event::Packed { .. }
+        | Event::ConcurrencyChanged { .. }
         | Event::BudgetExtended { .. }
-        | Event::PassedOver { .. } => false,
+        | Event::ConfigurationsSkipped { .. } => false,
     }
 }
 
@@ -354,7 +354,7 @@ fn progress(
     format!("{}, {best}, {}{left}", progress.trials(), rough_duration(elapsed))
 }
 
-fn states(view: &StudyView) -> String {
+fn states(view: &StudyState) -> String {
     let mut counts = view.counts;
     // What is done comes first.
     let order = [
@@ -383,7 +383,7 @@ fn said(value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::decision::{Reason, Verdict};
+    use crate::study::decision::{Decision, Reason};
     use crate::study::device::{Device, Slot};
     use crate::study::event::Seq;
     use crate::study::params::Params;
@@ -393,7 +393,7 @@ mod tests {
 
     fn told(spec: &StudySpec, events: Vec<Event>) -> String {
         let mut reporter = Plain::default();
-        let mut view = StudyView::new(spec);
+        let mut view = StudyState::new(spec);
         let mut out = Vec::new();
         reporter.study_started(&mut out, Timestamp(0), spec, &view).unwrap();
         let second = |index: usize| Timestamp(i64::try_from(index).unwrap() * 1_000_000);
@@ -480,7 +480,7 @@ mod tests {
 
     #[test]
     fn pauses_are_told_and_reports_and_rungs_that_are_passed_are_not() {
-        let view = StudyView::new(&digits());
+        let view = StudyState::new(&digits());
         let said = |event: &Event| {
             line(&Happening { seq: Seq(1), at: Timestamp(0), event, view: &view }, false)
         };
@@ -488,7 +488,7 @@ mod tests {
         let passed = Event::Decided {
             trial,
             step: 9,
-            verdict: Verdict::go_on(Reason::Recorded("rank 1 of 3; 1 goes on".into())),
+            verdict: Decision::continues(Reason::Recorded("rank 1 of 3; 1 goes on".into())),
         };
         assert_eq!(said(&passed), None, "most reports pass: the journal has them");
         let paused = Event::TrialPaused { trial, reason: "waits at rung 9".into(), hold: None };

@@ -250,7 +250,7 @@ pub enum HolderLife {
 
 /// A study's state in one word, for `ls` and the leaderboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StudyState {
+pub enum StudyStatus {
     /// Never run.
     New,
     /// A process runs it.
@@ -267,7 +267,7 @@ pub enum StudyState {
     Failed,
 }
 
-impl StudyState {
+impl StudyStatus {
     /// The state of a study whose lease's holder, if there is one, lives or not.
     pub fn new(summary: &StudySummary, life: HolderLife) -> Self {
         match (&summary.held, life) {
@@ -275,28 +275,28 @@ impl StudyState {
             (Some(_), HolderLife::Alive)
                 if summary.paused.is_none() || summary.counts.running > 0 =>
             {
-                StudyState::Running
+                StudyStatus::Running
             }
-            _ if summary.paused.is_some() => StudyState::Paused,
-            (Some(_), HolderLife::Alive) => StudyState::Running,
-            _ if summary.finished.is_some() && summary.counts.only_fail() => StudyState::Failed,
-            _ if summary.finished.is_some() => StudyState::Finished,
-            (Some(_), HolderLife::Dead) => StudyState::Interrupted,
-            (None, _) if summary.counts.total() == 0 => StudyState::New,
-            (None, _) => StudyState::Stopped,
+            _ if summary.paused.is_some() => StudyStatus::Paused,
+            (Some(_), HolderLife::Alive) => StudyStatus::Running,
+            _ if summary.finished.is_some() && summary.counts.only_fail() => StudyStatus::Failed,
+            _ if summary.finished.is_some() => StudyStatus::Finished,
+            (Some(_), HolderLife::Dead) => StudyStatus::Interrupted,
+            (None, _) if summary.counts.total() == 0 => StudyStatus::New,
+            (None, _) => StudyStatus::Stopped,
         }
     }
 
     /// The word of `--json` and of the screens.
     pub fn as_str(self) -> &'static str {
         match self {
-            StudyState::New => "new",
-            StudyState::Running => "running",
-            StudyState::Paused => "paused",
-            StudyState::Interrupted => "interrupted",
-            StudyState::Stopped => "stopped",
-            StudyState::Finished => "finished",
-            StudyState::Failed => "failed",
+            StudyStatus::New => "new",
+            StudyStatus::Running => "running",
+            StudyStatus::Paused => "paused",
+            StudyStatus::Interrupted => "interrupted",
+            StudyStatus::Stopped => "stopped",
+            StudyStatus::Finished => "finished",
+            StudyStatus::Failed => "failed",
         }
     }
 }

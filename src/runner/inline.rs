@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::launcher::{Job, LaunchError, Launcher};
 use crate::engine::{Assignment, Input};
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
 use crate::study::params::{Params, Value};
 use crate::study::spec::FailureCause;
@@ -36,9 +36,9 @@ pub struct TrialContext {
     seed: u64,
     metric: String,
     inputs: Sender<Input>,
-    verdicts: Receiver<Verdict>,
+    verdicts: Receiver<Decision>,
     leave: Arc<AtomicBool>,
-    told: Option<Verdict>,
+    told: Option<Decision>,
     /// A step that it reported and that no store can hold: it fails with that.
     beyond: Option<u64>,
 }
@@ -100,7 +100,7 @@ impl TrialContext {
         });
         if sent.is_ok() && waits {
             match self.verdicts.recv() {
-                Ok(Verdict::Continue(_)) => {}
+                Ok(Decision::Continue(_)) => {}
                 Ok(verdict) => self.told = Some(verdict),
                 Err(_) => self.leave.store(true, Ordering::Relaxed),
             }
@@ -174,8 +174,8 @@ fn end_of(
     }
     match (result, &context.told) {
         (Ok(Ok(TrialEnd::Finished)), _) => (AttemptEnd::Completed, None),
-        (Ok(Ok(TrialEnd::Left)), Some(Verdict::Pause(_))) => (AttemptEnd::Paused, None),
-        (Ok(Ok(TrialEnd::Left)), Some(Verdict::Stop(_))) => (AttemptEnd::Stopped, None),
+        (Ok(Ok(TrialEnd::Left)), Some(Decision::Pause(_))) => (AttemptEnd::Paused, None),
+        (Ok(Ok(TrialEnd::Left)), Some(Decision::Stop(_))) => (AttemptEnd::Stopped, None),
         (Ok(Ok(TrialEnd::Left)), _) => (AttemptEnd::Interrupted, None),
         (Ok(Err(error)), _) => (AttemptEnd::Failed(FailureCause::Program), Some(error.to_string())),
         (Err(panic), _) => {
@@ -192,12 +192,12 @@ fn end_of(
 }
 
 struct InlineJob {
-    verdicts: Sender<Verdict>,
+    verdicts: Sender<Decision>,
     leave: Arc<AtomicBool>,
 }
 
 impl Job for InlineJob {
-    fn answer(&mut self, verdict: &Verdict) {
+    fn answer(&mut self, verdict: &Decision) {
         let _trial_gone = self.verdicts.send(verdict.clone());
     }
 
@@ -212,6 +212,6 @@ impl Job for InlineJob {
 
     /// Its report is answered: as the thread was asked to leave, the answer is not to go on.
     fn give_up(&mut self) {
-        let _trial_gone = self.verdicts.send(Verdict::GO_ON);
+        let _trial_gone = self.verdicts.send(Decision::CONTINUE);
     }
 }

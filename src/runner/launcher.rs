@@ -3,7 +3,7 @@
 use crossbeam_channel::Sender;
 
 use crate::engine::{Assignment, Input};
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 
 /// Why an attempt could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum LaunchError {
 /// A running attempt, as the runner holds it. Its end arrives as [`Input::Ended`], always, exactly once.
 pub trait Job {
     /// Answers its last report.
-    fn answer(&mut self, verdict: &Verdict);
+    fn answer(&mut self, verdict: &Decision);
     /// Asks it to checkpoint and leave.
     fn leave(&mut self);
     /// Writes into its log what its processes are doing, as far as the system tells.

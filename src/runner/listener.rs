@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use crossbeam_channel::Sender;
 
-use super::causes::{LastWords, advice};
 use super::clock::system_time;
+use super::failure_cause::{StderrTail, advice};
 use super::lines::{LineEnd, Lines, Piece, for_each_line};
 use super::registration::{Announced, Registered, Registrar};
 use crate::engine::Input;
 use crate::runner::processes;
-use crate::runner::protocol::{Clock, EndWord, PREFIX, Spoken, Up};
+use crate::runner::protocol::{Clock, JobEnd, MessageToRunner, PREFIX, Spoken};
 use crate::storage::sqlite;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::Metrics;
@@ -79,11 +79,11 @@ enum Stream {
 struct Current {
     expected: Expected,
     log: AttemptLog,
-    last_words: LastWords,
+    stderr_tail: StderrTail,
     remarks: Remarks,
-    end: Option<(EndWord, Option<String>)>,
+    end: Option<(JobEnd, Option<String>)>,
     /// Why there was nothing to start, where its command's place says so.
-    not_started: Option<(EndWord, Option<String>)>,
+    not_started: Option<(JobEnd, Option<String>)>,
     /// How many processes the kernel had killed for want of memory when it began.
     memory_kills: Option<u64>,
 }
@@ -152,7 +152,7 @@ impl Current {
     /// The same at its end, and which patterns never found anything.
     fn print_end(&mut self) -> Vec<Input> {
         let Some(printed) = &mut self.expected.printed else { return Vec::new() };
-        let ended_itself = matches!(self.end, Some((EndWord::Finished | EndWord::Failed, _)));
+        let ended_itself = matches!(self.end, Some((JobEnd::Finished | JobEnd::Failed, _)));
         let [output, errors] = printed;
         let unmatched = output.unmatched().find(|index| errors.unmatched().any(|of| of == *index));
         let unmatched = unmatched.filter(|_| ended_itself);
@@ -226,8 +226,8 @@ impl Listening {
     /// attempt's end.
     pub fn expect_trial(&self, expected: Expected, log: &Path) -> io::Result<()> {
         let log = AttemptLog::open(log)?;
-        let (last_words, remarks, memory_kills) =
-            (LastWords::default(), Remarks::default(), processes::memory_kills());
+        let (stderr_tail, remarks, memory_kills) =
+            (StderrTail::default(), Remarks::default(), processes::memory_kills());
         let mut shared = lock(&self.shared);
         if shared.is_gone {
             return Err(io::Error::other("the worker was killed as it started"));
@@ -235,7 +235,7 @@ impl Listening {
         shared.current = Some(Current {
             expected,
             log,
-            last_words,
+            stderr_tail,
             remarks,
             end: None,
             not_started: None,
@@ -371,9 +371,15 @@ impl Listener {
     }
 
     /// Passes on what a line says.
-    fn take(&self, shared: &Mutex<Shared>, line: &[u8], up: Up, lines: &mut Lines<ChildStdout>) {
+    fn take(
+        &self,
+        shared: &Mutex<Shared>,
+        line: &[u8],
+        up: MessageToRunner,
+        lines: &mut Lines<ChildStdout>,
+    ) {
         // Before the lock: a disk may be slow.
-        let registered = if let Up::Checkpoint { path, step } = &up {
+        let registered = if let MessageToRunner::Checkpoint { path, step } = &up {
             self.register(shared, path, *step, lines)
         } else {
             None
@@ -383,14 +389,16 @@ impl Listener {
         let Expected { trial, attempt, .. } = current.expected;
         match up {
             // Said in the command's place, before it could start; it counts if its supervisor says that, too.
-            Up::End { end: end @ (EndWord::Failed | EndWord::Refused), message } if self.single => {
+            MessageToRunner::End { end: end @ (JobEnd::Failed | JobEnd::Refused), message }
+                if self.single =>
+            {
                 current.not_started.get_or_insert((end, message));
             }
-            Up::End { .. }
-            | Up::Answer { .. }
-            | Up::Text { .. }
-            | Up::At { .. }
-            | Up::Peak { .. }
+            MessageToRunner::End { .. }
+            | MessageToRunner::Answer { .. }
+            | MessageToRunner::Text { .. }
+            | MessageToRunner::At { .. }
+            | MessageToRunner::Peak { .. }
                 if self.single =>
             {
                 let remark = Remark::new(
@@ -400,23 +408,23 @@ impl Listener {
                 current.misread(line, std::slice::from_ref(&remark));
                 self.send(current.remark(remark));
             }
-            Up::End { end, message } => {
+            MessageToRunner::End { end, message } => {
                 shared.failed |= matches!(
                     end,
-                    EndWord::Failed
-                        | EndWord::Oom
-                        | EndWord::DeviceLost
-                        | EndWord::Killed
-                        | EndWord::Refused
+                    JobEnd::Failed
+                        | JobEnd::Oom
+                        | JobEnd::DeviceLost
+                        | JobEnd::Killed
+                        | JobEnd::Refused
                 );
                 if let Some(current) = shared.current.take() {
                     self.send_end(&current, end, message);
                 }
             }
-            Up::Report { step, metrics } => {
+            MessageToRunner::Report { step, metrics } => {
                 self.send(current.report(step, metrics));
             }
-            Up::Checkpoint { step, .. } => match registered {
+            MessageToRunner::Checkpoint { step, .. } => match registered {
                 Some(Ok(Some(Registered { path, bytes, uncopied }))) => {
                     let remark = uncopied.map(|why| {
                         Remark::new(
@@ -452,8 +460,10 @@ impl Listener {
                 }
                 None => {}
             },
-            Up::Peak { bytes } => self.send(Input::Peak { trial, attempt, bytes }),
-            Up::Answer { .. } | Up::Text { .. } | Up::At { .. } => {}
+            MessageToRunner::Peak { bytes } => self.send(Input::Peak { trial, attempt, bytes }),
+            MessageToRunner::Answer { .. }
+            | MessageToRunner::Text { .. }
+            | MessageToRunner::At { .. } => {}
         }
     }
 
@@ -480,8 +490,8 @@ impl Listener {
         let Some(mut current) = shared.current.take() else { return };
         current.print_end().into_iter().for_each(|input| self.send(input));
         let end = match (current.end.take(), current.not_started.take()) {
-            (Some((EndWord::NotStarted, _)), Some(why)) => Some(why),
-            (Some((EndWord::NotStarted, message)), None) => Some((EndWord::Failed, message)),
+            (Some((JobEnd::NotStarted, _)), Some(why)) => Some(why),
+            (Some((JobEnd::NotStarted, message)), None) => Some((JobEnd::Failed, message)),
             (end, _) => end,
         };
         match end {
@@ -498,56 +508,56 @@ impl Listener {
         &self,
         current: &Current,
         status: Option<ExitStatus>,
-    ) -> (EndWord, String) {
+    ) -> (JobEnd, String) {
         let Some(signal) = status.and_then(|status| status.signal()) else {
             let status = status.map_or("unknown status".to_owned(), |status| status.to_string());
-            return (EndWord::Killed, format!("its process ended without a word ({status})"));
+            return (JobEnd::Killed, format!("its process ended without a word ({status})"));
         };
         if processes::was_killed_for_memory(signal, current.memory_kills) {
             return (
-                EndWord::Oom,
+                JobEnd::Oom,
                 "its process was killed by signal 9, by the kernel: memory ran out".to_owned(),
             );
         }
         // An allocation that fails ends a Rust program at once, and it says so on its standard error.
-        match current.last_words.telling() {
-            Some((FailureCause::Oom, line)) if !self.single => (EndWord::Oom, line.to_owned()),
-            _ => (EndWord::Killed, format!("its process was killed by signal {signal}")),
+        match current.stderr_tail.telling() {
+            Some((FailureCause::Oom, line)) if !self.single => (JobEnd::Oom, line.to_owned()),
+            _ => (JobEnd::Killed, format!("its process was killed by signal {signal}")),
         }
     }
 
-    fn send_end(&self, current: &Current, end: EndWord, message: Option<String>) {
-        let last_words = current.last_words.last();
+    fn send_end(&self, current: &Current, end: JobEnd, message: Option<String>) {
+        let stderr_tail = current.stderr_tail.last();
         // A worker of the built-in trainer says itself what it died of.
-        let cause = current.last_words.cause().filter(|_| self.single);
+        let cause = current.stderr_tail.cause().filter(|_| self.single);
         let message = match message {
-            Some(message) if end == EndWord::Failed && self.single && !last_words.is_empty() => {
-                Some(format!("{message}: {last_words}"))
+            Some(message) if end == JobEnd::Failed && self.single && !stderr_tail.is_empty() => {
+                Some(format!("{message}: {stderr_tail}"))
             }
-            None if end == EndWord::Finished => current.remarks.at_end(),
+            None if end == JobEnd::Finished => current.remarks.at_end(),
             message => message,
         };
         let message = match message
             .as_deref()
-            .filter(|_| matches!(end, EndWord::Failed | EndWord::DeviceLost))
+            .filter(|_| matches!(end, JobEnd::Failed | JobEnd::DeviceLost))
             .and_then(|message| Some((message, advice(message)?)))
         {
             Some((said, advice)) => Some(format!("{said}; {advice}")),
             None => message,
         };
         let end = match end {
-            EndWord::Finished => AttemptEnd::Completed,
-            EndWord::Paused => AttemptEnd::Paused,
-            EndWord::Stopped => AttemptEnd::Stopped,
-            EndWord::Interrupted => AttemptEnd::Interrupted,
-            EndWord::Diverged => AttemptEnd::Diverged,
-            EndWord::Failed | EndWord::NotStarted => {
+            JobEnd::Finished => AttemptEnd::Completed,
+            JobEnd::Paused => AttemptEnd::Paused,
+            JobEnd::Stopped => AttemptEnd::Stopped,
+            JobEnd::Interrupted => AttemptEnd::Interrupted,
+            JobEnd::Diverged => AttemptEnd::Diverged,
+            JobEnd::Failed | JobEnd::NotStarted => {
                 AttemptEnd::Failed(cause.unwrap_or(FailureCause::Program))
             }
-            EndWord::Oom => AttemptEnd::Failed(FailureCause::Oom),
-            EndWord::DeviceLost => AttemptEnd::Failed(FailureCause::DeviceLost),
-            EndWord::Killed => AttemptEnd::Failed(FailureCause::WorkerLost),
-            EndWord::Refused => AttemptEnd::Refused,
+            JobEnd::Oom => AttemptEnd::Failed(FailureCause::Oom),
+            JobEnd::DeviceLost => AttemptEnd::Failed(FailureCause::DeviceLost),
+            JobEnd::Killed => AttemptEnd::Failed(FailureCause::WorkerLost),
+            JobEnd::Refused => AttemptEnd::Refused,
         };
         self.send(Input::Ended {
             trial: current.expected.trial,
@@ -569,8 +579,8 @@ fn read_aside(aside: UnixStream, shared: &Mutex<Shared>) {
         let text = line
             .strip_prefix(PREFIX.as_bytes())
             .map(|text| String::from_utf8_lossy(text).trim_end().to_owned());
-        if let (Some(Ok(Up::End { end, message })), Some(current)) =
-            (text.map(|text| Up::parse(&text)), lock(shared).current.as_mut())
+        if let (Some(Ok(MessageToRunner::End { end, message })), Some(current)) =
+            (text.map(|text| MessageToRunner::parse(&text)), lock(shared).current.as_mut())
         {
             current.end.get_or_insert((end, message));
         }
@@ -579,7 +589,7 @@ fn read_aside(aside: UnixStream, shared: &Mutex<Shared>) {
 
 /// Whether a checkpoint at `path` is announced for another step in what a child said.
 fn is_announced_again(path: &Path, step: u64, mut clock: Clock, said: &[u8]) -> bool {
-    let is_it = |up: &Up| matches!(up, Up::Checkpoint { path: said, step: of } if said == path && *of != step);
+    let is_it = |up: &MessageToRunner| matches!(up, MessageToRunner::Checkpoint { path: said, step: of } if said == path && *of != step);
     said.split(|byte| matches!(byte, b'\n' | b'\r'))
         .any(|line| matches!(Spoken::read(line, &mut clock), Spoken::Message(taken, _) if taken.iter().any(is_it)))
 }
@@ -593,7 +603,7 @@ fn read_errors(stderr: Option<ChildStderr>, shared: &Mutex<Shared>, inputs: &Sen
                 let _runner_gone = inputs.send(input);
             }
             current
-                .last_words
+                .stderr_tail
                 .hear(&String::from_utf8_lossy(&line[..line.len().min(LONGEST_WORDS)]));
             let missed = matches!(piece, Piece::Whole)
                 .then(|| Spoken::on_standard_error(line, current.expected.clock))

@@ -104,7 +104,7 @@ fn held_for(gpu: &Gpu, processes: &BTreeSet<u32>) -> u64 {
         .sum()
 }
 
-/// The memory of a device; pretended ones are on the processor.
+/// The memory of a device; simulated ones are on the processor.
 fn memory_of(device: &Device, machine: &Machine, group: Option<Memory>) -> Option<Memory> {
     match device {
         Device::Cuda(_) => gpu_of(device, machine)?.memory,

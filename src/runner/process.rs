@@ -21,9 +21,11 @@ use super::watchdog::Watchdog;
 use crate::config::command_line;
 use crate::engine::{Assignment, Input};
 use crate::runner::processes;
-use crate::runner::protocol::{self, Clock, CommandJob, Down, LONGEST_LINE, TrainJob, TrialJob};
+use crate::runner::protocol::{
+    self, Clock, CommandJob, LONGEST_LINE, MessageToTrial, TrainJob, TrialJob,
+};
 use crate::storage::paths::{self, StudyFiles};
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
 use crate::study::params::Params;
 use crate::study::printed_metrics::{Patterns, PrintedMetrics};
@@ -95,7 +97,7 @@ impl Pipe {
         }
     }
 
-    fn down(&self, message: &Down) {
+    fn down(&self, message: &MessageToTrial) {
         self.line(
             &serde_json::to_string(message).expect("a message to a worker has only string keys"),
         );
@@ -196,7 +198,11 @@ impl ProcessLauncher {
         Ok(Worker { pid, stdin: Arc::new(stdin), listening, trials: 0 })
     }
 
-    fn message(&self, assignment: &Assignment, directory: PathBuf) -> Result<Down, LaunchError> {
+    fn message(
+        &self,
+        assignment: &Assignment,
+        directory: PathBuf,
+    ) -> Result<MessageToTrial, LaunchError> {
         let mut trial = TrialJob {
             study: self.spec.name.clone(),
             trial: assignment.trial,
@@ -253,7 +259,7 @@ impl ProcessLauncher {
                 ));
             }
         };
-        Ok(Down::Job(Box::new(job)))
+        Ok(MessageToTrial::Job(Box::new(job)))
     }
 }
 
@@ -394,12 +400,12 @@ struct ProcessJob {
 }
 
 impl Job for ProcessJob {
-    fn answer(&mut self, verdict: &Verdict) {
+    fn answer(&mut self, verdict: &Decision) {
         self.stdin.line(&protocol::verdict_line(verdict));
     }
 
     fn leave(&mut self) {
-        self.stdin.down(&Down::Leave);
+        self.stdin.down(&MessageToTrial::Leave);
     }
 
     /// A child that is stopped would not hear it, nor that it is to leave.
@@ -407,7 +413,7 @@ impl Job for ProcessJob {
         if processes::is_stopped(self.pid) {
             processes::go_on(self.pid);
         }
-        self.stdin.down(&Down::Examine);
+        self.stdin.down(&MessageToTrial::Examine);
     }
 
     fn kill(&mut self) {
@@ -415,7 +421,7 @@ impl Job for ProcessJob {
             processes::kill(self.pid);
             return;
         }
-        self.stdin.down(&Down::Kill);
+        self.stdin.down(&MessageToTrial::Kill);
         // A supervisor that does not answer (stopped, swapped out) is killed itself; its orphans are swept.
         let (pid, started) = (self.pid, self.pid_started);
         let waiting = std::thread::Builder::new().spawn(move || {

@@ -96,7 +96,7 @@ pub fn descendants(root: u32) -> BTreeSet<u32> {
     below(root, &BTreeSet::new())
 }
 
-/// Every process below `root` that is neither in `keep` nor below one of those. Told from one look at all processes: of
+/// Every process below `root` that is neither in `keep` nor below one of those. TellOutcome from one look at all processes: of
 /// two looks, the second would find the children that a kept process started in between, and take them for orphans.
 fn below(root: u32, keep: &BTreeSet<u32>) -> BTreeSet<u32> {
     let parents: BTreeMap<u32, u32> =

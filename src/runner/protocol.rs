@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::{Probe, RowsAtOnce};
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::device::Device;
 use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
@@ -43,7 +43,7 @@ pub const LONGEST_LINE: usize = 1 << 20;
 /// How a process says its trial's attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum EndWord {
+pub enum JobEnd {
     /// Ran to its end.
     Finished,
     /// Left on `pause`.
@@ -70,7 +70,7 @@ pub enum EndWord {
 
 /// What a trial's process tells the runner.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Up {
+pub enum MessageToRunner {
     /// Metrics at a clock value.
     Report {
         /// Clock value.
@@ -93,7 +93,7 @@ pub enum Up {
     /// A job is over (built-in workers and supervisors).
     End {
         /// How.
-        end: EndWord,
+        end: JobEnd,
         /// One sentence.
         message: Option<String>,
     },
@@ -135,9 +135,9 @@ pub enum WireError {
     },
 }
 
-impl Up {
+impl MessageToRunner {
     /// Reads what follows [`PREFIX`] in a line of a worker's.
-    pub fn parse(text: &str) -> Result<Up, WireError> {
+    pub fn parse(text: &str) -> Result<MessageToRunner, WireError> {
         let json: serde_json::Value = serde_json::from_str(&quote_non_finite(text))
             .map_err(|error| WireError::NotJson { why: error.to_string() })?;
         let serde_json::Value::Object(object) = json else {
@@ -145,31 +145,33 @@ impl Up {
                 why: "expected an object like {\"step\": 1, \"eval_loss\": 0.5}".to_owned(),
             });
         };
-        Up::of(object)
+        MessageToRunner::of(object)
     }
 
     /// What an object says: a worker's own words, or else a report or a checkpoint with its step.
-    fn of(mut object: serde_json::Map<String, serde_json::Value>) -> Result<Up, WireError> {
+    fn of(
+        mut object: serde_json::Map<String, serde_json::Value>,
+    ) -> Result<MessageToRunner, WireError> {
         if let Some(end) = object.remove("hpsearch_end") {
             let end = serde_json::from_value(end)
                 .map_err(|error| WireError::Shape { why: error.to_string() })?;
             let message =
                 object.remove("message").and_then(|message| message.as_str().map(str::to_owned));
-            return Ok(Up::End { end, message });
+            return Ok(MessageToRunner::End { end, message });
         }
         if let Some(bytes) = object.get("hpsearch_peak").and_then(serde_json::Value::as_u64) {
-            return Ok(Up::Peak { bytes });
+            return Ok(MessageToRunner::Peak { bytes });
         }
         if let Some(body) = object.remove("hpsearch_answer") {
-            return Ok(Up::Answer { body });
+            return Ok(MessageToRunner::Answer { body });
         }
         if let Some(serde_json::Value::String(text)) = object.remove("hpsearch_text") {
-            return Ok(Up::Text { text });
+            return Ok(MessageToRunner::Text { text });
         }
         if let Some(at) = object.remove("hpsearch_at") {
             let (what, done, of) = serde_json::from_value(at)
                 .map_err(|error| WireError::Shape { why: error.to_string() })?;
-            return Ok(Up::At { what, done, of });
+            return Ok(MessageToRunner::At { what, done, of });
         }
         if !object.contains_key("step") {
             return Err(WireError::Shape { why: "`step` is missing".to_owned() });
@@ -180,7 +182,7 @@ impl Up {
     /// The whole line, prefix included, without a newline.
     pub fn to_line(&self) -> String {
         let body = match self {
-            Up::Report { step, metrics } => {
+            MessageToRunner::Report { step, metrics } => {
                 let mut object = serde_json::Map::new();
                 object.insert("step".to_owned(), (*step).into());
                 object.extend(
@@ -188,16 +190,18 @@ impl Up {
                 );
                 serde_json::Value::Object(object)
             }
-            Up::Checkpoint { path, step } => {
+            MessageToRunner::Checkpoint { path, step } => {
                 serde_json::json!({ "checkpoint": path, "step": step })
             }
-            Up::End { end, message } => {
+            MessageToRunner::End { end, message } => {
                 serde_json::json!({ "hpsearch_end": end, "message": message })
             }
-            Up::Peak { bytes } => serde_json::json!({ "hpsearch_peak": bytes }),
-            Up::Answer { body } => serde_json::json!({ "hpsearch_answer": body }),
-            Up::Text { text } => serde_json::json!({ "hpsearch_text": text }),
-            Up::At { what, done, of } => serde_json::json!({ "hpsearch_at": [what, done, of] }),
+            MessageToRunner::Peak { bytes } => serde_json::json!({ "hpsearch_peak": bytes }),
+            MessageToRunner::Answer { body } => serde_json::json!({ "hpsearch_answer": body }),
+            MessageToRunner::Text { text } => serde_json::json!({ "hpsearch_text": text }),
+            MessageToRunner::At { what, done, of } => {
+                serde_json::json!({ "hpsearch_at": [what, done, of] })
+            }
         };
         format!("{PREFIX}{body}")
     }
@@ -251,7 +255,7 @@ pub fn quote_non_finite(text: &str) -> Cow<'_, str> {
 }
 
 /// The line a trial gets for a report that holds the study's metric, without a newline.
-pub fn verdict_line(verdict: &Verdict) -> String {
+pub fn verdict_line(verdict: &Decision) -> String {
     let reason = verdict.reason().map_or_else(String::new, ToString::to_string);
     serde_json::json!({ "verdict": verdict.word(), "reason": reason }).to_string()
 }
@@ -259,7 +263,7 @@ pub fn verdict_line(verdict: &Verdict) -> String {
 /// What a runner tells a worker. Commands get verdict lines only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "hpsearch", rename_all = "snake_case")]
-pub enum Down {
+pub enum MessageToTrial {
     /// Something to do.
     Job(Box<Job>),
     /// Checkpoint and leave the present job; a command gets SIGTERM.
@@ -453,11 +457,11 @@ mod tests {
 
     #[test]
     fn bare_nan_and_infinity_are_read_outside_strings_only() {
-        let up = Up::parse(
+        let up = MessageToRunner::parse(
             r#"{"step": 2, "eval_loss": NaN, "a": -Infinity, "NaN \" b": Infinity, "c": "inf"}"#,
         )
         .unwrap();
-        let Up::Report { step, metrics } = up else { panic!("{up:?}") };
+        let MessageToRunner::Report { step, metrics } = up else { panic!("{up:?}") };
         assert_eq!(step, 2);
         assert!(metrics.get("eval_loss").unwrap().is_nan());
         assert_eq!(metrics.get("a"), Some(f64::NEG_INFINITY));
@@ -468,20 +472,24 @@ mod tests {
     #[test]
     fn messages_round_trip_as_lines() {
         let messages = [
-            Up::Report {
+            MessageToRunner::Report {
                 step: 3,
                 metrics: [("loss".to_owned(), 0.5), ("x".to_owned(), f64::NAN)]
                     .into_iter()
                     .collect(),
             },
-            Up::Checkpoint { path: "/tmp/a b".into(), step: 9 },
-            Up::End { end: EndWord::Diverged, message: Some("loss is NaN".into()) },
-            Up::Peak { bytes: 1 << 33 },
-            Up::At { what: "tokenising \"a\"".into(), done: 3, of: 4 },
+            MessageToRunner::Checkpoint { path: "/tmp/a b".into(), step: 9 },
+            MessageToRunner::End { end: JobEnd::Diverged, message: Some("loss is NaN".into()) },
+            MessageToRunner::Peak { bytes: 1 << 33 },
+            MessageToRunner::At { what: "tokenising \"a\"".into(), done: 3, of: 4 },
         ];
         for message in messages {
             let line = message.to_line();
-            assert_eq!(Up::parse(line.strip_prefix(PREFIX).unwrap()).unwrap(), message, "{line}");
+            assert_eq!(
+                MessageToRunner::parse(line.strip_prefix(PREFIX).unwrap()).unwrap(),
+                message,
+                "{line}"
+            );
         }
     }
 
@@ -497,7 +505,7 @@ mod tests {
             "{\"step\":1.5,\"a\":2}",
             "{\"step\":1,\"checkpoint\":7}",
         ] {
-            assert!(Up::parse(line).is_err(), "{line}");
+            assert!(MessageToRunner::parse(line).is_err(), "{line}");
         }
     }
 }

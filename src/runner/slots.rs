@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::causes::advice;
-use super::errand::{self, ErrandError};
+use super::failure_cause::advice;
 use super::process::{inside, own_program, slot_environment};
+use super::worker_job::{self, JobError};
 use crate::runner::monitor::{Gpu, NoGpus, gibibytes, gpus};
 use crate::runner::protocol::Job;
 use crate::study::device::{Device, Slot};
@@ -97,13 +97,13 @@ pub fn tried(
     let attempt = |device: &Device| {
         let slot = Slot { index: 0, device: device.clone() };
         let job = Job::TryDevice { device: inside(device), arguments: short.clone() };
-        match errand::run_in(
+        match worker_job::run_in(
             &own_program(),
             job,
             &slot_environment(&slot, spec.cpu_threads),
             &mut |_| {},
         ) {
-            Err(error @ ErrandError::Failed(_)) => Some((device.clone(), error.to_string())),
+            Err(error @ JobError::Failed(_)) => Some((device.clone(), error.to_string())),
             // What is full, or was killed, may work when trials begin.
             Ok(_) | Err(_) => None,
         }
@@ -154,8 +154,8 @@ fn without(
 
 /// The names of GPUs with a driver for Vulkan or Metal, and what they are. A process of its own asks their drivers, so that none of them
 /// harms this one.
-pub fn wgpu_devices() -> Result<Vec<(String, String)>, errand::ErrandError> {
-    let answer = errand::run(&own_program(), Job::Devices, &mut |_| {})?;
+pub fn wgpu_devices() -> Result<Vec<(String, String)>, worker_job::JobError> {
+    let answer = worker_job::run(&own_program(), Job::Devices, &mut |_| {})?;
     Ok(answer.and_then(|body| serde_json::from_value(body).ok()).unwrap_or_default())
 }
 

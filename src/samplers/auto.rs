@@ -8,7 +8,7 @@ use super::{Ask, Capabilities, Choice, Sampler, SamplerEntry, SamplerError, Situ
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
 use crate::study::space::{Distribution, Space};
-use crate::study::spec::PolicySpec;
+use crate::study::spec::AlgorithmSpec;
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "auto",
@@ -47,21 +47,22 @@ pub struct Auto {
 
 impl Auto {
     /// From checked options, for a space.
-    pub fn new(spec: &PolicySpec, space: &Space) -> Self {
-        let gp = PolicySpec {
+    pub fn new(spec: &AlgorithmSpec, space: &Space) -> Self {
+        let gp = AlgorithmSpec {
             version: if spec.version < 6 { 4 } else { MEDIAN_SINCE },
-            ..PolicySpec::named("gp")
+            ..AlgorithmSpec::named("gp")
         };
         let points = space.cardinality();
         let grid = points
             .is_some()
-            .then(|| Grid::new(&PolicySpec::named("grid").with("order", "random"), space).ok())
+            .then(|| Grid::new(&AlgorithmSpec::named("grid").with("order", "random"), space).ok())
             .flatten();
         let numbers = space.dimensions().iter().all(|dimension| {
             dimension.when.is_none()
                 && !matches!(dimension.distribution, Distribution::Choice { .. })
         });
-        let cmaes = numbers.then(|| CmaEs::new(&PolicySpec::named("cmaes"), space).ok()).flatten();
+        let cmaes =
+            numbers.then(|| CmaEs::new(&AlgorithmSpec::named("cmaes"), space).ok()).flatten();
         let early_gp = Gp::learning_from_stopped_trials(&gp);
         Auto {
             points,
@@ -69,7 +70,7 @@ impl Auto {
             grid,
             early_gp,
             gp: Gp::new(&gp),
-            tpe: Tpe::new(&PolicySpec::named("tpe").with("rules", "own")),
+            tpe: Tpe::new(&AlgorithmSpec::named("tpe").with("rules", "own")),
         }
     }
 

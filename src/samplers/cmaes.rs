@@ -18,10 +18,10 @@ use super::tpe::Tpe;
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError};
 use crate::study::field::{Field, FieldDefault, FieldKind, between, field};
 use crate::study::params::Params;
-use crate::study::registry::PolicyError;
+use crate::study::registry::RegistryError;
 use crate::study::seed::StreamRng;
 use crate::study::space::Space;
-use crate::study::spec::PolicySpec;
+use crate::study::spec::AlgorithmSpec;
 use crate::study::trial::Trial;
 
 const POPULATION: Field = field(
@@ -87,7 +87,7 @@ impl CmaEs {
     ///
     /// # Errors
     /// The space has no number that is always active.
-    pub fn new(spec: &PolicySpec, space: &Space) -> Result<Self, PolicyError> {
+    pub fn new(spec: &AlgorithmSpec, space: &Space) -> Result<Self, RegistryError> {
         let cube = Cube::new(space);
         let is_searched = |index: &usize| {
             let axis = &cube.axes[*index];
@@ -95,14 +95,14 @@ impl CmaEs {
         };
         let numbers: Vec<usize> = (0..cube.axes.len()).filter(is_searched).collect();
         if numbers.is_empty() {
-            return Err(PolicyError::Unsuitable {
+            return Err(RegistryError::Unsuitable {
                 policy: ENTRY.name.to_owned(),
                 why: "it has no number that is always active",
                 advice: "take `tpe`, which searches choices and conditional parameters",
             });
         }
         let population = POPULATION.of::<Option<usize>>(spec).filter(|population| *population > 0);
-        let tpe = Tpe::new(&PolicySpec::named("tpe"));
+        let tpe = Tpe::new(&AlgorithmSpec::named("tpe"));
         Ok(CmaEs { population, sigma: SIGMA.of(spec), numbers, tpe, replayed: RefCell::new(None) })
     }
 

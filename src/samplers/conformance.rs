@@ -6,10 +6,10 @@ use super::{Ask, Sampler, SamplerEntry};
 use crate::study::history::History;
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
-use crate::study::registry::PolicyError;
+use crate::study::registry::RegistryError;
 use crate::study::seed::SeedTree;
 use crate::study::space::{Condition, Dimension, Distribution, Scale, Space};
-use crate::study::spec::PolicySpec;
+use crate::study::spec::AlgorithmSpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
@@ -22,11 +22,11 @@ use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 /// - Histories full of NaN, infinities, equal values, failed, pruned, paused and running trials do no harm.
 /// - Fixed values are kept where they are active and valid, and ignored elsewhere.
 /// - A sampler that exhausts gives each point of a finite space exactly once, also when some are lost and asked again.
-pub fn check(entry: &SamplerEntry, spec: &PolicySpec) -> Result<(), String> {
+pub fn check(entry: &SamplerEntry, spec: &AlgorithmSpec) -> Result<(), String> {
     for (name, space) in spaces() {
         let sampler = match (entry.build)(spec, &space) {
             Ok(sampler) => sampler,
-            Err(PolicyError::Unsuitable { .. }) => continue,
+            Err(RegistryError::Unsuitable { .. }) => continue,
             Err(error) => return Err(format!("{name}: {error}")),
         };
         let capabilities = sampler.capabilities();

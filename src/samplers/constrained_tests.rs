@@ -86,7 +86,7 @@ impl Run<'_> {
 }
 
 fn built(name: &str, space: &Space) -> Box<dyn Sampler> {
-    (find(name).unwrap().build)(&PolicySpec::named(name), space).unwrap()
+    (find(name).unwrap().build)(&AlgorithmSpec::named(name), space).unwrap()
 }
 
 fn best(trials: &[Trial]) -> f64 {
@@ -104,7 +104,7 @@ fn no_sampler_proposes_what_a_constraint_rejects() {
     for entry in SAMPLERS {
         let sampler = match (entry.build)(&entry.defaults(), &space) {
             Ok(sampler) => sampler,
-            Err(PolicyError::Unsuitable { .. }) => continue,
+            Err(RegistryError::Unsuitable { .. }) => continue,
             Err(error) => panic!("{error}"),
         };
         let run = Run {

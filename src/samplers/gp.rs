@@ -23,7 +23,7 @@ use crate::study::field::{Field, FieldDefault, FieldKind, field};
 use crate::study::metric::Middle;
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
-use crate::study::spec::PolicySpec;
+use crate::study::spec::AlgorithmSpec;
 use crate::study::trial::{Trial, TrialState};
 
 const N_STARTUP_TRIALS: Field = field(
@@ -90,7 +90,7 @@ struct Selection {
 
 impl Gp {
     /// From checked options.
-    pub fn new(spec: &PolicySpec) -> Self {
+    pub fn new(spec: &AlgorithmSpec) -> Self {
         Gp {
             waits_for: WaitsFor::Complete,
             middle: Middle::of_version(spec.version, MEDIAN_SINCE),
@@ -101,7 +101,7 @@ impl Gp {
     }
 
     /// The same process, which takes over as soon as so many trials are complete or were stopped.
-    pub(super) fn learning_from_stopped_trials(spec: &PolicySpec) -> Self {
+    pub(super) fn learning_from_stopped_trials(spec: &AlgorithmSpec) -> Self {
         Gp { waits_for: WaitsFor::CompleteOrStopped, ..Gp::new(spec) }
     }
 

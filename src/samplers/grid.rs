@@ -6,10 +6,10 @@ use super::lattice::Lattice;
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError};
 use crate::study::field::{Field, FieldDefault, FieldKind, field};
 use crate::study::params::Params;
-use crate::study::registry::PolicyError;
+use crate::study::registry::RegistryError;
 use crate::study::seed::StreamRng;
 use crate::study::space::Space;
-use crate::study::spec::PolicySpec;
+use crate::study::spec::AlgorithmSpec;
 
 const POINTS: Field = field(
     "points",
@@ -59,16 +59,17 @@ pub struct Grid {
 
 impl Grid {
     /// Checks that the cells of `space` can be counted.
-    pub fn new(spec: &PolicySpec, space: &Space) -> Result<Self, PolicyError> {
+    pub fn new(spec: &AlgorithmSpec, space: &Space) -> Result<Self, RegistryError> {
         let points = POINTS.of(spec);
         let order =
             if ORDER.of::<String>(spec) == "random" { Order::Random } else { Order::Sequential };
-        let lattice =
-            Lattice::new(space, &Params::new(), points).ok_or_else(|| PolicyError::Unsuitable {
+        let lattice = Lattice::new(space, &Params::new(), points).ok_or_else(|| {
+            RegistryError::Unsuitable {
                 policy: ENTRY.name.to_owned(),
                 why: TOO_MANY_CELLS,
                 advice: FEWER_CELLS,
-            })?;
+            }
+        })?;
         Ok(Grid { points, order, space: space.clone(), lattice })
     }
 
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn cells_come_as_nested_loops_and_inactive_parameters_take_no_part() {
-        let grid = Grid::new(&PolicySpec::named("grid").with("points", 2), &space()).unwrap();
+        let grid = Grid::new(&AlgorithmSpec::named("grid").with("points", 2), &space()).unwrap();
         let points: Vec<String> =
             walk(&grid, Vec::new(), 0).iter().map(Params::to_string).collect();
         assert_eq!(
@@ -241,7 +242,8 @@ mod tests {
 
     #[test]
     fn a_random_order_is_another_for_another_seed_and_has_the_same_cells() {
-        let grid = Grid::new(&PolicySpec::named("grid").with("order", "random"), &space()).unwrap();
+        let grid =
+            Grid::new(&AlgorithmSpec::named("grid").with("order", "random"), &space()).unwrap();
         let sorted = |mut points: Vec<Params>| {
             points.sort_by_key(Params::fingerprint);
             points
@@ -262,7 +264,7 @@ mod tests {
 
     #[test]
     fn enqueued_points_off_the_grid_do_not_displace_cells_and_cells_among_them_are_not_repeated() {
-        let grid = Grid::new(&PolicySpec::named("grid").with("points", 2), &space()).unwrap();
+        let grid = Grid::new(&AlgorithmSpec::named("grid").with("points", 2), &space()).unwrap();
         let mut off = Params::new();
         off.insert("optim", "adamw");
         off.insert("rate", 0.5);
@@ -279,7 +281,7 @@ mod tests {
 
     #[test]
     fn fixed_values_choose_among_the_cells_that_have_them_and_may_lie_off_the_grid() {
-        let grid = Grid::new(&PolicySpec::named("grid").with("points", 2), &space()).unwrap();
+        let grid = Grid::new(&AlgorithmSpec::named("grid").with("points", 2), &space()).unwrap();
         let mut fixed = Params::new();
         fixed.insert("rate", 0.3);
         fixed.insert("optim", "adamw");
@@ -297,7 +299,7 @@ mod tests {
             (0..4).map(|index| dimension(&format!("x{index}"), choices(10), &[])).collect(),
         )
         .unwrap();
-        let grid = Grid::new(&PolicySpec::named("grid"), &space).unwrap();
+        let grid = Grid::new(&AlgorithmSpec::named("grid"), &space).unwrap();
         let mut trials: Vec<Trial> = (0..10_000)
             .map(|cell| {
                 trial_of(cell, grid.lattice.cell(cell).unwrap(), TrialState::Complete, Some(1.0))
@@ -314,8 +316,8 @@ mod tests {
         let space =
             Space::new(vec![dimension("a", wide.clone(), &[]), dimension("b", wide, &[])]).unwrap();
         assert!(matches!(
-            Grid::new(&PolicySpec::named("grid"), &space),
-            Err(PolicyError::Unsuitable { .. })
+            Grid::new(&AlgorithmSpec::named("grid"), &space),
+            Err(RegistryError::Unsuitable { .. })
         ));
     }
 }

@@ -16,7 +16,7 @@ use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError, start};
 use crate::study::field::{Field, FieldDefault, FieldKind, UNIT, field};
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
-use crate::study::spec::PolicySpec;
+use crate::study::spec::AlgorithmSpec;
 use crate::study::trial::TrialNumber;
 
 pub(super) const STARTUP_TRIALS: Field = field(
@@ -82,7 +82,7 @@ pub struct Tpe {
 
 impl Tpe {
     /// From checked options.
-    pub fn new(spec: &PolicySpec) -> Self {
+    pub fn new(spec: &AlgorithmSpec) -> Self {
         Tpe {
             startup_trials: STARTUP_TRIALS.of(spec),
             candidates: EI_CANDIDATES.of(spec),

@@ -8,7 +8,7 @@ use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError, start};
 use crate::study::params::{Params, Value};
 use crate::study::seed::StreamRng;
 use crate::study::space::{Dimension, Distribution};
-use crate::study::spec::PolicySpec;
+use crate::study::spec::AlgorithmSpec;
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "tpe-independent",
@@ -36,7 +36,7 @@ pub struct TpeIndependent {
 
 impl TpeIndependent {
     /// From checked options.
-    pub fn new(spec: &PolicySpec) -> Self {
+    pub fn new(spec: &AlgorithmSpec) -> Self {
         TpeIndependent {
             startup_trials: STARTUP_TRIALS.of(spec),
             candidates: EI_CANDIDATES.of(spec),

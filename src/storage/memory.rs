@@ -12,7 +12,7 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Answer, Event, Request, Seq};
 use crate::study::query::{Filter, Place, TrialQuery};
 use crate::study::spec::StudySpec;
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 use crate::study::usage::Used;
@@ -44,7 +44,7 @@ struct StudyData {
     epoch: i64,
     held: Option<(Holder, Timestamp)>,
     journal: Vec<(Seq, Timestamp, Event)>,
-    view: StudyView,
+    view: StudyState,
 }
 
 #[derive(Debug)]
@@ -307,7 +307,7 @@ impl StorageReader for MemoryStore {
         Ok(self.data().study(study)?.summary(study))
     }
 
-    fn view(&self, study: StudyId) -> Result<StudyView, StorageError> {
+    fn view(&self, study: StudyId) -> Result<StudyState, StorageError> {
         Ok(self.data().study(study)?.view.clone())
     }
 
@@ -530,7 +530,7 @@ impl Storage for MemoryStore {
             return Err(StorageError::Exists { name: spec.name.clone() });
         }
         let id = id_of(data.studies.len());
-        let view = StudyView::new(spec);
+        let view = StudyState::new(spec);
         let revisions = vec![(Seq(0), spec.clone())];
         data.studies.push(StudyData {
             spec: spec.clone(),
@@ -567,7 +567,7 @@ impl Storage for MemoryStore {
         study
             .revisions
             .push((study.journal.last().map_or(Seq(0), |(seq, _, _)| *seq), spec.clone()));
-        study.view = StudyView::new(spec);
+        study.view = StudyState::new(spec);
         for (_, at, event) in &study.journal {
             study.view.apply(*at, event);
         }

@@ -56,7 +56,7 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Answer, Event, Request, Seq};
 use crate::study::query::{Filter, TrialQuery};
 use crate::study::spec::StudySpec;
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 use crate::study::usage::Used;
@@ -621,7 +621,7 @@ impl StorageReader for SqliteReader {
         Ok(summary)
     }
 
-    fn view(&self, study: StudyId) -> Result<StudyView, StorageError> {
+    fn view(&self, study: StudyId) -> Result<StudyState, StorageError> {
         let mut view = self.read("reading a study", |connection| read::view(connection, study))?;
         self.locate_trials(study, &mut view.trials)?;
         Ok(view)
@@ -817,7 +817,7 @@ impl StorageReader for SqliteStore {
         self.reader.summary(study)
     }
 
-    fn view(&self, study: StudyId) -> Result<StudyView, StorageError> {
+    fn view(&self, study: StudyId) -> Result<StudyState, StorageError> {
         self.reader.view(study)
     }
 

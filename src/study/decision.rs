@@ -369,7 +369,7 @@ pub enum Action {
 /// The answer to a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum Decision {
     /// Go on; a reason only where something was decided (a rung was passed).
     Continue(Option<Reason>),
     /// Save a checkpoint and leave; the trial may be resumed later.
@@ -378,29 +378,29 @@ pub enum Verdict {
     Stop(Reason),
 }
 
-impl Verdict {
+impl Decision {
     /// Nothing to decide at this report.
-    pub const GO_ON: Verdict = Verdict::Continue(None);
+    pub const CONTINUE: Decision = Decision::Continue(None);
 
     /// Continues a trial that something was decided about.
-    pub fn go_on(reason: Reason) -> Self {
-        Verdict::Continue(Some(reason))
+    pub fn continues(reason: Reason) -> Self {
+        Decision::Continue(Some(reason))
     }
 
     /// The word of the wire and the store: `continue`, `pause` or `stop`.
     pub fn word(&self) -> &'static str {
         match self {
-            Verdict::Continue(_) => "continue",
-            Verdict::Pause(_) => "pause",
-            Verdict::Stop(_) => "stop",
+            Decision::Continue(_) => "continue",
+            Decision::Pause(_) => "pause",
+            Decision::Stop(_) => "stop",
         }
     }
 
     /// The reason, where there is one.
     pub fn reason(&self) -> Option<&Reason> {
         match self {
-            Verdict::Continue(reason) => reason.as_ref(),
-            Verdict::Pause(reason) | Verdict::Stop(reason) => Some(reason),
+            Decision::Continue(reason) => reason.as_ref(),
+            Decision::Pause(reason) | Decision::Stop(reason) => Some(reason),
         }
     }
 
@@ -411,7 +411,7 @@ impl Verdict {
     }
 
     /// Whether it decides what is stored. A sentence of an older version has no numbers to compare.
-    pub fn repeats(&self, stored: &Verdict) -> bool {
+    pub fn repeats(&self, stored: &Decision) -> bool {
         self.word() == stored.word()
             && match (self.reason(), stored.reason()) {
                 (Some(_), Some(Reason::Recorded(_))) => true,
@@ -528,10 +528,10 @@ mod tests {
 
     #[test]
     fn a_decision_repeats_with_the_same_numbers_or_beside_a_sentence() {
-        let nan = |step| Verdict::Stop(Reason::Nan { at: StepUnit::Epoch.at(step) });
+        let nan = |step| Decision::Stop(Reason::Nan { at: StepUnit::Epoch.at(step) });
         let recorded = |text: &str| Reason::Recorded(text.to_owned());
-        assert!(nan(3).repeats(&nan(3)) && nan(3).repeats(&Verdict::Stop(recorded("NaN"))));
-        assert!(!nan(3).repeats(&nan(4)) && !nan(3).repeats(&Verdict::Pause(recorded("NaN"))));
-        assert!(!Verdict::GO_ON.repeats(&Verdict::go_on(recorded("rank 1 of 3"))));
+        assert!(nan(3).repeats(&nan(3)) && nan(3).repeats(&Decision::Stop(recorded("NaN"))));
+        assert!(!nan(3).repeats(&nan(4)) && !nan(3).repeats(&Decision::Pause(recorded("NaN"))));
+        assert!(!Decision::CONTINUE.repeats(&Decision::continues(recorded("rank 1 of 3"))));
     }
 }

@@ -17,7 +17,7 @@ pub enum Device {
     Cuda(u32),
     /// A GPU by its index among those with a driver for Vulkan or Metal.
     Wgpu(u32),
-    /// A pretended device: commands run on the processor and see only the name.
+    /// A simulated device: commands run on the processor and see only the name.
     Sim(u32),
 }
 

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
 use crate::study::metric::{Metrics, lossless};
 use crate::study::params::Params;
-use crate::study::provenance::Lineage;
+use crate::study::provenance::Provenance;
 use crate::study::remark::RemarkKind;
 use crate::study::spec::{Extension, FailureCause};
 use crate::study::statistics::Sample;
@@ -60,7 +60,7 @@ pub enum Event {
     /// What the results of the runner that has just started depend on.
     RunnerDescribed {
         /// All of it.
-        lineage: Box<Lineage>,
+        lineage: Box<Provenance>,
     },
     /// A runner left the study.
     RunnerStopped {
@@ -104,7 +104,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "is_zero")]
         device_micros: i64,
     },
-    /// The process of an attempt is known (for killing leftovers after a crash).
+    /// The process of an attempt is known (for killing processes left over after a crash).
     AttemptLaunched {
         /// Whose.
         trial: TrialNumber,
@@ -146,7 +146,7 @@ pub enum Event {
         /// At which clock value.
         step: u64,
         /// What, and why.
-        verdict: Verdict,
+        verdict: Decision,
     },
     /// A trial saved a checkpoint.
     CheckpointSaved {
@@ -246,19 +246,22 @@ pub enum Event {
         trial: TrialNumber,
     },
     /// The best configurations are run again on fresh seeds.
-    RaceBegun {
+    #[serde(rename = "race_begun")]
+    FinalistsChosen {
         /// The trials of the search with those configurations, the best first.
         finalists: Vec<TrialNumber>,
     },
     /// A configuration runs no further in the race.
-    RaceDropped {
+    #[serde(rename = "race_dropped")]
+    FinalistDropped {
         /// The trial of the search with that configuration.
         trial: TrialNumber,
         /// Why, one sentence.
         reason: String,
     },
     /// The race is over.
-    RaceWon {
+    #[serde(rename = "race_won")]
+    FinalistWon {
         /// The trial of the search with the winning configuration.
         trial: TrialNumber,
         /// Its runs in the race.
@@ -321,13 +324,14 @@ pub enum Event {
         slots: Vec<Slot>,
     },
     /// Another number of trials shares a device from here on (`trials_per_device = "auto"`).
-    Packed {
+    #[serde(rename = "packed")]
+    ConcurrencyChanged {
         /// Which.
         device: Device,
         /// So many at a time.
         slots: u32,
         /// What kind of change it is.
-        change: PackingChange,
+        change: ConcurrencyChange,
         /// Who makes room.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trial: Option<TrialNumber>,
@@ -342,7 +346,8 @@ pub enum Event {
         by: Extension,
     },
     /// Points were passed over when a trial was proposed, for they are expected not to fit into the memory of any device.
-    PassedOver {
+    #[serde(rename = "passed_over")]
+    ConfigurationsSkipped {
         /// The trial.
         trial: TrialNumber,
         /// How many points.
@@ -394,17 +399,17 @@ impl Event {
             | Event::TrialContinued { trial, .. }
             | Event::LimitsBroken { trial, .. }
             | Event::ResultsKnown { trial }
-            | Event::RaceDropped { trial, .. }
-            | Event::RaceWon { trial, .. }
+            | Event::FinalistDropped { trial, .. }
+            | Event::FinalistWon { trial, .. }
             | Event::WinnerTested { trial, .. }
-            | Event::PassedOver { trial, .. }
+            | Event::ConfigurationsSkipped { trial, .. }
             | Event::TrialFinished { trial, .. } => Some(*trial),
             Event::Noted { trial, .. }
             | Event::Tagged { trial, .. }
-            | Event::Packed { trial, .. } => *trial,
+            | Event::ConcurrencyChanged { trial, .. } => *trial,
             Event::RunnerStarted { .. }
             | Event::RunnerDescribed { .. }
-            | Event::RaceBegun { .. }
+            | Event::FinalistsChosen { .. }
             | Event::RunnerStopped { .. }
             | Event::StudyFinished { .. }
             | Event::StudyReopened { .. }
@@ -448,15 +453,17 @@ pub struct MemoryUse {
 /// Why another number of trials shares a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PackingChange {
+pub enum ConcurrencyChange {
     /// One more, for there is room and the device does more with each.
     Admitted,
     /// One less, for the last one was not worth it.
     Back,
     /// One less, for memory is short.
-    Pressed,
+    #[serde(rename = "pressed")]
+    MemoryPressure,
     /// As many as before: cores or memory have no room for another.
-    Full,
+    #[serde(rename = "full")]
+    Saturated,
 }
 
 /// What someone asks of a study, through the store: of whoever runs it, or of the next who does.

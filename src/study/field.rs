@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::metric::Number;
 use super::params::Value;
-use super::spec::PolicySpec;
+use super::spec::AlgorithmSpec;
 use super::suggestion::{nearest, quoted};
 use super::{duration, size};
 
@@ -186,7 +186,7 @@ impl Field {
     }
 
     /// The value that a sampler or pruner has for this option; the default where none is written, or none of this type.
-    pub fn of<T: DeserializeOwned>(&self, spec: &PolicySpec) -> T {
+    pub fn of<T: DeserializeOwned>(&self, spec: &AlgorithmSpec) -> T {
         let written = spec.options.get(self.name).and_then(|value| T::deserialize(value).ok());
         written.unwrap_or_else(|| self.default.read())
     }

@@ -55,7 +55,7 @@ impl Race {
     /// Takes an event in.
     pub fn apply(race: &mut Option<Race>, event: &Event) {
         match (event, race) {
-            (Event::RaceBegun { finalists }, race) => {
+            (Event::FinalistsChosen { finalists }, race) => {
                 let number = race.as_ref().map_or(0, |race| race.number + 1);
                 let finalists = finalists
                     .iter()
@@ -63,14 +63,14 @@ impl Race {
                     .collect();
                 *race = Some(Race { number, finalists, winner: None, void: false });
             }
-            (Event::RaceDropped { trial, reason }, Some(race)) => {
+            (Event::FinalistDropped { trial, reason }, Some(race)) => {
                 if let Some(finalist) =
                     race.finalists.iter_mut().find(|finalist| finalist.trial == *trial)
                 {
                     finalist.dropped = Some(reason.clone());
                 }
             }
-            (Event::RaceWon { trial, sample, reason }, Some(race)) => {
+            (Event::FinalistWon { trial, sample, reason }, Some(race)) => {
                 race.winner = Some(Winner {
                     trial: *trial,
                     sample: *sample,

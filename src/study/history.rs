@@ -1,7 +1,7 @@
 //! What samplers and pruners see of a study: its trials, values turned so that smaller is better, and how it names its clock.
 
 use crate::study::metric::{Direction, Number, Score};
-use crate::study::state::{Changes, StudyView};
+use crate::study::state::{Changes, StudyState};
 use crate::study::step::StepUnit;
 use crate::study::trial::{Trial, TrialState};
 
@@ -16,7 +16,7 @@ pub struct History<'a> {
 
 impl<'a> History<'a> {
     /// The history of a study.
-    pub fn new(view: &'a StudyView) -> Self {
+    pub fn new(view: &'a StudyState) -> Self {
         History {
             trials: &view.trials,
             direction: view.direction(),

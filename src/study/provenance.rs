@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// variables that the study file sets there are the names, and digests by which a change is noticed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Lineage {
+pub struct Provenance {
     /// The command line, word by word.
     pub command: Vec<String>,
     /// Where it was given.
@@ -126,7 +126,7 @@ pub fn short(digest: &str) -> &str {
     digest.get(..SHOWN).unwrap_or(digest)
 }
 
-impl Lineage {
+impl Provenance {
     /// What is to be said of it, by title, whole digests included: two lineages with the same facts are the same.
     pub fn facts(&self) -> Vec<(String, String)> {
         let mut facts = vec![
@@ -162,7 +162,7 @@ impl Lineage {
     }
 
     /// Paths of the program's files that have another content than `before`; files that were not read then or now are not among them.
-    pub fn changed_programs<'a>(&'a self, before: &Lineage) -> Vec<&'a str> {
+    pub fn changed_programs<'a>(&'a self, before: &Provenance) -> Vec<&'a str> {
         let is_other = |file: &&SourceFile, then: &SourceFile| {
             then.role == file.role
                 && then.path == file.path

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::study::field::{self, Field};
-use crate::study::spec::PolicySpec;
+use crate::study::spec::AlgorithmSpec;
 use crate::study::suggestion::{nearest, quoted};
 
 /// A line of a table of policies: `SamplerEntry` and `PrunerEntry` differ only in what builds them.
@@ -37,7 +37,7 @@ pub struct Table<Build: 'static> {
 /// A name that is in no line of a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.message())]
-pub struct UnknownPolicy {
+pub struct UnknownName {
     /// `sampler` or `pruner`.
     pub kind: &'static str,
     /// The name as written.
@@ -50,10 +50,10 @@ pub struct UnknownPolicy {
     pub known: Vec<&'static str>,
 }
 
-impl UnknownPolicy {
+impl UnknownName {
     /// What is wrong.
     pub fn message(&self) -> String {
-        let UnknownPolicy { kind, name, .. } = self;
+        let UnknownName { kind, name, .. } = self;
         if self.not_yet {
             format!("the {kind} `{name}` is not built yet")
         } else {
@@ -73,7 +73,7 @@ impl UnknownPolicy {
 
 /// One thing that is wrong with a policy as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyProblem {
+pub struct OptionProblem {
     /// The option's key; `None`: the policy's name itself.
     pub key: Option<String>,
     /// Whether the option's value is at fault, and not its key.
@@ -86,7 +86,7 @@ pub struct PolicyProblem {
 
 impl<Build> Table<Build> {
     /// The line of `name`, which may be an alias.
-    pub fn find(&self, name: &str) -> Result<&'static Entry<Build>, UnknownPolicy> {
+    pub fn find(&self, name: &str) -> Result<&'static Entry<Build>, UnknownName> {
         if let Some(entry) =
             self.entries.iter().find(|entry| entry.name == name || entry.aliases.contains(&name))
         {
@@ -95,7 +95,7 @@ impl<Build> Table<Build> {
         let not_yet = self.not_yet.contains(&name);
         let names =
             self.entries.iter().flat_map(|entry| std::iter::once(&entry.name).chain(entry.aliases));
-        Err(UnknownPolicy {
+        Err(UnknownName {
             kind: self.kind,
             name: name.to_owned(),
             suggestion: if not_yet { None } else { nearest(name, names.copied()) },
@@ -109,9 +109,9 @@ impl<Build> Table<Build> {
         &self,
         name: &str,
         options: BTreeMap<String, serde_json::Value>,
-    ) -> Result<PolicySpec, Vec<PolicyProblem>> {
+    ) -> Result<AlgorithmSpec, Vec<OptionProblem>> {
         let entry = self.find(name).map_err(|unknown| {
-            vec![PolicyProblem {
+            vec![OptionProblem {
                 key: None,
                 is_about_value: false,
                 message: unknown.message(),
@@ -130,7 +130,7 @@ impl<Build> Table<Build> {
             return Err(problems);
         }
         let alias = (name != entry.name).then(|| name.to_owned());
-        Ok(PolicySpec {
+        Ok(AlgorithmSpec {
             name: entry.name.to_owned(),
             alias,
             version: entry.version,
@@ -147,8 +147,8 @@ impl<Build> Entry<Build> {
     }
 
     /// The entry as a study without options stores it.
-    pub fn defaults(&self) -> PolicySpec {
-        PolicySpec { version: self.version, ..PolicySpec::named(self.name) }
+    pub fn defaults(&self) -> AlgorithmSpec {
+        AlgorithmSpec { version: self.version, ..AlgorithmSpec::named(self.name) }
     }
 
     /// The value as it is stored, or what is wrong with it.
@@ -156,8 +156,8 @@ impl<Build> Entry<Build> {
         &self,
         key: &str,
         value: &serde_json::Value,
-    ) -> Result<serde_json::Value, PolicyProblem> {
-        let problem = |is_about_value, message, help| PolicyProblem {
+    ) -> Result<serde_json::Value, OptionProblem> {
+        let problem = |is_about_value, message, help| OptionProblem {
             key: Some(key.to_owned()),
             is_about_value,
             message,
@@ -179,7 +179,7 @@ impl<Build> Entry<Build> {
 
 /// Why a policy cannot be built.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum PolicyError {
+pub enum RegistryError {
     /// An option outside its limits, or options that contradict each other.
     #[error("option `{option}` of `{policy}`: {why}{}", consequence.map(|so| format!(", {so}")).unwrap_or_default())]
     Option {
@@ -249,7 +249,7 @@ mod tests {
     fn studies_stored_when_tpe_meant_the_independent_one_keep_it() {
         let stored =
             r#"{"name":"tpe-independent","alias":"tpe","version":1,"options":{"gamma":0.2}}"#;
-        let spec: PolicySpec = serde_json::from_str(stored).unwrap();
+        let spec: AlgorithmSpec = serde_json::from_str(stored).unwrap();
         assert_eq!(samplers::find(&spec.name).unwrap().name, "tpe-independent");
         assert_eq!(samplers::resolve("tpe", BTreeMap::new()).unwrap().name, "tpe");
     }

@@ -224,7 +224,7 @@ impl Budget {
 /// A sampler or pruner by name, with its options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PolicySpec {
+pub struct AlgorithmSpec {
     /// Name in the table of samplers or pruners.
     pub name: String,
     /// What the user wrote, where it is an alias of `name`.
@@ -237,10 +237,10 @@ pub struct PolicySpec {
     pub options: BTreeMap<String, serde_json::Value>,
 }
 
-impl PolicySpec {
+impl AlgorithmSpec {
     /// A policy without options.
     pub fn named(name: &str) -> Self {
-        PolicySpec { name: name.to_owned(), alias: None, version: 1, options: BTreeMap::new() }
+        AlgorithmSpec { name: name.to_owned(), alias: None, version: 1, options: BTreeMap::new() }
     }
 
     /// The same with an option set.
@@ -585,9 +585,9 @@ pub struct StudySpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Earlier>,
     /// Who proposes.
-    pub sampler: PolicySpec,
+    pub sampler: AlgorithmSpec,
     /// Who stops.
-    pub pruner: PolicySpec,
+    pub pruner: AlgorithmSpec,
     /// What a trial runs.
     pub program: Program,
     /// Where.
@@ -647,8 +647,8 @@ impl StudySpec {
             constraints: Vec::new(),
             warm_start: Vec::new(),
             earlier: Vec::new(),
-            sampler: PolicySpec::named("random"),
-            pruner: PolicySpec::named("none"),
+            sampler: AlgorithmSpec::named("random"),
+            pruner: AlgorithmSpec::named("none"),
             program,
             devices: DevicesSpec::default(),
             retry: RetrySpec::default(),

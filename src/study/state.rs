@@ -19,7 +19,7 @@ use crate::study::spec::{Extension, StudySpec, ValueRule};
 use crate::study::statistics::Sample;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
-use crate::study::trial::{Decision, Note, Trial, TrialNumber, TrialState};
+use crate::study::trial::{DecisionAtStep, Note, Trial, TrialNumber, TrialState};
 
 /// How many trials are in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Counts {
 
 /// All trials of a study and what became of them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct StudyView {
+pub struct StudyState {
     metric: String,
     clock: StepUnit,
     direction: Direction,
@@ -114,10 +114,10 @@ pub struct StudyView {
     paths: CheckpointPaths,
 }
 
-impl StudyView {
+impl StudyState {
     /// A study without trials.
     pub fn new(spec: &StudySpec) -> Self {
-        StudyView {
+        StudyState {
             metric: spec.objective().metric.clone(),
             clock: spec.step,
             direction: spec.direction(),
@@ -211,7 +211,7 @@ impl StudyView {
         configuration::ranked(self.trials.iter().map(Run::from), self.direction, self.replicates)
     }
 
-    /// The value that counts of [`StudyView::best`]: of several runs their mean.
+    /// The value that counts of [`StudyState::best`]: of several runs their mean.
     pub fn best_value(&self) -> Option<f64> {
         if let Some(winner) = self.race.as_ref().and_then(Race::winner) {
             return Some(winner.sample.mean);
@@ -255,9 +255,9 @@ impl StudyView {
     /// Takes one event in. Events about trials that do not exist are ignored: a journal read in part stays readable.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         match event {
-            Event::RaceBegun { .. }
-            | Event::RaceDropped { .. }
-            | Event::RaceWon { .. }
+            Event::FinalistsChosen { .. }
+            | Event::FinalistDropped { .. }
+            | Event::FinalistWon { .. }
             | Event::WinnerTested { .. } => {
                 Race::apply(&mut self.race, event);
             }
@@ -276,7 +276,9 @@ impl StudyView {
             Event::StudyReopened { .. } => self.finished = None,
             Event::StudyPaused { reason } => self.paused = Some(reason.clone()),
             Event::StudyResumed { .. } => self.paused = None,
-            Event::SlotsChanged { .. } | Event::Packed { .. } | Event::PassedOver { .. } => {}
+            Event::SlotsChanged { .. }
+            | Event::ConcurrencyChanged { .. }
+            | Event::ConfigurationsSkipped { .. } => {}
             Event::DevicePaused { device } => drop(self.paused_devices.insert(device.clone())),
             Event::DeviceResumed { device } => drop(self.paused_devices.remove(device)),
             Event::BudgetExtended { by } => self.extension = self.extension.and(*by),
@@ -339,7 +341,7 @@ impl StudyView {
                 let position = trial.decisions.partition_point(|decision| decision.step < *step);
                 trial
                     .decisions
-                    .insert(position, Decision { step: *step, verdict: verdict.clone() });
+                    .insert(position, DecisionAtStep { step: *step, verdict: verdict.clone() });
             }
             Event::CheckpointSaved { step, path, bytes, .. } => {
                 self.paths.take_out(trial, path);

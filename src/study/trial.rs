@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::study::checkpoint::Checkpoint;
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::device::Device;
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
@@ -185,11 +185,11 @@ pub struct Note {
 
 /// A decision about a trial that was given at a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
+pub struct DecisionAtStep {
     /// Clock value of the report it answers.
     pub step: u64,
     /// What was decided, and why.
-    pub verdict: Verdict,
+    pub verdict: Decision,
 }
 
 /// What is known of one trial.
@@ -212,7 +212,7 @@ pub struct Trial {
     /// All metrics of the last report.
     pub last_metrics: Metrics,
     /// Decisions given, in order of steps (a plain `continue` leaves none).
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<DecisionAtStep>,
     /// Checkpoints that are still there, in order of steps.
     pub checkpoints: Vec<Checkpoint>,
     /// Attempts begun.
@@ -305,7 +305,7 @@ impl Trial {
     }
 
     /// The decision given at `step`, if one was.
-    pub fn decision_at(&self, step: u64) -> Option<&Decision> {
+    pub fn decision_at(&self, step: u64) -> Option<&DecisionAtStep> {
         self.decisions.iter().find(|decision| decision.step == step)
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::study::device::{Device, Slot};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
 
@@ -62,7 +62,7 @@ pub struct Used {
 
 impl Used {
     /// That of a state, run on these slots.
-    pub fn of(view: &StudyView, slots: &[Slot]) -> Used {
+    pub fn of(view: &StudyState, slots: &[Slot]) -> Used {
         let first = view.trials.len().saturating_sub(RECENT);
         let mut used = Used {
             busy: Duration::from_micros(u64::try_from(view.busy_micros).unwrap_or(0)),

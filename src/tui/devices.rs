@@ -175,7 +175,7 @@ fn shared(
         let Some((last, ..)) = page.last() else { return Ok((shared, heard)) };
         heard = *last;
         for (_, _, event) in page {
-            if let Event::Packed { device, slots, reason, .. } = event {
+            if let Event::ConcurrencyChanged { device, slots, reason, .. } = event {
                 shared.insert(device, format!("{slots} at a time: {reason}"));
             }
         }

@@ -14,7 +14,7 @@ use crate::report::ahead::{self, Running, look_ahead};
 use crate::report::progress::Progress;
 use crate::report::sparkline::Charset;
 use crate::report::wording::{
-    StudyState, no_best, number, one_line, rough_duration, shorten, width,
+    StudyStatus, no_best, number, one_line, rough_duration, shorten, width,
 };
 use crate::study::finalists::Race;
 use crate::study::time::Timestamp;
@@ -82,7 +82,7 @@ fn name(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
 }
 
 fn state_word(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
-    if seen.summary.paused.is_some() && seen.state == StudyState::Running {
+    if seen.summary.paused.is_some() && seen.state == StudyStatus::Running {
         return vec![Span::styled(
             "paused, P goes on",
             look.trial_state(TrialState::Paused).patch(look.strong()),
@@ -113,7 +113,7 @@ fn best(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
 fn times(seen: &Snapshot, progress: &Progress, now: Timestamp, look: Look) -> Vec<Span<'static>> {
     let summary = &seen.summary;
     let left = match seen.state {
-        StudyState::Running => ahead::left(&look_ahead(
+        StudyStatus::Running => ahead::left(&look_ahead(
             &summary.spec,
             summary.search_counts(),
             progress.elapsed,

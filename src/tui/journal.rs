@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::report::journal::said;
 use crate::report::wording::one_line;
 use crate::storage::{StorageError, StorageReader, StudyId};
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::event::{Answer, AttemptEnd, Event, Seq};
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
@@ -123,8 +123,8 @@ fn kind(event: &Event) -> EntryKind {
     match event {
         Event::RunnerStarted { .. }
         | Event::RunnerStopped { .. }
-        | Event::RaceBegun { .. }
-        | Event::RaceWon { .. }
+        | Event::FinalistsChosen { .. }
+        | Event::FinalistWon { .. }
         | Event::StudyFinished { .. }
         | Event::StudyReopened { .. }
         | Event::StudyPaused { .. }
@@ -133,14 +133,14 @@ fn kind(event: &Event) -> EntryKind {
         | Event::DevicePaused { .. }
         | Event::DeviceResumed { .. }
         | Event::SlotsChanged { .. }
-        | Event::Packed { .. }
+        | Event::ConcurrencyChanged { .. }
         | Event::DiskExceeded { .. }
         | Event::Noted { trial: None, .. }
         | Event::RequestServed { answer: Answer::Refused(_), .. } => Study,
         Event::RunnerDescribed { .. }
         | Event::ResultsKnown { .. }
         | Event::RequestServed { answer: Answer::Done(_), .. } => Quiet,
-        Event::RaceDropped { .. }
+        Event::FinalistDropped { .. }
         | Event::WinnerTested { .. }
         | Event::TrialCreated { .. }
         | Event::Remarked { .. }
@@ -148,7 +148,7 @@ fn kind(event: &Event) -> EntryKind {
         | Event::TrialHeld { .. }
         | Event::TrialContinued { .. }
         | Event::LimitsBroken { .. }
-        | Event::PassedOver { .. }
+        | Event::ConfigurationsSkipped { .. }
         | Event::Noted { trial: Some(_), .. }
         | Event::Tagged { .. } => Plain,
         Event::AttemptLaunched { .. }
@@ -157,9 +157,9 @@ fn kind(event: &Event) -> EntryKind {
         | Event::CheckpointDropped { .. } => Report,
         Event::AttemptStarted { .. } => Now(TrialState::Running),
         Event::Decided { verdict, .. } => match verdict {
-            Verdict::Continue(_) => Quiet,
-            Verdict::Pause(_) => Now(TrialState::Paused),
-            Verdict::Stop(_) => Now(TrialState::Pruned),
+            Decision::Continue(_) => Quiet,
+            Decision::Pause(_) => Now(TrialState::Paused),
+            Decision::Stop(_) => Now(TrialState::Pruned),
         },
         Event::AttemptEnded { end: AttemptEnd::Failed(_), .. } => Now(TrialState::Failed),
         Event::AttemptEnded { .. } => Quiet,

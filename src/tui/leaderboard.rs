@@ -11,7 +11,7 @@ use super::columns::{ColumnKey, short_name};
 use super::look::Look;
 use super::state::State;
 use crate::report::sparkline::Charset;
-use crate::report::wording::{StudyState, count, one_line, param, shorten, width};
+use crate::report::wording::{StudyStatus, count, one_line, param, shorten, width};
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::Trial;
@@ -54,7 +54,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp
 fn nothing(state: &State) -> &'static str {
     match state.seen.state {
         _ if !state.filter.is_all() => "no trial passes the filter; Esc takes it away",
-        StudyState::Running => "waiting for the first trial",
+        StudyStatus::Running => "waiting for the first trial",
         _ => "no trials yet: `hpsearch run` starts the study",
     }
 }

@@ -7,7 +7,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 
 use crate::report::sparkline::Charset;
-use crate::report::wording::{StudyState, shorten};
+use crate::report::wording::{StudyStatus, shorten};
 use crate::study::trial::TrialState;
 
 /// Whether the screens are coloured.
@@ -76,12 +76,12 @@ impl Look {
     }
 
     /// The colour of a study's state.
-    pub fn study_state(self, state: StudyState) -> Style {
+    pub fn study_state(self, state: StudyStatus) -> Style {
         let colour = match state {
-            StudyState::New | StudyState::Paused | StudyState::Stopped => return self.strong(),
-            StudyState::Running => Color::Cyan,
-            StudyState::Interrupted | StudyState::Failed => Color::Red,
-            StudyState::Finished => Color::Green,
+            StudyStatus::New | StudyStatus::Paused | StudyStatus::Stopped => return self.strong(),
+            StudyStatus::Running => Color::Cyan,
+            StudyStatus::Interrupted | StudyStatus::Failed => Color::Red,
+            StudyStatus::Finished => Color::Green,
         };
         self.colour(colour).add_modifier(Modifier::BOLD)
     }

@@ -9,7 +9,7 @@ use super::journal::Journal;
 use super::log::LogTail;
 use super::look::Look;
 use super::picture::{Picture, PictureCache, PictureRequest, Subject};
-use crate::report::wording::{HolderLife, StudyState, micros};
+use crate::report::wording::{HolderLife, StudyStatus, micros};
 use crate::storage::{
     Attempt, HeldLease, Remarked, StorageError, StorageReader, StudyId, StudySummary,
 };
@@ -92,7 +92,7 @@ pub struct Snapshot {
     /// The study's line of `ls`.
     pub summary: Arc<StudySummary>,
     /// Its state.
-    pub state: StudyState,
+    pub state: StudyStatus,
     /// Metrics that were seen so far.
     pub metrics: Arc<Vec<String>>,
     /// The rows of the table.
@@ -186,7 +186,7 @@ impl Source {
         let summary = reader.summary(self.study)?;
         let life = summary.held.as_ref().map_or(HolderLife::Dead, self.life);
         self.known.holder = summary.held.as_ref().map(|held| (held.clone(), life));
-        let state = StudyState::new(&summary, life);
+        let state = StudyStatus::new(&summary, life);
         let (ran_micros, running_since) = reader.running_since(self.study)?;
         let page = self.page(&wanted.query, &summary)?;
         let (detail, field, log) = self.part(wanted, &summary)?;
@@ -220,7 +220,7 @@ impl Source {
             used: Arc::new(self.reader.used(self.study)?),
             ran: micros(ran_micros),
             // A runner that died left its beginning behind; the clock stopped when it did.
-            running_since: running_since.filter(|_| state == StudyState::Running),
+            running_since: running_since.filter(|_| state == StudyStatus::Running),
             summary: Arc::new(summary),
         })
     }

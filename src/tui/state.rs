@@ -22,7 +22,7 @@ use super::picture::{PictureRequest, Subject};
 use super::search::SearchView;
 use super::snapshot::{ScreenData, Snapshot, Wanted};
 use super::{Detach, TuiExit, TuiMode};
-use crate::report::wording::StudyState;
+use crate::report::wording::StudyStatus;
 use crate::study::event::Request;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
@@ -304,7 +304,7 @@ impl State {
                 self.asked.remove(at);
                 // Where nobody runs the study, the answer is about what comes when somebody does.
                 let is_at_rest =
-                    self.mode == TuiMode::Watching && self.seen.state == StudyState::Stopped;
+                    self.mode == TuiMode::Watching && self.seen.state == StudyStatus::Stopped;
                 self.notice = Some(if is_at_rest {
                     format!("`hpsearch run STUDY.toml` goes on: {}", entry.text)
                 } else {

@@ -25,7 +25,7 @@ use crate::storage::{
     StoredStudy, StudyId, StudySummary, Takeover,
 };
 use crate::study::checkpoint::Checkpoint;
-use crate::study::decision::{Reason, Verdict};
+use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, Seq};
 use crate::study::metric::Direction;
@@ -33,7 +33,7 @@ use crate::study::params::{Params, Value};
 use crate::study::query::{Filter, TrialQuery};
 use crate::study::space::{Condition, Dimension, Distribution, Scale, Space};
 use crate::study::spec::{FailureCause, Program, StudySpec};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
 use crate::study::usage::Used;
@@ -222,7 +222,7 @@ pub(super) fn mixed() -> Script {
     script.append(&[Event::Decided {
         trial: TrialNumber(2),
         step: 3,
-        verdict: Verdict::Stop(Reason::Recorded("rank 3 of 3 at step 3; 1 goes on".into())),
+        verdict: Decision::Stop(Reason::Recorded("rank 3 of 3 at step 3; 1 goes on".into())),
     }]);
     script.end(
         2,
@@ -696,7 +696,7 @@ impl StorageReader for Counting {
     }
     refused! {
         "the leaderboard reads the visible trials only";
-        view(StudyId) -> StudyView;
+        view(StudyId) -> StudyState;
         outcomes(StudyId, OutcomeCursor) -> (Vec<Outcome>, OutcomeCursor);
         events_after(StudyId, Seq, u64) -> Vec<(Seq, Timestamp, Event)>;
         events_before(StudyId, Seq, u64) -> Vec<(Seq, Timestamp, Event)>;

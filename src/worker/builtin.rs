@@ -15,8 +15,8 @@ use serde::Serialize;
 
 use super::{Incoming, say};
 use crate::arguments::{ArgumentProblem, DataArguments, TokenizerSource, TrainerArguments};
-use crate::runner::causes::cause_of;
-use crate::runner::protocol::{Down, EndWord, Job, TrainJob, USED_BY, Up};
+use crate::runner::failure_cause::cause_of;
+use crate::runner::protocol::{Job, JobEnd, MessageToRunner, MessageToTrial, TrainJob, USED_BY};
 use crate::storage::paths;
 use crate::study::decision::Action;
 use crate::study::metric::{Direction, Metrics};
@@ -73,10 +73,10 @@ pub(super) fn run(job: &Job, incoming: &Receiver<Incoming>) {
         }
     };
     if let (Job::Train(_), Some(bytes)) = (job, peak()) {
-        say(&Up::Peak { bytes });
+        say(&MessageToRunner::Peak { bytes });
     }
     trainer::release_free_memory();
-    say(&Up::End { end, message });
+    say(&MessageToRunner::End { end, message });
 }
 
 /// Records panics of threads other than `own`, besides printing them as usual.
@@ -115,20 +115,20 @@ fn panicked(text: &str, device_panic: Option<&str>) -> Failed {
 /// Why a job was not done.
 #[derive(Debug, PartialEq)]
 struct Failed {
-    end: EndWord,
+    end: JobEnd,
     message: String,
 }
 
 impl From<String> for Failed {
     fn from(message: String) -> Self {
-        Failed { end: EndWord::Failed, message }
+        Failed { end: JobEnd::Failed, message }
     }
 }
 
 impl From<TrainerError> for Failed {
     fn from(error: TrainerError) -> Self {
         let end = match &error {
-            _ if error.is_refused_by_the_machine() => EndWord::Refused,
+            _ if error.is_refused_by_the_machine() => JobEnd::Refused,
             // The words of a driver, a library or the system.
             TrainerError::DeviceLost { message } => {
                 end_by_cause(cause_of(message).or(Some(FailureCause::DeviceLost)))
@@ -137,19 +137,19 @@ impl From<TrainerError> for Failed {
                 end_by_cause(cause_of(message))
             }
             TrainerError::Io { source, .. } if source.kind() == ErrorKind::OutOfMemory => {
-                EndWord::Oom
+                JobEnd::Oom
             }
-            _ => EndWord::Failed,
+            _ => JobEnd::Failed,
         };
         Failed { end, message: chain(&error) }
     }
 }
 
-fn end_by_cause(cause: Option<FailureCause>) -> EndWord {
+fn end_by_cause(cause: Option<FailureCause>) -> JobEnd {
     match cause {
-        Some(FailureCause::Oom) => EndWord::Oom,
-        Some(FailureCause::DeviceLost) => EndWord::DeviceLost,
-        _ => EndWord::Failed,
+        Some(FailureCause::Oom) => JobEnd::Oom,
+        Some(FailureCause::DeviceLost) => JobEnd::DeviceLost,
+        _ => JobEnd::Failed,
     }
 }
 
@@ -166,7 +166,7 @@ fn peak() -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-type End = (EndWord, Option<String>);
+type End = (JobEnd, Option<String>);
 
 fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
     match job {
@@ -227,7 +227,7 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
             ref device,
         } => {
             let config = GenerationConfig { max_new_tokens, temperature, top_k, top_p, seed };
-            let mut on_text = |text: &str| say(&Up::Text { text: text.to_owned() });
+            let mut on_text = |text: &str| say(&MessageToRunner::Text { text: text.to_owned() });
             let device = device.to_string();
             let done = trainer::generate(directory, prompt, &config, &device, &mut on_text)?;
             answer(serde_json::json!({ "tokens": done.tokens, "unknown": done.unknown }))
@@ -243,8 +243,8 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
 
 fn answer(body: impl Serialize) -> Result<End, Failed> {
     let body = serde_json::to_value(body).map_err(|error| error.to_string())?;
-    say(&Up::Answer { body });
-    Ok((EndWord::Finished, None))
+    say(&MessageToRunner::Answer { body });
+    Ok((JobEnd::Finished, None))
 }
 
 fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
@@ -269,12 +269,12 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
         ended = trainer::train(&run, &mut host);
     }
     match ended {
-        Ok(RunEnd::Finished) => Ok((EndWord::Finished, None)),
-        Ok(RunEnd::Paused) => Ok((EndWord::Paused, None)),
-        Ok(RunEnd::Stopped) => Ok((EndWord::Stopped, None)),
-        Ok(RunEnd::Interrupted) => Ok((EndWord::Interrupted, None)),
+        Ok(RunEnd::Finished) => Ok((JobEnd::Finished, None)),
+        Ok(RunEnd::Paused) => Ok((JobEnd::Paused, None)),
+        Ok(RunEnd::Stopped) => Ok((JobEnd::Stopped, None)),
+        Ok(RunEnd::Interrupted) => Ok((JobEnd::Interrupted, None)),
         Ok(RunEnd::Diverged { step, what }) => {
-            Ok((EndWord::Diverged, Some(format!("{what} at optimiser step {step}"))))
+            Ok((JobEnd::Diverged, Some(format!("{what} at optimiser step {step}"))))
         }
         Err(error) => Err(error.into()),
     }
@@ -367,7 +367,7 @@ fn prepare_for(
 
 /// Reports progress.
 fn report_progress(what: &str, done: u64, of: u64) {
-    say(&Up::At { what: what.to_owned(), done, of });
+    say(&MessageToRunner::At { what: what.to_owned(), done, of });
 }
 
 fn resolve(values: &Values) -> Result<TrainerArguments, String> {
@@ -417,15 +417,17 @@ impl<'a> RunnerConnection<'a> {
     fn verdict(&self) -> Result<HostVerdict, HostError> {
         loop {
             match self.incoming.recv() {
-                Ok(Incoming::Verdict { action, .. }) => {
+                Ok(Incoming::Decision { action, .. }) => {
                     return Ok(match action {
                         Action::Continue => HostVerdict::Continue,
                         Action::Pause => HostVerdict::Pause,
                         Action::Stop => HostVerdict::Stop,
                     });
                 }
-                Ok(Incoming::Down(Down::Leave | Down::Kill)) => self.stop_requested.set(true),
-                Ok(Incoming::Down(Down::Job(_) | Down::Examine)) => {}
+                Ok(Incoming::Message(MessageToTrial::Leave | MessageToTrial::Kill)) => {
+                    self.stop_requested.set(true)
+                }
+                Ok(Incoming::Message(MessageToTrial::Job(_) | MessageToTrial::Examine)) => {}
                 Ok(Incoming::RunnerGone) | Err(_) => {
                     return Err(HostError { message: "its pipe is closed".to_owned() });
                 }
@@ -440,12 +442,12 @@ impl Host for RunnerConnection<'_> {
         step: u64,
         metrics: &BTreeMap<String, f64>,
     ) -> Result<HostVerdict, HostError> {
-        say(&Up::Report { step, metrics: Metrics(metrics.clone()) });
+        say(&MessageToRunner::Report { step, metrics: Metrics(metrics.clone()) });
         if metrics.contains_key(self.metric) { self.verdict() } else { Ok(HostVerdict::Continue) }
     }
 
     fn checkpoint(&mut self, step: u64, directory: &Path) -> Result<(), HostError> {
-        say(&Up::Checkpoint { path: directory.to_owned(), step });
+        say(&MessageToRunner::Checkpoint { path: directory.to_owned(), step });
         Ok(())
     }
 
@@ -463,7 +465,11 @@ impl Host for RunnerConnection<'_> {
 
     fn stop_requested(&self) -> bool {
         while let Ok(message) = self.incoming.try_recv() {
-            if matches!(message, Incoming::Down(Down::Leave | Down::Kill) | Incoming::RunnerGone) {
+            if matches!(
+                message,
+                Incoming::Message(MessageToTrial::Leave | MessageToTrial::Kill)
+                    | Incoming::RunnerGone
+            ) {
                 self.stop_requested.set(true);
             }
         }
@@ -488,14 +494,14 @@ mod tests {
         let first = take_device_panic();
         assert_eq!(
             panicked("receiving on a closed channel", first.as_deref()),
-            Failed { end: EndWord::DeviceLost, message: "the device failed: a thread of it panicked: CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered".to_owned() }
+            Failed { end: JobEnd::DeviceLost, message: "the device failed: a thread of it panicked: CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered".to_owned() }
         );
         assert_eq!(take_device_panic(), None, "reported once");
         let own = "the trainer panicked (please report it): index out of bounds".to_owned();
         assert_eq!(panicked("index out of bounds", None), own.into());
         let starved = "DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")";
-        assert_eq!(panicked("closed", Some(starved)).end, EndWord::Oom);
-        assert_eq!(panicked(starved, None).end, EndWord::Oom);
+        assert_eq!(panicked("closed", Some(starved)).end, JobEnd::Oom);
+        assert_eq!(panicked(starved, None).end, JobEnd::Oom);
     }
 
     #[test]

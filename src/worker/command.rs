@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 use super::verdict_queue::VerdictQueue;
 use super::{Incoming, say_aside};
 use crate::runner::processes::{self, Doing};
-use crate::runner::protocol::{CHECKPOINTS, CommandJob, Down, EndWord, Up};
+use crate::runner::protocol::{CHECKPOINTS, CommandJob, JobEnd, MessageToRunner, MessageToTrial};
 use crate::study::decision::Action;
 use crate::study::params::variable;
 
@@ -72,11 +72,11 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
 }
 
 fn fail(message: String) {
-    say_aside(&Up::End { end: EndWord::Failed, message: Some(message) });
+    say_aside(&MessageToRunner::End { end: JobEnd::Failed, message: Some(message) });
 }
 
 fn refuse(message: String) {
-    say_aside(&Up::End { end: EndWord::Refused, message: Some(message) });
+    say_aside(&MessageToRunner::End { end: JobEnd::Refused, message: Some(message) });
 }
 
 /// Whether starting a program failed for lack of a resource of the machine.
@@ -187,7 +187,7 @@ fn supervise(
                 return Ok(CommandEnd { runner_lives, was_asked_to_leave, was_killed, status });
             }
             recv(incoming) -> message => match message {
-                Ok(Incoming::Verdict { action, line }) => {
+                Ok(Incoming::Decision { action, line }) => {
                     if action == Action::Pause {
                         terminate_at = Some(Instant::now() + PAUSE_TIMEOUT);
                     }
@@ -200,13 +200,13 @@ fn supervise(
                         terminate_at = Some(Instant::now());
                     }
                 }
-                Ok(Incoming::Down(Down::Leave)) => {
+                Ok(Incoming::Message(MessageToTrial::Leave)) => {
                     was_asked_to_leave = true;
                     terminate_at = Some(Instant::now());
                 }
-                Ok(Incoming::Down(Down::Examine)) => examine(),
-                Ok(Incoming::Down(Down::Kill)) => was_killed = true,
-                Ok(Incoming::Down(Down::Job(_))) => {}
+                Ok(Incoming::Message(MessageToTrial::Examine)) => examine(),
+                Ok(Incoming::Message(MessageToTrial::Kill)) => was_killed = true,
+                Ok(Incoming::Message(MessageToTrial::Job(_))) => {}
                 Ok(Incoming::RunnerGone) | Err(_) => {
                     runner_lives = false;
                     was_killed = true;
@@ -269,44 +269,44 @@ fn terminate(group: u32) {
     }
 }
 
-fn end_of(status: Option<ExitStatus>, was_asked_to_leave: bool, by: Killer) -> Up {
+fn end_of(status: Option<ExitStatus>, was_asked_to_leave: bool, by: Killer) -> MessageToRunner {
     let (end, message) = match status {
         // A program that handles SIGTERM exits with 0, but is not finished.
-        Some(status) if status.success() && was_asked_to_leave => (EndWord::Interrupted, None),
-        Some(status) if status.success() => (EndWord::Finished, None),
+        Some(status) if status.success() && was_asked_to_leave => (JobEnd::Interrupted, None),
+        Some(status) if status.success() => (JobEnd::Finished, None),
         Some(status) => match (status.code(), status.signal()) {
             // A shell's status for a child killed by signal 9: 128 + 9.
             (Some(code), _) if code == 128 + Signal::KILL.as_raw() => {
                 killed(&format!("exit status {code}: what it started was killed by signal 9"), by)
             }
             (Some(COMMAND_NOT_FOUND), _) => {
-                (EndWord::NotStarted, format!("exit status {COMMAND_NOT_FOUND}").into())
+                (JobEnd::NotStarted, format!("exit status {COMMAND_NOT_FOUND}").into())
             }
-            (Some(code), _) => (EndWord::Failed, format!("exit status {code}").into()),
+            (Some(code), _) => (JobEnd::Failed, format!("exit status {code}").into()),
             (None, Some(signal)) if signal == Signal::KILL.as_raw() => {
                 killed("killed by signal 9", by)
             }
             (None, Some(signal))
                 if [Signal::TERM.as_raw(), Signal::INT.as_raw()].contains(&signal) =>
             {
-                (EndWord::Killed, Some(format!("killed by signal {signal}")))
+                (JobEnd::Killed, Some(format!("killed by signal {signal}")))
             }
             (None, signal) => {
-                (EndWord::Failed, Some(format!("crashed with signal {}", signal.unwrap_or(0))))
+                (JobEnd::Failed, Some(format!("crashed with signal {}", signal.unwrap_or(0))))
             }
         },
-        None => (EndWord::Killed, Some("its exit status is unknown".to_owned())),
+        None => (JobEnd::Killed, Some("its exit status is unknown".to_owned())),
     };
-    Up::End { end, message }
+    MessageToRunner::End { end, message }
 }
 
 /// The end of a killed attempt.
-fn killed(how: &str, by: Killer) -> (EndWord, Option<String>) {
+fn killed(how: &str, by: Killer) -> (JobEnd, Option<String>) {
     match by {
-        Killer::Us => (EndWord::Killed, Some(how.to_owned())),
-        Killer::Memory => (EndWord::Oom, Some(format!("{how}, by the kernel: memory ran out"))),
+        Killer::Us => (JobEnd::Killed, Some(how.to_owned())),
+        Killer::Memory => (JobEnd::Oom, Some(format!("{how}, by the kernel: memory ran out"))),
         Killer::Unknown => (
-            EndWord::Killed,
+            JobEnd::Killed,
             Some(format!("{how}: by someone, or for want of memory (`dmesg` tells)")),
         ),
     }
@@ -319,22 +319,22 @@ mod tests {
     #[test]
     fn the_killer_of_a_command_is_reported_if_known() {
         let of = |status: i32, by| match end_of(Some(ExitStatus::from_raw(status)), false, by) {
-            Up::End { end, message } => (end, message.unwrap_or_default()),
+            MessageToRunner::End { end, message } => (end, message.unwrap_or_default()),
             other => panic!("{other:?}"),
         };
         assert_eq!(
             of(9, Killer::Memory),
-            (EndWord::Oom, "killed by signal 9, by the kernel: memory ran out".to_owned())
+            (JobEnd::Oom, "killed by signal 9, by the kernel: memory ran out".to_owned())
         );
-        assert_eq!(of(9, Killer::Us), (EndWord::Killed, "killed by signal 9".to_owned()));
+        assert_eq!(of(9, Killer::Us), (JobEnd::Killed, "killed by signal 9".to_owned()));
         let (end, message) = of(9, Killer::Unknown);
-        assert!(end == EndWord::Killed && message.contains("dmesg"), "{message}");
+        assert!(end == JobEnd::Killed && message.contains("dmesg"), "{message}");
         let (end, message) = of(137 << 8, Killer::Memory);
-        assert!(end == EndWord::Oom && message.starts_with("exit status 137"), "{message}");
-        assert_eq!(of(137 << 8, Killer::Unknown).0, EndWord::Killed);
+        assert!(end == JobEnd::Oom && message.starts_with("exit status 137"), "{message}");
+        assert_eq!(of(137 << 8, Killer::Unknown).0, JobEnd::Killed);
         // A program's own error is not blamed on the OOM killer.
-        assert_eq!(of(1 << 8, Killer::Memory), (EndWord::Failed, "exit status 1".to_owned()));
-        assert_eq!(of(11, Killer::Memory).0, EndWord::Failed);
-        assert_eq!(of(0, Killer::Memory).0, EndWord::Finished);
+        assert_eq!(of(1 << 8, Killer::Memory), (JobEnd::Failed, "exit status 1".to_owned()));
+        assert_eq!(of(11, Killer::Memory).0, JobEnd::Failed);
+        assert_eq!(of(0, Killer::Memory).0, JobEnd::Finished);
     }
 }

@@ -7,7 +7,7 @@ use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::study::device::Device;
 use hpsearch::study::event::{AttemptEnd, Event, Request};
-use hpsearch::study::spec::{Extension, PolicySpec};
+use hpsearch::study::spec::{AlgorithmSpec, Extension};
 use hpsearch::study::trial::TrialNumber;
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ use crate::harness::{REPORT_X, Site, asha, assert_done, cases, loss, spec, study
 const SECONDS_OF_AN_HOUR: f64 = 3600.0;
 
 /// A simulation of plenty of trials, limited to so many seconds of devices.
-fn limited(seconds: f64, slots: usize, pruner: PolicySpec) -> Simulation {
+fn limited(seconds: f64, slots: usize, pruner: AlgorithmSpec) -> Simulation {
     let mut simulation = Simulation::new(spec(10_000, "random", pruner), slots, 9, loss);
     simulation.spec.budget.device_hours = Some(seconds / SECONDS_OF_AN_HOUR);
     simulation
@@ -29,7 +29,7 @@ fn busy_seconds(run: &Run) -> f64 {
 #[test]
 fn device_hours_are_summed_over_slots_and_end_the_study_with_their_number() {
     for slots in [1, 4] {
-        let run = limited(7.3, slots, PolicySpec::named("none")).run(&[]).unwrap();
+        let run = limited(7.3, slots, AlgorithmSpec::named("none")).run(&[]).unwrap();
         let Outcome::Finished(reason) = &run.outcome else { panic!("{:?}", run.outcome) };
         assert_eq!(reason, "the budget of 0.0020277777777777777 device-hours is used: 0.00203");
         assert_eq!(run.view.finished.as_ref(), Some(reason), "it is stored with the study");
@@ -40,7 +40,7 @@ fn device_hours_are_summed_over_slots_and_end_the_study_with_their_number() {
 
 #[test]
 fn trials_that_share_a_device_use_it_once() {
-    let mut simulation = limited(3.7, 8, PolicySpec::named("none"));
+    let mut simulation = limited(3.7, 8, AlgorithmSpec::named("none"));
     simulation.per_device = 4;
     let run = simulation.run(&[]).unwrap();
     assert!(
@@ -91,7 +91,7 @@ fn in_use(turns: &[Turn]) -> f64 {
 
 #[test]
 fn what_trials_use_until_they_have_left_is_said() {
-    let mut simulation = limited(7.2, 4, PolicySpec::named("none"));
+    let mut simulation = limited(7.2, 4, AlgorithmSpec::named("none"));
     simulation.leave_time = Duration::from_millis(90);
     let run = simulation.run(&[]).unwrap();
     // 4 slots for 90 ms are 0.0001 hours.
@@ -100,7 +100,7 @@ fn what_trials_use_until_they_have_left_is_said() {
 
 #[test]
 fn a_cost_is_device_hours_times_a_price_and_the_tighter_limit_counts() {
-    let mut simulation = limited(7200.0, 2, PolicySpec::named("none"));
+    let mut simulation = limited(7200.0, 2, AlgorithmSpec::named("none"));
     simulation.spec.budget.price_per_hour = Some(2.5);
     simulation.spec.budget.cost = Some(0.005);
     let run = simulation.run(&[]).unwrap();
@@ -120,7 +120,7 @@ fn a_cost_is_device_hours_times_a_price_and_the_tighter_limit_counts() {
 
 #[test]
 fn a_study_whose_device_hours_are_used_starts_nothing_until_it_is_extended() {
-    let mut simulation = limited(3.6, 2, PolicySpec::named("none"));
+    let mut simulation = limited(3.6, 2, AlgorithmSpec::named("none"));
     let run = simulation.run(&[]).unwrap();
     assert_eq!(simulation.run(&run.turns).unwrap().steps, 0);
     let by = Extension { device_hours: 0.0005, ..Extension::default() };
@@ -151,7 +151,7 @@ proptest! {
         seconds in 1.0..20.0f64, slots in 1usize..5, leave in 0u64..300, deaths in prop::collection::vec(1usize..40, 0..12),
         pruned in any::<bool>(), seed in 0u64..1000, per_device in 1usize..4,
     ) {
-        let mut simulation = limited(seconds, slots, if pruned { asha("promote") } else { PolicySpec::named("none") });
+        let mut simulation = limited(seconds, slots, if pruned { asha("promote") } else { AlgorithmSpec::named("none") });
         simulation.spec.seed = seed;
         simulation.per_device = per_device;
         simulation.leave_time = Duration::from_millis(leave);
@@ -178,7 +178,7 @@ proptest! {
 #[test]
 fn a_paused_study_uses_up_no_time_even_if_its_runner_is_killed_meanwhile() {
     let mut simulation =
-        Simulation::new(spec(1000, "random", PolicySpec::named("none")), 1, 5, loss);
+        Simulation::new(spec(1000, "random", AlgorithmSpec::named("none")), 1, 5, loss);
     simulation.spec.budget.time = Some(Duration::from_secs(5));
     simulation.requests = vec![(12, Request::PauseStudy)];
     let paused = simulation.run(&[]).unwrap();

@@ -6,11 +6,11 @@ use std::time::Duration;
 use hpsearch::engine::concurrency::{Advice, Concurrency, Load, RunningTrial, TrialLoad, Waiting};
 use hpsearch::engine::simulator::{Fault, Run, Shared, Simulation, Turn};
 use hpsearch::study::device::Device;
-use hpsearch::study::event::{Event, PackingChange};
+use hpsearch::study::event::{ConcurrencyChange, Event};
 use hpsearch::study::metric::Score;
 use hpsearch::study::params::Params;
-use hpsearch::study::spec::{PolicySpec, StudySpec};
-use hpsearch::study::state::StudyView;
+use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
+use hpsearch::study::state::StudyState;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn share(params: &Params) -> f64 {
 
 /// A device on which `best` trials do `best` times as much as one, and more trials no more; trials take from `least` to `most`.
 fn shared(trials: u64, memory: u64, (least, most): (u64, u64), best: usize) -> Simulation {
-    let mut study: StudySpec = spec(trials, "random", PolicySpec::named("none"));
+    let mut study: StudySpec = spec(trials, "random", AlgorithmSpec::named("none"));
     study.devices.packed = true;
     let mut simulation = Simulation::new(study, 1, 40, loss);
     simulation.step_time = Duration::from_millis(500);
@@ -49,10 +49,10 @@ fn shared(trials: u64, memory: u64, (least, most): (u64, u64), best: usize) -> S
 }
 
 /// The changes in the order in which they were made: how many at a time, of what kind, and who had to leave.
-fn changes(turns: &[Turn]) -> Vec<(u32, PackingChange, Option<TrialNumber>)> {
+fn changes(turns: &[Turn]) -> Vec<(u32, ConcurrencyChange, Option<TrialNumber>)> {
     let events = turns.iter().flat_map(|turn| &turn.events);
     let packed = events.filter_map(|event| match event {
-        Event::Packed { slots, change, trial, .. } => Some((*slots, *change, *trial)),
+        Event::ConcurrencyChanged { slots, change, trial, .. } => Some((*slots, *change, *trial)),
         _ => None,
     });
     packed.collect()
@@ -61,15 +61,15 @@ fn changes(turns: &[Turn]) -> Vec<(u32, PackingChange, Option<TrialNumber>)> {
 /// Never more trials at a time than were said, no trial twice, all of them complete, and the journal folds to the state.
 fn assert_sound(run: &Run, simulation: &Simulation, trials: u64) {
     let (mut slots, mut running, mut view) =
-        (1_usize, BTreeMap::new(), StudyView::new(&simulation.spec));
+        (1_usize, BTreeMap::new(), StudyState::new(&simulation.spec));
     for turn in &run.turns {
         for event in &turn.events {
             match event {
                 Event::RunnerStarted { .. } => running.clear(),
-                Event::Packed { slots: now, change, trial, .. } => {
+                Event::ConcurrencyChanged { slots: now, change, trial, .. } => {
                     slots = *now as usize;
                     // Whoever makes room is neither the best of those that run, nor the only one.
-                    if let (PackingChange::Pressed, Some(leaves)) = (change, trial) {
+                    if let (ConcurrencyChange::MemoryPressure, Some(leaves)) = (change, trial) {
                         let value = |number: TrialNumber| {
                             view.trial(number).and_then(|trial| view.value_of(trial))
                         };
@@ -134,7 +134,7 @@ fn each_device_of_a_study_shares_itself_out_as_it_is_good_for_it() {
     assert_eq!(run.view.counts.complete, 80);
     let mut most: BTreeMap<String, u32> = BTreeMap::new();
     for event in events(&run.turns) {
-        if let Event::Packed { device, slots, .. } = event {
+        if let Event::ConcurrencyChanged { device, slots, .. } = event {
             let most = most.entry(device.to_string()).or_default();
             *most = (*most).max(*slots);
         }
@@ -154,7 +154,7 @@ fn trials_are_admitted_as_long_as_memory_has_room_for_the_largest() {
     assert_eq!(run.most_memory, 8 * GIB);
     let reasons: Vec<String> = events(&run.turns)
         .filter_map(|event| match event {
-            Event::Packed { reason, .. } => Some(reason.clone()),
+            Event::ConcurrencyChanged { reason, .. } => Some(reason.clone()),
             _ => None,
         })
         .collect();
@@ -181,7 +181,9 @@ fn where_memory_gets_short_the_youngest_makes_room_goes_on_from_its_checkpoint_a
     assert_sound(&run, &simulation, 60);
     let pressed: Vec<TrialNumber> = changes(&run.turns)
         .into_iter()
-        .filter_map(|(_, change, trial)| trial.filter(|_| change == PackingChange::Pressed))
+        .filter_map(|(_, change, trial)| {
+            trial.filter(|_| change == ConcurrencyChange::MemoryPressure)
+        })
         .collect();
     assert!(!pressed.is_empty());
     let events: Vec<&Event> = events(&run.turns).collect();
@@ -342,7 +344,7 @@ fn trials_of_the_trainer_share_a_processor_up_to_its_cores_however_busy_others_m
         assert_eq!(slots, most, "{advised:?}");
         let full: Vec<&String> = advised
             .iter()
-            .filter(|advice| advice.change == PackingChange::Full)
+            .filter(|advice| advice.change == ConcurrencyChange::Saturated)
             .map(|advice| &advice.reason)
             .collect();
         assert_eq!(full.len(), 1, "said once: {advised:?}");
@@ -353,13 +355,13 @@ fn trials_of_the_trainer_share_a_processor_up_to_its_cores_however_busy_others_m
     }
     // What an earlier run found good on another machine does not fit here.
     let mut concurrency = Concurrency::new(Timestamp::default()).of_busy_trials(1);
-    concurrency.apply(Timestamp(0), 16, PackingChange::Admitted, GIB);
+    concurrency.apply(Timestamp(0), 16, ConcurrencyChange::Admitted, GIB);
     let (slots, advised) = on_cores(concurrency, 4, 0.9, 60);
     assert_eq!(
         (slots, advised[0].change, advised[0].reason.as_str()),
-        (4, PackingChange::Back, "4 cores for trials that compute on 1 thread each")
+        (4, ConcurrencyChange::Back, "4 cores for trials that compute on 1 thread each")
     );
-    assert_eq!(advised[1].change, PackingChange::Full);
+    assert_eq!(advised[1].change, ConcurrencyChange::Saturated);
 }
 
 #[test]
@@ -382,7 +384,9 @@ fn trials_take_together_what_their_user_gave_them() {
     assert_sound(&run, &simulation, 40);
     assert_eq!(run.most_memory, 8 * GIB);
     let said = events(&run.turns).find_map(|event| match event {
-        Event::Packed { change: PackingChange::Full, reason, .. } => Some(reason.clone()),
+        Event::ConcurrencyChanged { change: ConcurrencyChange::Saturated, reason, .. } => {
+            Some(reason.clone())
+        }
         _ => None,
     });
     assert!(

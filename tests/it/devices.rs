@@ -6,7 +6,7 @@ use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::Turn;
 use hpsearch::study::device::Device;
 use hpsearch::study::event::{Answer, Event, Request};
-use hpsearch::study::state::StudyView;
+use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
 use rustix::process::Signal;
@@ -176,7 +176,7 @@ proptest! {
         served.sort_unstable();
         served.dedup();
         prop_assert_eq!(served.len(), all, "each is answered once");
-        let mut folded = StudyView::new(&simulation.spec);
+        let mut folded = StudyState::new(&simulation.spec);
         run.turns.iter().for_each(|turn| turn.events.iter().for_each(|event| folded.apply(turn.at, event)));
         prop_assert_eq!(format!("{folded:?}"), format!("{:?}", run.view));
     }

@@ -7,15 +7,15 @@ use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::study::event::Event;
 use hpsearch::study::params::Params;
 use hpsearch::study::space::{Distribution, Scale, Space};
-use hpsearch::study::spec::{FailureCause, PolicySpec};
-use hpsearch::study::state::StudyView;
+use hpsearch::study::spec::{AlgorithmSpec, FailureCause};
+use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::{Trial, TrialState};
 
 use crate::harness::{asha, cases, decisions, loss, policies, spec};
 
 /// No trial is lost or doubled: numbers are consecutive, each ends exactly once, and the journal folds to the state.
 fn assert_sound(run: &Run, simulation: &Simulation) {
-    let mut folded = StudyView::new(&simulation.spec);
+    let mut folded = StudyState::new(&simulation.spec);
     let (mut created, mut finished) = (Vec::new(), Vec::new());
     for turn in &run.turns {
         for event in &turn.events {
@@ -123,7 +123,7 @@ fn crashes_again_and_again_lose_and_double_nothing_with_several_slots() {
 
 #[test]
 fn reports_before_a_crash_are_never_taken_back() {
-    let simulation = Simulation::new(spec(10, "random", PolicySpec::named("none")), 2, 5, loss);
+    let simulation = Simulation::new(spec(10, "random", AlgorithmSpec::named("none")), 2, 5, loss);
     let whole = simulation.run(&[]).unwrap();
     for prefix in 0..whole.turns.len() {
         let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
@@ -141,7 +141,8 @@ fn reports_before_a_crash_are_never_taken_back() {
 
 #[test]
 fn a_lost_worker_is_retried_from_its_checkpoint_and_a_programs_own_error_is_not() {
-    let mut simulation = Simulation::new(spec(2, "random", PolicySpec::named("none")), 1, 6, loss);
+    let mut simulation =
+        Simulation::new(spec(2, "random", AlgorithmSpec::named("none")), 1, 6, loss);
     simulation.spec.budget.count = hpsearch::study::spec::Count::All;
     simulation.faults = Box::new(|trial, attempt, step| match (trial.0, attempt.0, step) {
         (0, 0, 4) => Some(Fault::Crash),
@@ -158,7 +159,8 @@ fn a_lost_worker_is_retried_from_its_checkpoint_and_a_programs_own_error_is_not(
 
 #[test]
 fn a_trial_that_keeps_dying_fails_when_its_retries_are_used_up() {
-    let mut simulation = Simulation::new(spec(3, "random", PolicySpec::named("none")), 1, 4, loss);
+    let mut simulation =
+        Simulation::new(spec(3, "random", AlgorithmSpec::named("none")), 1, 4, loss);
     simulation.spec.retry.max = 2;
     simulation.faults =
         Box::new(|trial, _, step| (trial.0 == 0 && step == 2).then_some(Fault::Crash));
@@ -169,7 +171,8 @@ fn a_trial_that_keeps_dying_fails_when_its_retries_are_used_up() {
 
 #[test]
 fn a_hanging_trial_is_killed_after_trial_time() {
-    let mut simulation = Simulation::new(spec(3, "random", PolicySpec::named("none")), 1, 4, loss);
+    let mut simulation =
+        Simulation::new(spec(3, "random", AlgorithmSpec::named("none")), 1, 4, loss);
     simulation.spec.budget.trial_time = Some(Duration::from_secs(10));
     simulation.faults =
         Box::new(|trial, _, step| (trial.0 == 1 && step == 3).then_some(Fault::Hang));
@@ -189,7 +192,8 @@ fn a_hanging_trial_is_killed_after_trial_time() {
 
 #[test]
 fn a_trial_that_falls_silent_is_killed_after_stall_time_and_a_slow_one_is_not() {
-    let mut simulation = Simulation::new(spec(3, "random", PolicySpec::named("none")), 1, 30, loss);
+    let mut simulation =
+        Simulation::new(spec(3, "random", AlgorithmSpec::named("none")), 1, 30, loss);
     simulation.spec.budget.stall_time = Some(Duration::from_secs(1));
     simulation.faults =
         Box::new(|trial, _, step| (trial.0 == 1 && step == 3).then_some(Fault::Hang));
@@ -204,7 +208,7 @@ fn a_trial_that_falls_silent_is_killed_after_stall_time_and_a_slow_one_is_not() 
 #[test]
 fn a_study_that_gets_no_better_ends_with_its_patience() {
     let mut simulation =
-        Simulation::new(spec(200, "random", PolicySpec::named("none")), 1, 2, loss);
+        Simulation::new(spec(200, "random", AlgorithmSpec::named("none")), 1, 2, loss);
     simulation.spec.budget.patience = Some(7);
     let run = simulation.run(&[]).unwrap();
     assert!(
@@ -221,7 +225,8 @@ fn a_study_that_gets_no_better_ends_with_its_patience() {
 
 #[test]
 fn a_study_that_only_fails_says_so() {
-    let mut simulation = Simulation::new(spec(5, "random", PolicySpec::named("none")), 2, 4, loss);
+    let mut simulation =
+        Simulation::new(spec(5, "random", AlgorithmSpec::named("none")), 2, 4, loss);
     simulation.spec.budget.failures = Some(4);
     simulation.faults = Box::new(|_, _, _| Some(Fault::Fail));
     let run = simulation.run(&[]).unwrap();
@@ -241,7 +246,8 @@ fn a_study_that_only_fails_says_so() {
 
 #[test]
 fn a_program_that_only_fails_is_not_started_for_ever() {
-    let mut simulation = Simulation::new(spec(5, "random", PolicySpec::named("none")), 2, 4, loss);
+    let mut simulation =
+        Simulation::new(spec(5, "random", AlgorithmSpec::named("none")), 2, 4, loss);
     simulation.faults = Box::new(|_, _, _| Some(Fault::Fail));
     let run = simulation.run(&[]).unwrap();
     assert!(
@@ -257,7 +263,8 @@ fn a_program_that_only_fails_is_not_started_for_ever() {
 
 #[test]
 fn a_finished_study_goes_on_when_its_budget_is_raised_and_rests_when_it_is_not() {
-    let mut simulation = Simulation::new(spec(6, "random", PolicySpec::named("none")), 2, 3, loss);
+    let mut simulation =
+        Simulation::new(spec(6, "random", AlgorithmSpec::named("none")), 2, 3, loss);
     let first = simulation.run(&[]).unwrap();
     let again = simulation.run(&first.turns).unwrap();
     assert_eq!((again.steps, again.view.trials.len()), (0, 6));
@@ -315,7 +322,7 @@ fn a_space_that_changes_between_two_runs_leaves_what_was_and_holds_for_what_come
 #[test]
 fn a_reached_target_ends_the_study_and_stays_reached() {
     let mut simulation =
-        Simulation::new(spec(100, "random", PolicySpec::named("none")), 2, 9, loss);
+        Simulation::new(spec(100, "random", AlgorithmSpec::named("none")), 2, 9, loss);
     simulation.spec.budget.target = Some(0.3);
     let run = simulation.run(&[]).unwrap();
     assert!(
@@ -330,7 +337,7 @@ fn a_reached_target_ends_the_study_and_stays_reached() {
 #[test]
 fn the_time_budget_counts_all_runs() {
     let mut simulation =
-        Simulation::new(spec(1000, "random", PolicySpec::named("none")), 1, 5, loss);
+        Simulation::new(spec(1000, "random", AlgorithmSpec::named("none")), 1, 5, loss);
     simulation.spec.budget.time = Some(Duration::from_secs(5));
     let run = simulation.run(&[]).unwrap();
     assert_eq!(run.view.counts.complete, 9, "0.5 s a trial; the tenth is cut");
@@ -340,9 +347,9 @@ fn the_time_budget_counts_all_runs() {
 
 #[test]
 fn a_grid_is_searched_exactly_once_across_crashes() {
-    let mut study = spec(0, "grid", PolicySpec::named("none"));
+    let mut study = spec(0, "grid", AlgorithmSpec::named("none"));
     study.budget.trials = None;
-    study.sampler = PolicySpec::named("grid").with("points", 3);
+    study.sampler = AlgorithmSpec::named("grid").with("points", 3);
     let simulation = Simulation::new(study, 2, 2, loss);
     let whole = simulation.run(&[]).unwrap();
     // rate: 3 points; sgd with 3 momenta or adamw; 6 layers.
@@ -373,7 +380,7 @@ fn checkpoints_of_the_best_trials_stay_and_others_go() {
 
 #[test]
 fn enqueued_configurations_run_first_and_missing_values_are_sampled() {
-    let mut study = spec(4, "random", PolicySpec::named("none"));
+    let mut study = spec(4, "random", AlgorithmSpec::named("none"));
     let mut first = Params::new();
     first.insert("rate", 0.01);
     first.insert("optimizer", "adamw");

@@ -9,7 +9,7 @@ use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{AttemptEnd, Event, Request};
 use hpsearch::study::seed::SeedTree;
 use hpsearch::study::spec::FailureCause;
-use hpsearch::study::state::StudyView;
+use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use rand::RngExt as _;
 
@@ -66,7 +66,7 @@ fn stormy(seed: u64, trials: u64, slots: usize) -> Simulation {
 /// What its user does with a trial in the very moment in which it fails comes first, and is told by tests of its own.
 fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<String, u64> {
     let spec = &simulation.spec;
-    let mut view = StudyView::new(spec);
+    let mut view = StudyState::new(spec);
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
     let mut on_slots: Vec<(TrialNumber, usize)> = Vec::new();
     let mut failures: BTreeMap<TrialNumber, u32> = BTreeMap::new();
@@ -281,7 +281,7 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
             let (trial, attempt, step, metrics) = told.unwrap();
             // The same inputs up to that report, one by one, and then it comes too late.
             let slots = vec![Slot { index: 0, device: Device::Sim(0) }];
-            let mut engine = Engine::new(study.clone(), StudyView::new(&study), slots).unwrap();
+            let mut engine = Engine::new(study.clone(), StudyState::new(&study), slots).unwrap();
             for turn in &whole.turns[..decided] {
                 for event in &turn.events {
                     let input = match event.clone() {

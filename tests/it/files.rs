@@ -198,7 +198,7 @@ fn gc_leaves_files_of_stores_whatever_their_names_and_of_those_it_cannot_read() 
     assert!(kept.out.contains("nothing to remove") && others.exists(), "{}", kept.out);
     assert_names(&kept.err, &["may be a store and cannot be read"]);
     fs::remove_file(site.path("runs/experiments")).unwrap();
-    assert!(gc().out.contains("removed 1 leftover") && !others.exists());
+    assert!(gc().out.contains("removed 1 orphaned file") && !others.exists());
 }
 
 #[test]

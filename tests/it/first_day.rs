@@ -6,7 +6,7 @@ use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Simulation};
 use hpsearch::study::event::Event;
 use hpsearch::study::params::Params;
-use hpsearch::study::spec::{FailureCause, PolicySpec, Program, StudySpec};
+use hpsearch::study::spec::{AlgorithmSpec, FailureCause, Program, StudySpec};
 use hpsearch::study::trial::TrialState;
 use serde_json::{Value as Json, json};
 
@@ -173,7 +173,7 @@ fn simulated(
     slots: usize,
     faults: impl Fn(u64, u64) -> Option<Fault> + Send + Sync + 'static,
 ) -> Simulation {
-    let mut simulated: StudySpec = spec(20, "random", PolicySpec::named("none"));
+    let mut simulated: StudySpec = spec(20, "random", AlgorithmSpec::named("none"));
     simulated.program = Program::Command {
         run: vec!["train".into()],
         cwd: "/".into(),
@@ -292,7 +292,8 @@ fn a_command_out_of_time_that_heeds_nothing_is_killed_after_the_grace() {
 
 #[test]
 fn a_trial_out_of_time_leaves_and_is_tried_again_from_its_checkpoint() {
-    let mut simulation = Simulation::new(spec(3, "random", PolicySpec::named("none")), 1, 30, loss);
+    let mut simulation =
+        Simulation::new(spec(3, "random", AlgorithmSpec::named("none")), 1, 30, loss);
     // 1.5 s of the 3 s that a trial takes.
     simulation.spec.budget.trial_time = Some(std::time::Duration::from_millis(1550));
     simulation.spec.retry.on.push(FailureCause::Timeout);
@@ -451,7 +452,7 @@ fn a_script_that_changed_between_two_runs_is_said_with_the_trials_of_the_one_bef
 fn a_study_of_an_earlier_version_decides_and_verifies_by_the_middle_that_it_had() {
     // Far from even, so that what is bad is cut off.
     let uneven = |params: &Params, step: u64| (5.0 * loss(params, step)).exp();
-    let cases: [(&str, PolicySpec, u32); 3] = [
+    let cases: [(&str, AlgorithmSpec, u32); 3] = [
         ("auto", asha("stop"), 5),
         ("random", asha("stop").with("max_resource", 27).with("rank_by", "end"), 2),
         ("random", pruner_named("curve").with("max_resource", 27), 1),

@@ -8,8 +8,8 @@ use hpsearch::engine::simulator::{Simulation, Turn};
 use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::Event;
 use hpsearch::study::params::Params;
-use hpsearch::study::spec::{PolicySpec, StudySpec};
-use hpsearch::study::state::StudyView;
+use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
+use hpsearch::study::state::StudyState;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::usage::Used;
 
@@ -22,7 +22,7 @@ fn forecast_after(
     slots: usize,
     turns: &[Turn],
 ) -> (Forecast, f64) {
-    let mut view = StudyView::new(spec);
+    let mut view = StudyState::new(spec);
     for turn in turns {
         turn.events.iter().for_each(|event| view.apply(turn.at, event));
     }
@@ -60,7 +60,7 @@ fn layers(params: &Params) -> f64 {
 }
 
 /// Whole time and device-hours as forecast at a fifth of the study, each as a ratio to the truth.
-fn ratios(pruner: &PolicySpec, slots: usize, seed: u64) -> (f64, f64, bool) {
+fn ratios(pruner: &AlgorithmSpec, slots: usize, seed: u64) -> (f64, f64, bool) {
     let mut simulation = Simulation::new(spec(100, "random", pruner.clone()), slots, 9, loss);
     simulation.spec.seed = seed;
     // Six times as long with six layers: trials differ as they do.
@@ -78,9 +78,12 @@ fn ratios(pruner: &PolicySpec, slots: usize, seed: u64) -> (f64, f64, bool) {
 
 #[test]
 fn at_a_fifth_of_a_study_its_end_is_known_within_a_factor_and_mostly_within_the_range() {
-    for pruner in
-        [PolicySpec::named("none"), PolicySpec::named("median"), asha("stop"), asha("promote")]
-    {
+    for pruner in [
+        AlgorithmSpec::named("none"),
+        AlgorithmSpec::named("median"),
+        asha("stop"),
+        asha("promote"),
+    ] {
         for slots in [1, 4] {
             let all: Vec<(f64, f64, bool)> =
                 (0..20).map(|seed| ratios(&pruner, slots, seed)).collect();
@@ -105,7 +108,7 @@ fn at_a_fifth_of_a_study_its_end_is_known_within_a_factor_and_mostly_within_the_
 #[test]
 fn the_tighter_limit_ends_the_study_and_bounds_the_forecast() {
     let mut simulation =
-        Simulation::new(spec(100, "random", PolicySpec::named("none")), 2, 9, loss);
+        Simulation::new(spec(100, "random", AlgorithmSpec::named("none")), 2, 9, loss);
     let run = simulation.run(&[]).unwrap();
     let after = &run.turns[..turns_until(&run.turns, 20)];
     // 100 trials of 0.9 s on two slots are 45 s; after nine, 36 are left.
@@ -136,7 +139,7 @@ fn the_tighter_limit_ends_the_study_and_bounds_the_forecast() {
 
 #[test]
 fn before_anything_ran_nothing_is_said_and_the_first_trial_is_enough_for_a_wide_range() {
-    let spec = spec(50, "random", PolicySpec::named("none"));
+    let spec = spec(50, "random", AlgorithmSpec::named("none"));
     let used = Used::default();
     let situation = Situation {
         spec: &spec,
@@ -164,13 +167,14 @@ fn before_anything_ran_nothing_is_said_and_the_first_trial_is_enough_for_a_wide_
 
 #[test]
 fn the_disk_is_forecast_from_measured_checkpoints_and_bounded_by_max_disk() {
-    let mut simulation = Simulation::new(spec(60, "random", PolicySpec::named("none")), 2, 9, loss);
+    let mut simulation =
+        Simulation::new(spec(60, "random", AlgorithmSpec::named("none")), 2, 9, loss);
     simulation.checkpoint_bytes = 1 << 20;
     let run = simulation.run(&[]).unwrap();
     let after = &run.turns[..turns_until(&run.turns, 12)];
     let disk = forecast_after(&simulation.spec, None, 2, after).0.disk.unwrap();
     // What it takes at most at any moment, in truth.
-    let (mut view, mut most) = (StudyView::new(&simulation.spec), 0);
+    let (mut view, mut most) = (StudyState::new(&simulation.spec), 0);
     for turn in &run.turns {
         turn.events.iter().for_each(|event| view.apply(turn.at, event));
         most = most.max(view.trials.iter().flat_map(|trial| &trial.checkpoints).count());

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use hpsearch::engine::{Engine, Input};
-use hpsearch::runner::desk;
+use hpsearch::runner::offline_requests;
 use hpsearch::storage::sqlite::SqliteStore;
 use hpsearch::storage::{Holder, Storage, StorageReader, Takeover};
 use hpsearch::study::device::{Device, Slot};
@@ -17,8 +17,8 @@ use hpsearch::study::event::{Answer, AttemptEnd, Event, Request, Retried};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::{Params, Value};
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
-use hpsearch::study::spec::{Extension, PolicySpec, Program, StudySpec};
-use hpsearch::study::state::StudyView;
+use hpsearch::study::spec::{AlgorithmSpec, Extension, Program, StudySpec};
+use hpsearch::study::state::StudyState;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, LARGEST_STEP, TrialNumber};
 use proptest::prelude::*;
@@ -212,14 +212,14 @@ proptest! {
         let dimension = Dimension { name: "x".to_owned(), distribution: Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(), prior: None, when: None };
         let space = Space::new(vec![dimension]).unwrap();
         let mut spec = StudySpec::new("s", "loss", Direction::Minimize, space, Program::Inline);
-        spec.sampler = PolicySpec::named("random");
+        spec.sampler = AlgorithmSpec::named("random");
         spec.budget.trials = Some(10);
         spec.budget.time = Some(Duration::from_secs(60));
         spec.budget.device_hours = Some(2.0);
         let id = store.create_study(Timestamp(1), &spec).unwrap();
         let stored = store.study("s").unwrap().unwrap();
         let ids: Vec<i64> = requests.iter().map(|request| store.request(id, Timestamp(2), request).unwrap()).collect();
-        desk::serve_at_rest(&mut store, &stored, Path::new(&path)).unwrap();
+        offline_requests::serve_at_rest(&mut store, &stored, Path::new(&path)).unwrap();
         for (request, asked) in requests.iter().zip(ids) {
             let answer: Option<Answer> = store.answer(id, asked).unwrap();
             prop_assert!(answer.is_some(), "{:?} was not answered", request);
@@ -626,7 +626,7 @@ fn time_for_checkpoints(
         Space::new(vec![dimension]).unwrap(),
         program,
     );
-    spec.sampler = PolicySpec::named("random");
+    spec.sampler = AlgorithmSpec::named("random");
     spec.budget.trials = Some(1);
     (spec.checkpoints.max_disk, spec.checkpoints.keep_best) = (max_disk, keep_best);
     let id = store.create_study(Timestamp(1), &spec).unwrap();
@@ -634,7 +634,7 @@ fn time_for_checkpoints(
     let lease = store.acquire(id, &holder, Timestamp(1), Takeover::IfFree).unwrap();
     let mut engine = Engine::new(
         spec.clone(),
-        StudyView::new(&spec),
+        StudyState::new(&spec),
         vec![Slot { index: 0, device: Device::Cpu }],
     )
     .unwrap();
@@ -723,7 +723,7 @@ proptest! {
             if saves { Event::CheckpointSaved { trial, step, path, bytes: None, system: None } } else { Event::CheckpointDropped { trial, path } }
         };
         let events: Vec<Event> = std::iter::once(created).chain(doings.into_iter().map(doing)).collect();
-        let (mut view, mut naive) = (StudyView::new(&spec), Vec::<(u64, std::path::PathBuf)>::new());
+        let (mut view, mut naive) = (StudyState::new(&spec), Vec::<(u64, std::path::PathBuf)>::new());
         for event in &events {
             view.apply(Timestamp(2), event);
             match event {

@@ -20,7 +20,7 @@ use hpsearch::config::{self, Look};
 use hpsearch::engine::simulator::Simulation;
 use hpsearch::report::wording::{toml_key, toml_text};
 use hpsearch::runner;
-use hpsearch::runner::protocol::{Down, Up};
+use hpsearch::runner::protocol::{MessageToRunner, MessageToTrial};
 use hpsearch::storage::conformance::{random_journal, small_study};
 use hpsearch::storage::sqlite::{SqliteReader, SqliteStore};
 use hpsearch::storage::{Holder, OutcomeCursor, Storage, StorageReader, StudyId, Takeover};
@@ -202,7 +202,7 @@ impl Asked {
         drop(connection);
         let mut store = SqliteStore::open(&path).unwrap();
         let study = store.study("s").unwrap().unwrap();
-        runner::desk::serve_at_rest(&mut store, &study, &path).unwrap();
+        runner::offline_requests::serve_at_rest(&mut store, &study, &path).unwrap();
         let answer = store
             .answer(study.id, id)
             .unwrap()
@@ -219,21 +219,24 @@ impl Asked {
 
 fn wire(input: &[u8]) -> String {
     let text = String::from_utf8_lossy(input);
-    let down = serde_json::from_str::<Down>(&text).map_or_else(
+    let down = serde_json::from_str::<MessageToTrial>(&text).map_or_else(
         |error| kind(&error.to_string()),
         |down| {
-            let again: Down = serde_json::from_str(&serde_json::to_string(&down).unwrap()).unwrap();
+            let again: MessageToTrial =
+                serde_json::from_str(&serde_json::to_string(&down).unwrap()).unwrap();
             assert_eq!(format!("{again:?}"), format!("{down:?}"));
             "down".to_owned()
         },
     );
-    match Up::parse(&text) {
+    match MessageToRunner::parse(&text) {
         Err(error) => format!("{} {down}", kind(&error.to_string())),
         Ok(up) => {
             let line = up.to_line();
             assert!(!line.contains('\n'), "{line}");
-            let again = Up::parse(line.strip_prefix(hpsearch::runner::protocol::PREFIX).unwrap())
-                .unwrap_or_else(|error| panic!("{error}: {line}"));
+            let again = MessageToRunner::parse(
+                line.strip_prefix(hpsearch::runner::protocol::PREFIX).unwrap(),
+            )
+            .unwrap_or_else(|error| panic!("{error}: {line}"));
             // NaN is itself, as text.
             assert_eq!(format!("{again:?}"), format!("{up:?}"));
             format!("{:?}", std::mem::discriminant(&up))

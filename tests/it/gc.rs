@@ -79,7 +79,7 @@ fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
         assert!(listed.out.contains(name), "{name} in\n{}", listed.out);
         assert!(path.exists(), "a dry run removes nothing");
     }
-    assert_names(&listed.out, &["6 leftovers, "]);
+    assert_names(&listed.out, &["6 orphaned files, "]);
     let refused = site.run(&["gc"]);
     assert_eq!(refused.code, 2);
     assert!(
@@ -95,7 +95,7 @@ fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
     );
     let removed = site.run(&["gc", "--yes"]);
     assert_done(&removed);
-    assert_names(&removed.out, &["removed 6 leftovers"]);
+    assert_names(&removed.out, &["removed 6 orphaned files"]);
     assert!(planted.iter().all(|path| !path.exists()));
     assert!([&mine, &used, &in_the_making].iter().all(|path| path.join("weights").exists()));
     assert!(
@@ -127,7 +127,7 @@ fn a_checkpoint_whose_removal_a_crash_prevented_is_removed() {
     assert_eq!(dropped.len(), 2);
     // As if the runner had died between writing so and removing it.
     plant(&dropped[0]);
-    assert!(site.run(&["gc", "--yes"]).out.contains("removed 1 leftover"));
+    assert!(site.run(&["gc", "--yes"]).out.contains("removed 1 orphaned file"));
     assert!(!dropped[0].exists());
     assert_eq!(
         (0..3)

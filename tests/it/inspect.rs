@@ -1,6 +1,6 @@
 //! The verbs that show what is behind the figures: curves, explain, diff and plot, on a small scripted store.
 
-use hpsearch::study::decision::{Reason, Verdict};
+use hpsearch::study::decision::{Decision, Reason};
 use hpsearch::study::event::{AttemptEnd, Event};
 use hpsearch::study::step::StepUnit;
 use hpsearch::study::trial::{TrialNumber, TrialState};
@@ -14,7 +14,8 @@ fn judged() -> Scene {
     scene.start(4, 2e-4, 3, "adamw");
     scene.report(4, &[0.95]);
     let at = StepUnit::Step.at(1);
-    let verdict = Verdict::Stop(Reason::Rank { rank: 4, of: 5, first: 1, at, forecast_from: None });
+    let verdict =
+        Decision::Stop(Reason::Rank { rank: 4, of: 5, first: 1, at, forecast_from: None });
     scene.append(&[Event::Decided { trial: TrialNumber(4), step: 1, verdict }]);
     scene.end(
         4,

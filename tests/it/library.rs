@@ -3,9 +3,9 @@
 use std::os::unix::process::ExitStatusExt as _;
 
 use hpsearch::engine::Outcome;
-use hpsearch::study::spec::PolicySpec;
+use hpsearch::study::spec::AlgorithmSpec;
 use hpsearch::study::trial::TrialState;
-use hpsearch::{GoOn, Study, Told, TrialEnd, TrialError};
+use hpsearch::{GoOn, Study, TellOutcome, TrialEnd, TrialError};
 
 use crate::harness::assert_names;
 
@@ -42,7 +42,7 @@ fn a_closure_is_searched_and_its_best_trial_found() {
 
 #[test]
 fn a_pruned_closure_is_told_to_leave() {
-    let pruner = PolicySpec::named("asha").with("min_resource", 1).with("max_resource", 9);
+    let pruner = AlgorithmSpec::named("asha").with("min_resource", 1).with("max_resource", 9);
     let finished = parabola(Study::minimize("pruned", "loss"))
         .trials(20)
         .pruner(pruner)
@@ -63,8 +63,8 @@ fn a_pruned_closure_is_told_to_leave() {
 #[test]
 fn policies_are_stored_with_the_version_of_their_rules() {
     let study = Study::minimize("rules", "loss")
-        .sampler(PolicySpec::named("gp").with("n_startup_trials", 5))
-        .pruner(PolicySpec::named("asha"));
+        .sampler(AlgorithmSpec::named("gp").with("n_startup_trials", 5))
+        .pruner(AlgorithmSpec::named("asha"));
     assert_eq!(study.spec.sampler, crate::harness::sampler_named("gp").with("n_startup_trials", 5));
     assert_eq!(study.spec.pruner, crate::harness::pruner_named("asha"));
     assert!(study.spec.sampler.version > 1 && study.spec.pruner.version > 1);
@@ -131,7 +131,7 @@ fn a_changed_study_and_an_impossible_range_are_refused() {
 
 #[test]
 fn a_program_asks_reports_and_tells_itself() {
-    let pruner = PolicySpec::named("asha").with("min_resource", 1).with("max_resource", 9);
+    let pruner = AlgorithmSpec::named("asha").with("min_resource", 1).with("max_resource", 9);
     let study =
         parabola(Study::maximize("asked", "score")).trials(30).pruner(pruner).open().unwrap();
     let mut told = Vec::new();
@@ -168,8 +168,8 @@ fn a_program_asks_reports_and_tells_itself() {
 #[test]
 fn failed_pruned_and_nan_trials_are_told_as_what_they_are() {
     let study = parabola(Study::minimize("told", "loss")).trials(3).open().unwrap();
-    study.tell(study.ask().unwrap().unwrap(), Told::Failed("no luck".into())).unwrap();
-    study.tell(study.ask().unwrap().unwrap(), Told::Pruned).unwrap();
+    study.tell(study.ask().unwrap().unwrap(), TellOutcome::Failed("no luck".into())).unwrap();
+    study.tell(study.ask().unwrap().unwrap(), TellOutcome::Pruned).unwrap();
     study.tell(study.ask().unwrap().unwrap(), f64::NAN).unwrap();
     study.tell(study.ask().unwrap().unwrap(), 2.0).unwrap();
     assert!(study.ask().unwrap().is_none());
@@ -206,7 +206,7 @@ fn threads_share_an_open_study() {
 
 #[test]
 fn a_dropped_trial_is_given_again_and_a_paused_one_goes_on_when_it_is_promoted() {
-    let pruner = PolicySpec::named("asha").with("max_resource", 9).with("mode", "promote");
+    let pruner = AlgorithmSpec::named("asha").with("max_resource", 9).with("mode", "promote");
     let study =
         parabola(Study::minimize("paused", "loss")).trials(9).pruner(pruner).open().unwrap();
     let first = study.ask().unwrap().unwrap();
@@ -321,7 +321,7 @@ fn a_program_that_dies_is_given_what_was_out_and_suggests_as_if_it_had_not() {
         study.finish().unwrap().view
     };
     let (resumed, uninterrupted) = (search(&dying, Some(1)), search(&whole, None));
-    let params = |view: &hpsearch::study::state::StudyView| {
+    let params = |view: &hpsearch::study::state::StudyState| {
         view.trials.iter().map(|trial| trial.params.clone()).collect::<Vec<_>>()
     };
     assert_eq!(params(&resumed), params(&uninterrupted));
@@ -392,7 +392,7 @@ fn a_changed_search_goes_on_where_that_is_accepted_and_another_question_never_do
     let study = |trials, sampler: &str| {
         parabola(Study::minimize("going on", "loss"))
             .trials(trials)
-            .sampler(PolicySpec::named(sampler))
+            .sampler(AlgorithmSpec::named(sampler))
             .store(&path)
     };
     // As an earlier version of the library would have stored it.
@@ -414,7 +414,7 @@ fn a_changed_search_goes_on_where_that_is_accepted_and_another_question_never_do
     assert_eq!(study(7, "tpe").run(loss).unwrap().view.counts.complete, 7);
     let turned = parabola(Study::maximize("going on", "loss"))
         .trials(8)
-        .sampler(PolicySpec::named("random"))
+        .sampler(AlgorithmSpec::named("random"))
         .store(&path);
     let turned = refused(turned.accept_changes());
     assert_names(&turned, &["study.direction: minimize -> maximize; choose another name"]);

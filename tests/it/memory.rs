@@ -8,7 +8,7 @@ use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
 use hpsearch::study::seed::SeedTree;
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
-use hpsearch::study::spec::{FailureCause, PolicySpec, Program, StudySpec};
+use hpsearch::study::spec::{AlgorithmSpec, FailureCause, Program, StudySpec};
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use rand::RngExt as _;
 use serde_json::json;
@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::harness::{asha, decisions, events, journal, verified};
 
 /// A study of the built-in trainer that searches its batch size, too; reports are counted in epochs, nine a trial.
-fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
+fn spec(trials: u64, sampler: &str, pruner: AlgorithmSpec) -> StudySpec {
     let dimension = |name: &str, distribution| Dimension {
         name: name.to_owned(),
         distribution,
@@ -52,7 +52,7 @@ fn loss(params: &Params, step: u64) -> f64 {
     (rate.ln() + 4.0).powi(2) * 0.02 + 1.0 / (step as f64 + batch(params) as f64 / 16.0)
 }
 
-fn simulation(trials: u64, sampler: &str, pruner: PolicySpec) -> Simulation {
+fn simulation(trials: u64, sampler: &str, pruner: AlgorithmSpec) -> Simulation {
     Simulation::new(spec(trials, sampler, pruner), 1, 9, loss)
 }
 
@@ -77,8 +77,8 @@ fn attempts(run: &Run, trial: u64) -> Vec<(Option<u64>, u64, AttemptEnd)> {
 
 const OUT_OF_MEMORY: AttemptEnd = AttemptEnd::Failed(FailureCause::Oom);
 
-fn none() -> PolicySpec {
-    PolicySpec::named("none")
+fn none() -> AlgorithmSpec {
+    AlgorithmSpec::named("none")
 }
 
 #[test]

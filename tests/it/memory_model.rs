@@ -7,7 +7,7 @@ use hpsearch::study::event::{AttemptEnd, Event};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
-use hpsearch::study::spec::{Count, FailureCause, PolicySpec, Program, StudySpec};
+use hpsearch::study::spec::{AlgorithmSpec, Count, FailureCause, Program, StudySpec};
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
 
@@ -33,7 +33,7 @@ fn spec(trials: u64, sampler: &str) -> StudySpec {
     spec.budget.trials = Some(trials);
     spec.budget.count = Count::All;
     spec.sampler = crate::harness::sampler_named(sampler);
-    spec.pruner = PolicySpec::named("none");
+    spec.pruner = AlgorithmSpec::named("none");
     spec.devices.packed = true;
     spec
 }
@@ -118,7 +118,7 @@ fn small_trials_share_a_device_that_has_no_room_for_as_many_large_ones() {
     assert!(seconds(&run) < two / 1.25, "{} s, {two} s with two at a time", seconds(&run));
     let said: Vec<&String> = events(&run.turns)
         .filter_map(|event| match event {
-            Event::Packed { reason, .. } => Some(reason),
+            Event::ConcurrencyChanged { reason, .. } => Some(reason),
             _ => None,
         })
         .collect();
@@ -149,7 +149,9 @@ fn what_fits_no_device_is_not_proposed_any_more_and_it_is_said() {
         );
         let passed_over: Vec<(TrialNumber, u64, &String)> = events(&run.turns)
             .filter_map(|event| match event {
-                Event::PassedOver { trial, points, reason } => Some((*trial, *points, reason)),
+                Event::ConfigurationsSkipped { trial, points, reason } => {
+                    Some((*trial, *points, reason))
+                }
                 _ => None,
             })
             .collect();
@@ -169,7 +171,7 @@ fn what_fits_alone_is_not_refused_and_does_not_begin_beside_others() {
     // All fit alone: nothing is passed over, whatever was learned.
     let spec = spec(50, "random");
     let run = simulation(spec.clone(), 18.0, 16.0).run(&[]).unwrap();
-    assert!(events(&run.turns).all(|event| !matches!(event, Event::PassedOver { .. })));
+    assert!(events(&run.turns).all(|event| !matches!(event, Event::ConfigurationsSkipped { .. })));
     assert!(run.view.trials.iter().any(|trial| takes(&trial.params, 16.0) > (9.0 * GIB) as u64));
     // Only before anything was learned is a large one put beside others.
     assert!(out_of_memory(&run).iter().all(|trial| trial.0 < 10), "{:?}", out_of_memory(&run));

@@ -9,7 +9,7 @@ use hpsearch::storage::StorageReader;
 use hpsearch::storage::sqlite::SqliteReader;
 use hpsearch::study::event::Seq;
 use hpsearch::study::query::{SortKey, TrialQuery};
-use hpsearch::study::spec::PolicySpec;
+use hpsearch::study::spec::AlgorithmSpec;
 use hpsearch::{Study, TrialEnd};
 
 const TRIALS: u64 = 2000;
@@ -32,7 +32,7 @@ fn trials_of_eight_workers_keep_no_reader_waiting() {
     let finished = Study::minimize("many", "loss")
         .float("x", 0.0, 1.0)
         .trials(TRIALS)
-        .sampler(PolicySpec::named("random"))
+        .sampler(AlgorithmSpec::named("random"))
         .threads(8)
         .store(&path)
         .run(|trial| {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use hpsearch::engine::simulator::Simulation;
 use hpsearch::engine::verify::{Entry, verify};
-use hpsearch::study::decision::{Reason, Verdict};
+use hpsearch::study::decision::{Decision, Reason};
 use hpsearch::study::event::{Event, Seq};
-use hpsearch::study::spec::{PolicySpec, Program, StudySpec};
-use hpsearch::study::state::StudyView;
+use hpsearch::study::spec::{AlgorithmSpec, Program, StudySpec};
+use hpsearch::study::state::StudyState;
 use hpsearch::study::step::StepUnit;
 use hpsearch::study::trial::TrialState;
 use hpsearch::{Study, TrialEnd};
@@ -291,7 +291,7 @@ fn a_closure_that_reports_a_step_twice_follows_the_same_rules() {
 }
 
 /// A study of a command that counts epochs.
-fn epochs(pruner: PolicySpec) -> StudySpec {
+fn epochs(pruner: AlgorithmSpec) -> StudySpec {
     let program = Program::Command {
         run: Vec::new(),
         cwd: std::path::PathBuf::new(),
@@ -336,7 +336,7 @@ fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
         };
         assert_eq!(reasons.iter().find(long), None);
         let verdicts = |journal: &[Entry]| {
-            let mut view = StudyView::new(&simulation.spec);
+            let mut view = StudyState::new(&simulation.spec);
             journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
             let verified = verify(&[(Seq(0), simulation.spec.clone())], journal, &view).unwrap();
             assert_eq!(verified.difference, None);
@@ -352,11 +352,11 @@ fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
                 let event = match event {
                     Event::Decided { trial, step, verdict } => {
                         let verdict = match verdict {
-                            Verdict::Continue(reason) => {
-                                Verdict::Continue(reason.map(|reason| recorded(&reason)))
+                            Decision::Continue(reason) => {
+                                Decision::Continue(reason.map(|reason| recorded(&reason)))
                             }
-                            Verdict::Pause(reason) => Verdict::Pause(recorded(&reason)),
-                            Verdict::Stop(reason) => Verdict::Stop(recorded(&reason)),
+                            Decision::Pause(reason) => Decision::Pause(recorded(&reason)),
+                            Decision::Stop(reason) => Decision::Stop(recorded(&reason)),
                         };
                         Event::Decided { trial, step, verdict }
                     }

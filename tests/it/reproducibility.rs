@@ -8,11 +8,11 @@ use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::engine::verify::{Entry, verify};
 use hpsearch::study::configuration::{self, Run as RunOf};
-use hpsearch::study::decision::Verdict;
+use hpsearch::study::decision::Decision;
 use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{Event, Request, Seq};
-use hpsearch::study::spec::{Duplicates, Extension, PolicySpec, Program, StudySpec};
-use hpsearch::study::state::StudyView;
+use hpsearch::study::spec::{AlgorithmSpec, Duplicates, Extension, Program, StudySpec};
+use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::{Origin, Trial, TrialNumber, TrialState};
 use hpsearch::study::usage::Used;
 
@@ -22,7 +22,7 @@ use crate::harness::{
 };
 
 /// A study of a command: the values of its trials come from reports alone.
-fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
+fn spec(trials: u64, sampler: &str, pruner: AlgorithmSpec) -> StudySpec {
     let program = Program::Command {
         run: Vec::new(),
         cwd: PathBuf::new(),
@@ -53,7 +53,7 @@ fn uneven(study: StudySpec, slots: usize, pattern: u64) -> Simulation {
     simulation
 }
 
-fn deterministic(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
+fn deterministic(trials: u64, sampler: &str, pruner: AlgorithmSpec) -> StudySpec {
     StudySpec { deterministic: true, ..spec(trials, sampler, pruner) }
 }
 
@@ -91,9 +91,11 @@ fn without_it_who_is_faster_does_decide() {
 #[test]
 fn a_deterministic_study_that_dies_at_any_turn_decides_the_same_with_other_speeds_and_fewer_slots()
 {
-    for (sampler, pruner) in
-        [("tpe", asha("stop")), ("tpe", asha("promote")), ("random", PolicySpec::named("median"))]
-    {
+    for (sampler, pruner) in [
+        ("tpe", asha("stop")),
+        ("tpe", asha("promote")),
+        ("random", AlgorithmSpec::named("median")),
+    ] {
         let study = deterministic(12, sampler, pruner);
         let whole = uneven(study.clone(), 3, 0).run(&[]).unwrap();
         for prefix in 1..whole.turns.len() {
@@ -214,7 +216,7 @@ fn a_replicated_study_that_dies_at_any_turn_has_the_same_runs() {
 #[test]
 fn a_point_proposed_again_is_another_run_of_its_configuration_where_that_is_wanted() {
     let of = |duplicates| {
-        let mut study = spec(30, "random", PolicySpec::named("none"));
+        let mut study = spec(30, "random", AlgorithmSpec::named("none"));
         let dimensions = study
             .space
             .dimensions()
@@ -318,7 +320,7 @@ fn a_race_is_the_same_after_a_crash_at_any_turn() {
             .turns
             .iter()
             .position(|turn| {
-                turn.events.iter().any(|event| matches!(event, Event::RaceBegun { .. }))
+                turn.events.iter().any(|event| matches!(event, Event::FinalistsChosen { .. }))
             })
             .unwrap();
         for prefix in begins..whole.turns.len() {
@@ -422,7 +424,7 @@ fn a_study_that_reaches_its_target_or_runs_out_of_time_still_races() {
 #[test]
 fn a_race_is_on_top_of_device_hours_and_cost_is_foreseen_and_said() {
     let mut simulation = raced(3, 5.0);
-    simulation.spec.pruner = PolicySpec::named("none");
+    simulation.spec.pruner = AlgorithmSpec::named("none");
     // Seven whole trials' worth; the race takes nine whole ones more.
     simulation.spec.budget.device_hours = Some(6.3 / 3600.0);
     let run = simulation.run(&[]).unwrap();
@@ -437,11 +439,11 @@ fn a_race_is_on_top_of_device_hours_and_cost_is_foreseen_and_said() {
         .turns
         .iter()
         .take_while(|turn| {
-            !turn.events.iter().any(|event| matches!(event, Event::RaceBegun { .. }))
+            !turn.events.iter().any(|event| matches!(event, Event::FinalistsChosen { .. }))
         })
         .cloned()
         .collect();
-    let mut view = StudyView::new(&simulation.spec);
+    let mut view = StudyState::new(&simulation.spec);
     before.iter().for_each(|turn| turn.events.iter().for_each(|event| view.apply(turn.at, event)));
     let slots: Vec<Slot> = (0..3).map(|index| Slot { index, device: Device::Cpu }).collect();
     let now = before.last().unwrap().at;
@@ -520,10 +522,10 @@ fn a_journal_that_was_changed_differs_where_it_was_changed() {
     );
     // A verdict is compared at the report that it answers.
     let decided =
-        place(&|event| matches!(event, Event::Decided { verdict: Verdict::Pause(_), .. }));
+        place(&|event| matches!(event, Event::Decided { verdict: Decision::Pause(_), .. }));
     let mut changed = sound.clone();
     let Event::Decided { verdict, .. } = &mut changed[decided].2 else { panic!() };
-    *verdict = Verdict::GO_ON;
+    *verdict = Decision::CONTINUE;
     let difference = verified(&simulation.spec, &changed).difference.unwrap();
     assert_eq!(
         (difference.what, difference.seq),
@@ -539,9 +541,11 @@ fn a_race_that_was_changed_and_tables_that_are_not_the_journals_are_noticed() {
     let run = simulation.run(&[]).unwrap();
     let sound = journal(&run);
     let mut changed = sound.clone();
-    let won =
-        changed.iter().position(|(_, _, event)| matches!(event, Event::RaceWon { .. })).unwrap();
-    let Event::RaceWon { sample, .. } = &mut changed[won].2 else { panic!() };
+    let won = changed
+        .iter()
+        .position(|(_, _, event)| matches!(event, Event::FinalistWon { .. }))
+        .unwrap();
+    let Event::FinalistWon { sample, .. } = &mut changed[won].2 else { panic!() };
     sample.mean -= 0.1;
     let difference = verified(&simulation.spec, &changed).difference.unwrap();
     assert_eq!((difference.what, difference.seq), ("race", Seq(won as i64 + 1)));

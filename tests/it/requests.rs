@@ -7,8 +7,8 @@ use hpsearch::engine::{Engine, Input, Outcome};
 use hpsearch::study::event::{Answer, Event, Request, Retried};
 use hpsearch::study::params::Params;
 use hpsearch::study::seed::SeedTree;
-use hpsearch::study::spec::{Extension, PolicySpec, Program, StudySpec};
-use hpsearch::study::state::StudyView;
+use hpsearch::study::spec::{AlgorithmSpec, Extension, Program, StudySpec};
+use hpsearch::study::state::StudyState;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{Hold, Trial, TrialNumber, TrialState};
 use rand::RngExt as _;
@@ -54,7 +54,7 @@ fn refusals(run: &Run) -> Vec<String> {
 /// The journal folds to the state; no slot has two trials and no trial two slots; what its user paused holds none and is
 /// taken up by nobody else; numbers are consecutive; each request is answered once.
 fn assert_sound(run: &Run, simulation: &Simulation, what: &str) {
-    let mut view = StudyView::new(&simulation.spec);
+    let mut view = StudyState::new(&simulation.spec);
     let (mut created, mut on_slots, mut paused_study) =
         (0, Vec::<(TrialNumber, usize)>::new(), false);
     for turn in &run.turns {
@@ -398,7 +398,7 @@ fn requests_at_rest_do_what_they_do_in_a_run() {
     let mut simulation = with_requests(4, 1, Vec::new());
     let whole = simulation.run(&[]).unwrap();
     let cut = &whole.turns[..whole.turns.len() / 2];
-    let mut view = StudyView::new(&simulation.spec);
+    let mut view = StudyState::new(&simulation.spec);
     cut.iter().for_each(|turn| turn.events.iter().for_each(|event| view.apply(turn.at, event)));
     let running =
         view.trials.iter().find(|trial| trial.state == TrialState::Running).unwrap().number;
@@ -445,8 +445,8 @@ fn a_kill_that_is_not_carried_out_when_the_runner_dies_is_carried_out_by_the_nex
         index: 0,
         device: hpsearch::study::device::Device::Sim(0),
     }];
-    let study: StudySpec = spec(2, "random", PolicySpec::named("none"));
-    let mut engine = Engine::new(study.clone(), StudyView::new(&study), slots).unwrap();
+    let study: StudySpec = spec(2, "random", AlgorithmSpec::named("none"));
+    let mut engine = Engine::new(study.clone(), StudyState::new(&study), slots).unwrap();
     engine.step(Timestamp(0), Input::Begin { pid: 1, host: "h".to_owned(), requests: Vec::new() });
     let kill = Request::Kill { trial: of(0) };
     for _ in 0..2 {
@@ -473,8 +473,8 @@ fn a_trial_that_ends_at_the_very_moment_it_is_killed_counts_as_killed() {
         index: 0,
         device: hpsearch::study::device::Device::Sim(0),
     }];
-    let study: StudySpec = spec(2, "random", PolicySpec::named("none"));
-    let mut engine = Engine::new(study.clone(), StudyView::new(&study), slots).unwrap();
+    let study: StudySpec = spec(2, "random", AlgorithmSpec::named("none"));
+    let mut engine = Engine::new(study.clone(), StudyState::new(&study), slots).unwrap();
     let (trial, attempt) = (of(0), hpsearch::study::trial::AttemptNumber(0));
     engine.step(Timestamp(0), Input::Begin { pid: 1, host: "h".to_owned(), requests: Vec::new() });
     let metrics = [("loss".to_owned(), 0.5)].into_iter().collect();

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use hpsearch::engine::retention::{Plan, Rule};
 use hpsearch::engine::simulator::{Simulation, Turn};
 use hpsearch::study::event::Event;
-use hpsearch::study::spec::PolicySpec;
-use hpsearch::study::state::StudyView;
+use hpsearch::study::spec::AlgorithmSpec;
+use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::{Trial, TrialState};
 use proptest::prelude::*;
 
@@ -14,14 +14,14 @@ use crate::harness::{asha, cases, decisions, events, loss, spec};
 
 const EACH: u64 = 1000;
 
-fn limited(checkpoints: u64, slots: usize, pruner: PolicySpec) -> Simulation {
+fn limited(checkpoints: u64, slots: usize, pruner: AlgorithmSpec) -> Simulation {
     let mut simulation = Simulation::new(spec(20, "random", pruner), slots, 9, loss);
     simulation.spec.checkpoints.max_disk = Some(checkpoints * EACH);
     simulation.checkpoint_bytes = EACH;
     simulation
 }
 
-fn held(view: &StudyView) -> Vec<(&Trial, usize)> {
+fn held(view: &StudyState) -> Vec<(&Trial, usize)> {
     view.trials
         .iter()
         .filter(|trial| !trial.checkpoints.is_empty())
@@ -30,8 +30,8 @@ fn held(view: &StudyView) -> Vec<(&Trial, usize)> {
 }
 
 /// The state after each turn.
-fn states(simulation: &Simulation, turns: &[Turn]) -> Vec<StudyView> {
-    let mut view = StudyView::new(&simulation.spec);
+fn states(simulation: &Simulation, turns: &[Turn]) -> Vec<StudyState> {
+    let mut view = StudyState::new(&simulation.spec);
     let after = |turn: &Turn| {
         turn.events.iter().for_each(|event| view.apply(turn.at, event));
         view.clone()
@@ -41,8 +41,8 @@ fn states(simulation: &Simulation, turns: &[Turn]) -> Vec<StudyView> {
 
 #[test]
 fn a_limit_drops_the_worst_complete_trials_first_and_never_the_best() {
-    let simulation = limited(3, 1, PolicySpec::named("none"));
-    let mut all = limited(3, 1, PolicySpec::named("none"));
+    let simulation = limited(3, 1, AlgorithmSpec::named("none"));
+    let mut all = limited(3, 1, AlgorithmSpec::named("none"));
     all.spec.checkpoints.keep_best = Some(10);
     for simulation in [&simulation, &all] {
         let run = simulation.run(&[]).unwrap();
@@ -94,7 +94,7 @@ fn everything_is_kept_as_long_as_it_fits_and_then_what_came_to_nothing_goes_firs
 #[test]
 fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_give_up_their_new_ones()
  {
-    let simulation = limited(1, 3, PolicySpec::named("none"));
+    let simulation = limited(1, 3, AlgorithmSpec::named("none"));
     let run = simulation.run(&[]).unwrap();
     let said: Vec<&Event> =
         events(&run.turns).filter(|event| matches!(event, Event::DiskExceeded { .. })).collect();
@@ -105,7 +105,7 @@ fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_giv
     );
     // The winner's weights are there all the same, and the search is what it would be with room.
     assert_eq!(run.view.best().unwrap().checkpoints.len(), 1);
-    let free = Simulation::new(spec(20, "random", PolicySpec::named("none")), 3, 9, loss)
+    let free = Simulation::new(spec(20, "random", AlgorithmSpec::named("none")), 3, 9, loss)
         .run(&[])
         .unwrap();
     assert_eq!(decisions(&run.view), decisions(&free.view));
@@ -165,7 +165,8 @@ proptest! {
 
 #[test]
 fn a_rule_that_was_changed_is_applied_when_the_study_is_run_again() {
-    let mut simulation = Simulation::new(spec(8, "random", PolicySpec::named("none")), 1, 4, loss);
+    let mut simulation =
+        Simulation::new(spec(8, "random", AlgorithmSpec::named("none")), 1, 4, loss);
     simulation.spec.checkpoints.keep_best = Some(6);
     let run = simulation.run(&[]).unwrap();
     assert_eq!(held(&run.view).len(), 6);

@@ -10,7 +10,7 @@ use hpsearch::engine::simulator::{Fault, Run, Simulation};
 use hpsearch::runner;
 use hpsearch::runner::processes;
 use hpsearch::study::event::{AttemptEnd, Event};
-use hpsearch::study::spec::PolicySpec;
+use hpsearch::study::spec::AlgorithmSpec;
 use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 use rustix::process::Signal;
 use serde_json::json;
@@ -242,7 +242,7 @@ fn simulated(
     faults: impl Fn(TrialNumber, AttemptNumber, u64) -> Option<Fault> + Send + Sync + 'static,
 ) -> Simulation {
     let mut simulation =
-        Simulation::new(spec(trials, "random", PolicySpec::named("none")), slots, 4, loss);
+        Simulation::new(spec(trials, "random", AlgorithmSpec::named("none")), slots, 4, loss);
     simulation.faults = Box::new(faults);
     simulation
 }

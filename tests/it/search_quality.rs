@@ -10,7 +10,7 @@ use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
 use hpsearch::study::seed::SeedTree;
 use hpsearch::study::space::{Distribution, Scale, Space};
-use hpsearch::study::spec::PolicySpec;
+use hpsearch::study::spec::AlgorithmSpec;
 use hpsearch::study::trial::{Trial, TrialNumber, TrialState};
 
 use crate::harness::number;
@@ -131,7 +131,7 @@ fn median(sampler: &str, seeds: u64, space: &Space, loss: fn(&Params) -> f64, bu
 
 fn search(sampler: &str, space: &Space, loss: fn(&Params) -> f64, budget: u64, seed: u64) -> f64 {
     let sampler =
-        (samplers::find(sampler).unwrap().build)(&PolicySpec::named(sampler), space).unwrap();
+        (samplers::find(sampler).unwrap().build)(&AlgorithmSpec::named(sampler), space).unwrap();
     let (seeds, nothing) = (SeedTree::new(seed), Params::new());
     let mut trials: Vec<Trial> = Vec::new();
     for number in 0..budget {

@@ -30,8 +30,13 @@ fn ends(trials: &[Trial]) -> Vec<Option<End>> {
         .collect();
     steps.sort_unstable();
     steps.dedup();
-    outlook(&History::of(trials, Direction::Minimize), &Space::default(), &steps, Middle::Median)
-        .ends
+    forecast_curves(
+        &History::of(trials, Direction::Minimize),
+        &Space::default(),
+        &steps,
+        Middle::Median,
+    )
+    .ends
 }
 
 fn end(trials: &[Trial], index: usize) -> End {
@@ -116,7 +121,7 @@ fn parameters_tell_where_values_do_not() {
     let trials: Vec<Trial> =
         (0..60).map(|number| parted(number, number.is_multiple_of(3))).collect();
     let foretold =
-        outlook(&History::of(&trials, Direction::Minimize), &space, &[2], Middle::Median);
+        forecast_curves(&History::of(&trials, Direction::Minimize), &space, &[2], Middle::Median);
     assert!(foretold.at[0].is_learned);
     assert_eq!((foretold.at[0].trials.len(), foretold.at[0].went_on), (60, 20));
     let error = |(number, trial): (usize, &Trial)| {
@@ -131,7 +136,7 @@ fn parameters_tell_where_values_do_not() {
     assert!(missed < 0.05, "{missed}");
     assert!(stopped().all(|(number, _)| foretold.ends[number].unwrap().variance < 0.01));
     // Without the parameter nothing is known but the mean.
-    let blind = outlook(
+    let blind = forecast_curves(
         &History::of(&trials, Direction::Minimize),
         &Space::default(),
         &[2],
@@ -162,7 +167,7 @@ fn where_values_tell_everything_nothing_else_counts_and_slopes_are_seen() {
     };
     let trials: Vec<Trial> = (0..60).map(orderly).collect();
     let foretold =
-        outlook(&History::of(&trials, Direction::Minimize), &space, &[2], Middle::Median);
+        forecast_curves(&History::of(&trials, Direction::Minimize), &space, &[2], Middle::Median);
     let missed = |number: usize| {
         (foretold.ends[number].unwrap().loss - ((number as f64) * 0.755).fract()).abs()
     };
@@ -180,7 +185,7 @@ fn where_values_tell_everything_nothing_else_counts_and_slopes_are_seen() {
         Trial { curve, ..trial_of(number, Params::new(), state, went_on.then_some(1.0 - fall)) }
     };
     let trials: Vec<Trial> = (0..60).map(steep).collect();
-    let foretold = outlook(
+    let foretold = forecast_curves(
         &History::of(&trials, Direction::Minimize),
         &Space::default(),
         &[2],
@@ -196,7 +201,7 @@ fn where_values_tell_everything_nothing_else_counts_and_slopes_are_seen() {
 fn of_many_trials_the_newest_are_foretold() {
     let trials: Vec<Trial> =
         (0..900).map(|number| parted(number, number.is_multiple_of(3))).collect();
-    let foretold = outlook(
+    let foretold = forecast_curves(
         &History::of(&trials, Direction::Minimize),
         &Space::default(),
         &[2],

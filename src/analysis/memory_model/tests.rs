@@ -72,21 +72,21 @@ fn seen(spec: &StudySpec, trials: u64, off: f64) -> Vec<Seen> {
     (0..trials).map(trial).collect()
 }
 
-fn expect(footprint: &Footprint, spec: &StudySpec, rows: i64, width: i64) -> Expected {
+fn expect(memory_model: &MemoryModel, spec: &StudySpec, rows: i64, width: i64) -> Expected {
     let mut point = params(&[("rows", rows), ("width", width)]);
     point.insert("rate", 0.01);
-    footprint.expect(&sizes(spec, &point, None))
+    memory_model.expect(&sizes(spec, &point, None))
 }
 
 #[test]
 fn what_a_command_takes_is_told_of_configurations_that_were_not_tried() {
     let spec = command();
     for (trials, off) in [(8, 0.0), (12, 0.03), (40, 0.05)] {
-        let footprint =
-            Footprint::learn(&seen(&spec, trials, off)).unwrap_or_else(|| panic!("{trials} {off}"));
+        let memory_model = MemoryModel::learn(&seen(&spec, trials, off))
+            .unwrap_or_else(|| panic!("{trials} {off}"));
         for (rows, width) in [(3, 100), (64, 16), (64, 512), (200, 512)] {
             let (truth, expected) =
-                (of_rows_and_width(rows, width), expect(&footprint, &spec, rows, width));
+                (of_rows_and_width(rows, width), expect(&memory_model, &spec, rows, width));
             assert!(
                 expected.least as f64 <= truth * 1.03 && truth <= expected.most as f64 * 1.03,
                 "{trials} {off} {rows} {width}: {expected:?} {truth}"
@@ -97,8 +97,8 @@ fn what_a_command_takes_is_told_of_configurations_that_were_not_tried() {
             );
         }
     }
-    let footprint = Footprint::learn(&seen(&spec, 12, 0.0)).unwrap();
-    assert_eq!(footprint.in_words(), "as 12 that ended, by their rows x width, 5 % off at most");
+    let memory_model = MemoryModel::learn(&seen(&spec, 12, 0.0)).unwrap();
+    assert_eq!(memory_model.in_words(), "as 12 that ended, by their rows x width, 5 % off at most");
 }
 
 #[test]
@@ -111,11 +111,11 @@ fn more_of_a_size_never_needs_less() {
             bytes: ((40 - width) as f64 * 100.0 * MIB) as u64,
         })
         .collect();
-    assert_eq!(Footprint::learn(&odd), None);
-    let footprint = Footprint::learn(&seen(&spec, 30, 0.05)).unwrap();
+    assert_eq!(MemoryModel::learn(&odd), None);
+    let memory_model = MemoryModel::learn(&seen(&spec, 30, 0.05)).unwrap();
     let mut last = 0;
     for rows in 1..100 {
-        let most = expect(&footprint, &spec, rows, 100).most;
+        let most = expect(&memory_model, &spec, rows, 100).most;
         assert!(most >= last);
         last = most;
     }
@@ -124,35 +124,35 @@ fn more_of_a_size_never_needs_less() {
 #[test]
 fn nothing_is_learned_of_too_few_nor_of_what_does_not_follow_from_sizes() {
     let spec = command();
-    assert_eq!(Footprint::learn(&[]), None);
-    assert_eq!(Footprint::learn(&seen(&spec, 2, 0.0)), None);
+    assert_eq!(MemoryModel::learn(&[]), None);
+    assert_eq!(MemoryModel::learn(&seen(&spec, 2, 0.0)), None);
     let by_chance: Vec<Seen> = seen(&spec, 30, 0.0)
         .into_iter()
         .zip(0..)
         .map(|(seen, number)| Seen { bytes: ((1.5 + noise(number)) * 1e9) as u64, ..seen })
         .collect();
-    assert_eq!(Footprint::learn(&by_chance), None);
+    assert_eq!(MemoryModel::learn(&by_chance), None);
     // All alike: as much as any of them.
     let alike: Vec<Seen> =
         seen(&spec, 6, 0.0).into_iter().map(|seen| Seen { bytes: 1 << 30, ..seen }).collect();
-    let footprint = Footprint::learn(&alike).unwrap();
-    assert_eq!(expect(&footprint, &spec, 64, 512).most >> 20, 1075);
-    assert_eq!(footprint.in_words(), "as 6 that ended, 5 % off at most");
+    let memory_model = MemoryModel::learn(&alike).unwrap();
+    assert_eq!(expect(&memory_model, &spec, 64, 512).most >> 20, 1075);
+    assert_eq!(memory_model.in_words(), "as 6 that ended, 5 % off at most");
     // Numbers that are none do no harm.
     let odd: Vec<Seen> = [f64::NAN, f64::INFINITY, 0.0, 1.0, 2.0, 3.0]
         .into_iter()
         .map(|size| Seen { sizes: [("a".to_owned(), size)].into(), bytes: 5 })
         .collect();
-    assert!(Footprint::learn(&odd).is_some_and(|footprint| footprint.factors.is_empty()));
+    assert!(MemoryModel::learn(&odd).is_some_and(|memory_model| memory_model.factors.is_empty()));
 }
 
 #[test]
 fn what_is_learned_does_not_depend_on_the_order_of_trials() {
     let spec = command();
     let mut seen = seen(&spec, 25, 0.04);
-    let one = Footprint::learn(&seen).unwrap();
+    let one = MemoryModel::learn(&seen).unwrap();
     seen.reverse();
-    let other = Footprint::learn(&seen).unwrap();
+    let other = MemoryModel::learn(&seen).unwrap();
     let (one, other) = (expect(&one, &spec, 20, 300), expect(&other, &spec, 20, 300));
     assert!(one.most.abs_diff(other.most) < 1 << 10, "{one:?} {other:?}");
 }
@@ -214,10 +214,10 @@ fn a_trainers_memory_is_learned_from_weights_and_activations_together() {
             Seen { sizes: sizes(&spec, &of(batch, layers), None), bytes: bytes as u64 }
         })
         .collect();
-    let footprint = Footprint::learn(&trials).unwrap();
+    let memory_model = MemoryModel::learn(&trials).unwrap();
     for (batch, layers) in [(1, 1), (64, 12), (128, 12), (30, 6)] {
         let (expected, truth) =
-            (footprint.expect(&sizes(&spec, &of(batch, layers), None)), truth(batch, layers));
+            (memory_model.expect(&sizes(&spec, &of(batch, layers), None)), truth(batch, layers));
         assert!(
             expected.least as f64 <= 1.05 * truth && truth <= 1.05 * expected.most as f64,
             "{batch} {layers}: {expected:?} {truth}"

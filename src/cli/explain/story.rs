@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::report::journal::said;
-use crate::study::decision::{CutOff, Reason, Verdict};
+use crate::study::decision::{CutOff, Decision, Reason};
 use crate::study::device::Device;
 use crate::study::event::{AttemptEnd, Event};
 use crate::study::metric::{Score, median};
 use crate::study::params::Params;
 use crate::study::space::Space;
 use crate::study::spec::StudySpec;
-use crate::study::state::{Counts, StudyView};
+use crate::study::state::{Counts, StudyState};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
@@ -57,7 +57,7 @@ pub struct Judgement {
     /// Clock value.
     pub step: u64,
     /// What was decided, and why.
-    pub verdict: Verdict,
+    pub verdict: Decision,
     /// The trial's report there.
     pub value: Option<f64>,
     /// The field at that moment.
@@ -109,7 +109,7 @@ pub struct Turn {
 pub struct Teller<'a> {
     spec: &'a StudySpec,
     number: TrialNumber,
-    view: StudyView,
+    view: StudyState,
     story: Story,
     /// Why as many trials share a device as do now.
     packed: BTreeMap<Device, String>,
@@ -121,7 +121,7 @@ impl<'a> Teller<'a> {
         Teller {
             spec,
             number,
-            view: StudyView::new(spec),
+            view: StudyState::new(spec),
             story: Story::default(),
             packed: BTreeMap::new(),
         }
@@ -129,7 +129,7 @@ impl<'a> Teller<'a> {
 
     /// Takes one event in.
     pub fn hear(&mut self, at: Timestamp, event: &Event) {
-        if let Event::Packed { device, .. } = event {
+        if let Event::ConcurrencyChanged { device, .. } = event {
             self.packed.insert(device.clone(), said(event, self.spec.step, None, false));
         }
         if event.trial() == Some(self.number) {
@@ -192,7 +192,7 @@ impl<'a> Teller<'a> {
                 );
                 self.story.turns.push(Turn { at, what: "continued", reason });
             }
-            Event::PassedOver { .. } | Event::Remarked { .. } => {
+            Event::ConfigurationsSkipped { .. } | Event::Remarked { .. } => {
                 let is_remark = matches!(event, Event::Remarked { .. });
                 let what = if is_remark { "remarked" } else { "drawn again" };
                 let reason = said(event, self.spec.step, None, false);
@@ -227,7 +227,7 @@ impl<'a> Teller<'a> {
     }
 
     /// Where `value` stands among all reports at `step`.
-    fn field(&self, step: u64, value: f64, verdict: &Verdict) -> Field {
+    fn field(&self, step: u64, value: f64, verdict: &Decision) -> Field {
         let mut values: Vec<f64> =
             self.view.trials.iter().filter_map(|trial| at_step(&trial.curve, step)).collect();
         let score = |value: f64| Score::new(self.view.direction(), value);
@@ -374,7 +374,7 @@ mod tests {
             .collect();
         let at = StepUnit::Step.at(3);
         let rank = Reason::Rank { rank: 2, of: 4, first: 1, at, forecast_from: None };
-        let verdict = Verdict::Stop(rank);
+        let verdict = Decision::Stop(rank);
         journal.push(Event::Decided { trial: TrialNumber(3), step: 3, verdict });
         journal.extend(events(4, 0.1, 0.1));
         let judgement = told(3, &journal).judgements.remove(0);
@@ -397,7 +397,7 @@ mod tests {
             journal.push(Event::Decided {
                 trial: TrialNumber(2),
                 step: 3,
-                verdict: Verdict::Stop(reason),
+                verdict: Decision::Stop(reason),
             });
             told(2, &journal).judgements.remove(0).field.unwrap().cut_off
         };

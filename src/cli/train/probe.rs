@@ -13,8 +13,8 @@ use crate::cli::picture::{self, Size};
 use crate::cli::waiting::listener;
 use crate::export::Recipe;
 use crate::report::wording::number;
-use crate::runner::errand::ErrandError;
 use crate::runner::protocol::{Job, TrainJob};
+use crate::runner::worker_job::JobError;
 use crate::study::space::Scale;
 use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
 
@@ -99,9 +99,9 @@ fn without_regularisation(mut train: TrainJob) -> TrainJob {
     train
 }
 
-fn points(mut answer: Json) -> Result<Vec<Point>, ErrandError> {
+fn points(mut answer: Json) -> Result<Vec<Point>, JobError> {
     serde_json::from_value(answer["points"].take())
-        .map_err(|error| ErrandError::Failed(format!("the worker's answer is not understood ({error}): do the worker and this program differ?")))
+        .map_err(|error| JobError::Failed(format!("the worker's answer is not understood ({error}): do the worker and this program differ?")))
 }
 
 fn draw(

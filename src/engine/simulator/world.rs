@@ -7,7 +7,7 @@ use super::{Fault, Run, Simulation, Turn};
 use crate::arguments::RowsAtOnce;
 use crate::engine::concurrency::{Load, TrialLoad};
 use crate::engine::{Assignment, Effect, Engine, Input, Outcome};
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::device::Device;
 use crate::study::event::{AttemptEnd, Event, Request};
 use crate::study::metric::Metrics;
@@ -179,9 +179,9 @@ impl<'a> World<'a> {
             Effect::Answer { trial, attempt, verdict } => {
                 if let Some(index) = self.running.get(&(trial, attempt)).copied() {
                     match verdict {
-                        Verdict::Continue(_) => self.next_step(index),
-                        Verdict::Pause(_) => self.end_now((trial, attempt), AttemptEnd::Paused),
-                        Verdict::Stop(_) => self.end_now((trial, attempt), AttemptEnd::Stopped),
+                        Decision::Continue(_) => self.next_step(index),
+                        Decision::Pause(_) => self.end_now((trial, attempt), AttemptEnd::Paused),
+                        Decision::Stop(_) => self.end_now((trial, attempt), AttemptEnd::Stopped),
                     }
                 }
             }

@@ -5,12 +5,12 @@ use crate::engine::finalists::{Standing, best_configurations, standing};
 use crate::engine::reports::Judged;
 use crate::engine::{Engine, EngineError};
 use crate::pruners::Promotion;
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{Event, Seq};
 use crate::study::params::Params;
 use crate::study::spec::{Program, StudySpec};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// What differs, what is stored, and what is decided now.
@@ -45,7 +45,7 @@ impl Replay {
         }
         let before = &journal[..index];
         let events = || before.iter().map(|(_, at, event)| (*at, event));
-        let mut view = StudyView::new(&spec);
+        let mut view = StudyState::new(&spec);
         events().for_each(|(at, event)| view.apply(at, event));
         let ends = events().filter_map(|(_, event)| event.attempt_end());
         let slot = Slot { index: 0, device: Device::Cpu };
@@ -123,12 +123,12 @@ impl Replay {
                 let now = halving.map(|halving| halving.rows().train as u64);
                 ("rows", rows_in_words(Some(*stored)), rows_in_words(now))
             }
-            Event::RaceBegun { finalists } => {
+            Event::FinalistsChosen { finalists } => {
                 verified.race_steps += 1;
                 let best = best_configurations(&self.engine.spec, view);
                 ("race", finalists_in_words(finalists), finalists_in_words(&best))
             }
-            Event::RaceDropped { .. } | Event::RaceWon { .. } => {
+            Event::FinalistDropped { .. } | Event::FinalistWon { .. } => {
                 verified.race_steps += 1;
                 let now = match standing(view) {
                     Standing::Events(events) if events.contains(event) => return None,
@@ -191,14 +191,14 @@ impl Replay {
 }
 
 /// The verdict that the journal has about a report: the event after it.
-fn stored_verdict(next: Option<&Entry>, trial: TrialNumber, step: u64) -> Verdict {
+fn stored_verdict(next: Option<&Entry>, trial: TrialNumber, step: u64) -> Decision {
     match next {
         Some((_, _, Event::Decided { trial: about, step: at, verdict }))
             if (*about, *at) == (trial, step) =>
         {
             verdict.clone()
         }
-        _ => Verdict::GO_ON,
+        _ => Decision::CONTINUE,
     }
 }
 
@@ -248,8 +248,8 @@ fn finalists_in_words(finalists: &[TrialNumber]) -> String {
 
 fn race_in_words(events: &[Event]) -> String {
     let words = |event: &Event| match event {
-        Event::RaceDropped { trial, reason } => format!("trial {trial} leaves: {reason}"),
-        Event::RaceWon { trial, reason, sample } => {
+        Event::FinalistDropped { trial, reason } => format!("trial {trial} leaves: {reason}"),
+        Event::FinalistWon { trial, reason, sample } => {
             format!("trial {trial} wins with a mean of {}: {reason}", sample.mean)
         }
         other => serde_json::to_string(other).unwrap_or_default(),
@@ -261,7 +261,7 @@ fn race_in_words(events: &[Event]) -> String {
     }
 }
 
-fn in_words(step: u64, verdict: &Verdict) -> String {
+fn in_words(step: u64, verdict: &Decision) -> String {
     let reason = verdict.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
     format!("{} at step {step}{reason}", verdict.word())
 }

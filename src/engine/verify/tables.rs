@@ -8,7 +8,7 @@ use crate::storage::memory::{attempts_of, runners_of};
 use crate::storage::{Attempt, OutcomeCursor, StorageError, StorageReader, StoredRunner, StudyId};
 use crate::study::event::{Event, Seq};
 use crate::study::spec::StudySpec;
-use crate::study::state::{StudyView, continues};
+use crate::study::state::{StudyState, continues};
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Note, Trial, TrialNumber};
@@ -141,7 +141,7 @@ fn in_older_words(trial: &Trial, reason: String) -> String {
     }
 }
 
-fn of_study(view: &StudyView) -> Facts {
+fn of_study(view: &StudyState) -> Facts {
     let mut facts = Facts::default();
     facts.maybe("study", "", "finished_reason", view.finished.as_ref());
     facts.maybe("study", "", "paused_reason", view.paused.as_ref());
@@ -210,11 +210,11 @@ fn found(
 /// The first trial that the tables have otherwise than the journal, or else the study.
 pub(super) fn views_differ(
     metric: &str,
-    folded: &StudyView,
-    tables: &StudyView,
+    folded: &StudyState,
+    tables: &StudyState,
     seq: Seq,
 ) -> Option<Difference> {
-    let of = |view: &StudyView, index: usize| {
+    let of = |view: &StudyState, index: usize| {
         view.trials.get(index).map_or_else(Facts::default, |trial| of_trial(trial, metric))
     };
     let differs = |index: &usize| match (folded.trials.get(*index), tables.trials.get(*index)) {
@@ -270,7 +270,7 @@ pub fn hold_tables(
     if let Some(difference) = specification(seq, &stored.spec, objectives, revisions, journal) {
         return Ok(Some(difference));
     }
-    let mut folded = StudyView::new(&stored.spec);
+    let mut folded = StudyState::new(&stored.spec);
     journal.iter().for_each(|(_, at, event)| folded.apply(*at, event));
     for outcome in reader.outcomes(study, OutcomeCursor::default())?.0 {
         let last = |last: Option<(u64, f64)>| {

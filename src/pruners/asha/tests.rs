@@ -63,10 +63,10 @@ fn run_one(
         trials[index].curve.push((step, value));
         let verdict = judge_at(asha, trials, index, step, Direction::Minimize);
         let state = match verdict {
-            Verdict::Continue(_) if step < budget => continue,
-            Verdict::Continue(_) => TrialState::Complete,
-            Verdict::Pause(_) => TrialState::Paused,
-            Verdict::Stop(_) => TrialState::Pruned,
+            Decision::Continue(_) if step < budget => continue,
+            Decision::Continue(_) => TrialState::Complete,
+            Decision::Pause(_) => TrialState::Paused,
+            Decision::Stop(_) => TrialState::Pruned,
         };
         trials[index].state = state;
         trials[index].value = (state == TrialState::Complete).then_some(value);
@@ -109,7 +109,7 @@ fn stopping_follows_the_ranks_of_arrival() {
         "continue", "continue", "continue", "stop", "continue", "stop", "continue", "stop",
         "continue", "continue",
     ];
-    assert_eq!(words.iter().map(Verdict::word).collect::<Vec<_>>(), expected);
+    assert_eq!(words.iter().map(Decision::word).collect::<Vec<_>>(), expected);
     assert_eq!(words[5].in_words(), "stop: rank 6 of 6 at step 1; 2 go on");
     assert_eq!(words[0].in_words(), "continue: rank 1 of 1 at step 1; the first 2 go on");
 }
@@ -134,7 +134,9 @@ fn reports_between_rungs_and_past_the_last_decide_nothing() {
     let curve: Vec<(u64, f64)> = (1..=9).map(|step| (step, 1.0)).collect();
     let trials = [trial(0, TrialState::Running, &curve)];
     let judged: Vec<u64> = (1..=9)
-        .filter(|step| judge_at(&asha, &trials, 0, *step, Direction::Minimize) != Verdict::GO_ON)
+        .filter(|step| {
+            judge_at(&asha, &trials, 0, *step, Direction::Minimize) != Decision::CONTINUE
+        })
         .collect();
     assert_eq!(judged, [1, 3]);
 }
@@ -154,13 +156,13 @@ fn a_report_that_skips_rungs_counts_at_each_and_is_judged_at_the_highest() {
 #[test]
 fn a_rung_that_was_judged_is_not_judged_again_at_another_step() {
     let asha = promoting(9);
-    let decision = crate::study::trial::Decision {
+    let decision = crate::study::trial::DecisionAtStep {
         step: 5,
-        verdict: Verdict::Pause(Reason::Recorded("rung 3".to_owned())),
+        verdict: Decision::Pause(Reason::Recorded("rung 3".to_owned())),
     };
     let reported = trial(0, TrialState::Running, &[(4, 0.1), (5, 0.1)]);
     let trials = [Trial { decisions: vec![decision], ..reported }];
-    assert_eq!(judge_at(&asha, &trials, 0, 4, Direction::Minimize), Verdict::GO_ON);
+    assert_eq!(judge_at(&asha, &trials, 0, 4, Direction::Minimize), Decision::CONTINUE);
 }
 
 /// The paper's bracket s = 0 of eta 3, r 1, R 9: 9 trials for 1 step, 3 for 3, 1 for 9.

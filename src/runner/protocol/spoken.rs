@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-use super::{Up, WireError, quote_non_finite};
+use super::{MessageToRunner, WireError, quote_non_finite};
 use crate::study::metric::{Metrics, Number};
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::step::StepUnit;
@@ -30,7 +30,7 @@ pub enum Spoken {
     /// Text of the log that looks like a message, and is none.
     Missed(Remark),
     /// For the runner: what is taken of it, in order, and what is not.
-    Message(Vec<Up>, Vec<Remark>),
+    Message(Vec<MessageToRunner>, Vec<Remark>),
 }
 
 impl Spoken {
@@ -71,7 +71,7 @@ impl Spoken {
             }
         };
         if object.keys().any(|key| key.starts_with("hpsearch_")) {
-            return match Up::of(object) {
+            return match MessageToRunner::of(object) {
                 Ok(up) => Spoken::Message(vec![up], Vec::new()),
                 Err(error) => refused(Remark::new(RemarkKind::Reserved, error.to_string())),
             };
@@ -109,7 +109,11 @@ impl Spoken {
 
 /// Reports and checkpoints of an object, a report before the checkpoint of the same line: nobody goes on from a step that
 /// was not reported.
-fn take(mut object: Map<String, Value>, clock: &mut Clock, remarks: &mut Vec<Remark>) -> Vec<Up> {
+fn take(
+    mut object: Map<String, Value>,
+    clock: &mut Clock,
+    remarks: &mut Vec<Remark>,
+) -> Vec<MessageToRunner> {
     // `step` is the clock whatever its unit: beside it a key of the unit's name is a metric.
     let names = ["step", clock.unit.as_str()];
     let name =
@@ -155,7 +159,7 @@ fn take(mut object: Map<String, Value>, clock: &mut Clock, remarks: &mut Vec<Rem
     if !metrics.0.is_empty() {
         let step = said.unwrap_or(clock.last.saturating_add(1)).min(LARGEST_STEP);
         clock.last = step;
-        taken.push(Up::Report { step, metrics });
+        taken.push(MessageToRunner::Report { step, metrics });
     } else if checkpoint.is_none() && remarks.is_empty() {
         remarks.push(Remark::new(
             RemarkKind::Empty,
@@ -165,7 +169,7 @@ fn take(mut object: Map<String, Value>, clock: &mut Clock, remarks: &mut Vec<Rem
     match (checkpoint, said) {
         (None, _) => {}
         (Some(Value::String(path)), Some(step)) => {
-            taken.push(Up::Checkpoint { path: PathBuf::from(path), step })
+            taken.push(MessageToRunner::Checkpoint { path: PathBuf::from(path), step })
         }
         (Some(Value::String(path)), None) => {
             let why = format!(
@@ -185,7 +189,7 @@ fn take(mut object: Map<String, Value>, clock: &mut Clock, remarks: &mut Vec<Rem
 }
 
 /// The one message of a worker's line; nothing of it may be left over.
-pub(super) fn only(object: Map<String, Value>) -> Result<Up, WireError> {
+pub(super) fn only(object: Map<String, Value>) -> Result<MessageToRunner, WireError> {
     let mut remarks = Vec::new();
     let taken = take(object, &mut Clock { unit: StepUnit::Step, last: 0 }, &mut remarks);
     match (remarks.into_iter().next(), taken.into_iter().next()) {
@@ -239,8 +243,8 @@ mod tests {
             Spoken::Missed(remark) => (Vec::new(), vec![remark]),
             Spoken::Message(taken, remarks) => (taken, remarks),
         };
-        let words = |up: Up| match up {
-            Up::Report { step, metrics } => (
+        let words = |up: MessageToRunner| match up {
+            MessageToRunner::Report { step, metrics } => (
                 step,
                 metrics
                     .iter()
@@ -248,7 +252,7 @@ mod tests {
                     .collect::<Vec<_>>()
                     .join(" "),
             ),
-            Up::Checkpoint { path, step } => (step, path.display().to_string()),
+            MessageToRunner::Checkpoint { path, step } => (step, path.display().to_string()),
             other => (0, format!("{other:?}")),
         };
         (
@@ -309,9 +313,9 @@ mod tests {
     fn what_is_counted_goes_on_from_the_last_clock_value() {
         let mut clock = Clock { unit: StepUnit::Step, last: 4 };
         let mut step = |line: &str| match Spoken::read(line.as_bytes(), &mut clock) {
-            Spoken::Message(taken, _) => taken
-                .first()
-                .and_then(|up| if let Up::Report { step, .. } = up { Some(*step) } else { None }),
+            Spoken::Message(taken, _) => taken.first().and_then(|up| {
+                if let MessageToRunner::Report { step, .. } = up { Some(*step) } else { None }
+            }),
             other => panic!("{other:?}"),
         };
         let lines = [

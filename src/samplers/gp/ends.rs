@@ -1,6 +1,6 @@
 //! Which steps tell a process where stopped trials would have ended.
 
-use crate::analysis::learning_curve::{End, outlook};
+use crate::analysis::learning_curve::{End, forecast_curves};
 use crate::study::history::History;
 use crate::study::metric::Middle;
 use crate::study::space::Space;
@@ -12,7 +12,7 @@ const RATIO: (u64, u64) = (3, 2);
 
 /// The ends of a study's trials, by index; nothing where nothing is known of it.
 pub(super) fn ends(history: &History<'_>, space: &Space, middle: Middle) -> Vec<Option<End>> {
-    outlook(history, space, &levels(history), middle).ends
+    forecast_curves(history, space, &levels(history), middle).ends
 }
 
 /// Where a pruned trial was stopped, and its loss there.

@@ -10,7 +10,7 @@ use crate::study::metric::{Direction, Metrics};
 use crate::study::seed::SeedTree;
 use crate::study::space::Space;
 use crate::study::spec::{Program, StudySpec};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 
@@ -50,7 +50,7 @@ fn created(space: &Space, number: u64) -> Event {
     Event::TrialCreated { trial, params, origin: Origin::Asked }
 }
 
-fn events(space: &Space, view: &StudyView, about: u64, happening: Happening) -> Vec<Event> {
+fn events(space: &Space, view: &StudyState, about: u64, happening: Happening) -> Vec<Event> {
     let count = view.trials.len() as u64;
     let trial = TrialNumber(about % count.max(1));
     match happening {
@@ -117,7 +117,7 @@ proptest! {
         let direction = if maximize { Direction::Maximize } else { Direction::Minimize };
         let study = StudySpec::new("s", "loss", direction, space.clone(), Program::Inline);
         let spec = ENTRY.defaults().with("rules", if with_optunas_rules { "optuna" } else { "own" });
-        let (follower, mut view, nothing) = (Tpe::new(&spec), StudyView::new(&study), Params::new());
+        let (follower, mut view, nothing) = (Tpe::new(&spec), StudyState::new(&study), Params::new());
         for (turn, (about, happening)) in story.into_iter().enumerate() {
             events(&space, &view, about, happening).iter().for_each(|event| view.apply(Timestamp(0), event));
             if turn % every != 0 {
@@ -140,7 +140,7 @@ proptest! {
 fn a_sampler_that_followed_one_space_suggests_points_of_the_next() {
     let spaces = spaces();
     let (first, second) = (&spaces[2].1, &spaces[4].1);
-    let mut view = StudyView::new(&StudySpec::new(
+    let mut view = StudyState::new(&StudySpec::new(
         "s",
         "loss",
         Direction::Minimize,

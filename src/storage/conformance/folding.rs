@@ -11,7 +11,7 @@ use crate::study::event::{Event, Seq};
 use crate::study::metric::{Direction, Score};
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::seed::SeedTree;
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 use crate::study::usage::Used;
@@ -29,7 +29,7 @@ fn tables_are_the_fold(open: &mut Opener) -> Result<(), StorageError> {
         let spec = small_study(&format!("study {seed}"), direction);
         let study = store.create_study(Timestamp(0), &spec)?;
         let lease = store.acquire(study, &holder(1), Timestamp(0), Takeover::IfFree)?;
-        let mut view = StudyView::new(&spec);
+        let mut view = StudyState::new(&spec);
         let mut journal = Vec::new();
         let events = random_journal(&spec, 400, &mut rng);
         let mut rest = events.as_slice();
@@ -51,7 +51,7 @@ fn tables_are_the_fold(open: &mut Opener) -> Result<(), StorageError> {
         let mut other = spec.clone();
         other.objectives[0].metric = OTHER_METRIC.to_owned();
         store.update_spec(&lease, now, &other)?;
-        let mut view = StudyView::new(&other);
+        let mut view = StudyState::new(&other);
         for (at, event) in &journal {
             view.apply(*at, event);
         }
@@ -64,7 +64,7 @@ fn tables_are_the_fold(open: &mut Opener) -> Result<(), StorageError> {
 fn assert_whole(
     reader: &dyn Storage,
     study: StudyId,
-    view: &StudyView,
+    view: &StudyState,
     journal: &[(Timestamp, Event)],
 ) -> Result<(), StorageError> {
     assert_same_view(&reader.view(study)?, view);
@@ -114,7 +114,7 @@ fn assert_whole(
 }
 
 /// Complete trials by value, then the others by their last report; the better first, NaN after numbers, none after NaN.
-fn ranking(view: &StudyView) -> impl Iterator<Item = TrialNumber> {
+fn ranking(view: &StudyState) -> impl Iterator<Item = TrialNumber> {
     let mut keys: Vec<_> = view
         .trials
         .iter()
@@ -168,11 +168,11 @@ fn canonical(trial: &Trial) -> String {
     format!("{trial:?}")
 }
 
-fn assert_same_view(stored: &StudyView, folded: &StudyView) {
+fn assert_same_view(stored: &StudyState, folded: &StudyState) {
     for (stored, folded) in stored.trials.iter().zip(&folded.trials) {
         assert_eq!(canonical(stored), canonical(folded));
     }
-    let rest = |view: &StudyView| {
+    let rest = |view: &StudyState| {
         let mut rest = view.clone();
         rest.trials.clear();
         format!("{rest:?}")
@@ -182,12 +182,12 @@ fn assert_same_view(stored: &StudyView, folded: &StudyView) {
 
 fn two_studies_do_not_mix(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
-    let mut begin = |name: &str, pid| -> Result<(Lease, StudyView), StorageError> {
+    let mut begin = |name: &str, pid| -> Result<(Lease, StudyState), StorageError> {
         let spec = small_study(name, Direction::Minimize);
         let study = store.create_study(Timestamp(0), &spec)?;
         Ok((
             store.acquire(study, &holder(pid), Timestamp(0), Takeover::IfFree)?,
-            StudyView::new(&spec),
+            StudyState::new(&spec),
         ))
     };
     let mut sides = [begin("a", 1)?, begin("b", 2)?];

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand::RngExt as _;
 
 use crate::storage::Holder;
-use crate::study::decision::{Bound, Reason, Verdict};
+use crate::study::decision::{Bound, Decision, Reason};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, MemoryUse};
 use crate::study::metric::{Direction, Metrics, Number};
@@ -196,7 +196,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             }
         }
         22 if rng.random_bool(0.5) => {
-            Event::PassedOver { trial, points: rng.random_range(1..99), reason }
+            Event::ConfigurationsSkipped { trial, points: rng.random_range(1..99), reason }
         }
         22 => Event::StudyFinished { reason },
         23 if rng.random_bool(0.5) => {
@@ -237,11 +237,11 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             violation: f64::from(rng.random_range(1..9)),
             reason: "latency is broken".to_owned(),
         },
-        32 => Event::RaceBegun { finalists: vec![trial, TrialNumber(0)] },
-        33 => Event::RaceDropped { trial, reason },
+        32 => Event::FinalistsChosen { finalists: vec![trial, TrialNumber(0)] },
+        33 => Event::FinalistDropped { trial, reason },
         34 => {
             let sample = Sample { runs: 3, mean: rng.random_range(-1.0..1.0), deviation: 0.1 };
-            Event::RaceWon { trial: TrialNumber(rng.random_range(0..3)), sample, reason }
+            Event::FinalistWon { trial: TrialNumber(rng.random_range(0..3)), sample, reason }
         }
         36 => {
             let kind = [RemarkKind::Step, RemarkKind::Value][rng.random_range(0..2)];
@@ -311,12 +311,12 @@ fn random_number(rng: &mut StreamRng) -> f64 {
     }
 }
 
-fn random_verdict(reason: String, rng: &mut StreamRng) -> Verdict {
+fn random_verdict(reason: String, rng: &mut StreamRng) -> Decision {
     match rng.random_range(0..4) {
-        0 => Verdict::GO_ON,
-        1 => Verdict::go_on(Reason::Recorded(reason)),
-        2 => Verdict::Pause(Reason::Rung { rung: 3, rank: 2, of: 7, first: 2 }),
-        _ => Verdict::Stop(Reason::Threshold {
+        0 => Decision::CONTINUE,
+        1 => Decision::continues(Reason::Recorded(reason)),
+        2 => Decision::Pause(Reason::Rung { rung: 3, rank: 2, of: 7, first: 2 }),
+        _ => Decision::Stop(Reason::Threshold {
             value: Number(random_number(rng)),
             bound: Bound::Upper,
             threshold: Number(random_number(rng)),

@@ -16,7 +16,7 @@ use crate::study::metric::Direction;
 use crate::study::query::{Filter, Place, SortKey, TrialQuery};
 use crate::study::seed::{SeedTree, StreamRng};
 use crate::study::spec::StudySpec;
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
 
@@ -153,7 +153,7 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
     Ok(())
 }
 
-fn expected(view: &StudyView, query: &TrialQuery) -> Vec<u64> {
+fn expected(view: &StudyState, query: &TrialQuery) -> Vec<u64> {
     let passing = view.trials.iter().filter(|trial| query.filter.matches(trial));
     let mut places: Vec<Place> =
         passing.map(|trial| query.sort.place(view.direction(), trial)).collect();
@@ -174,7 +174,7 @@ fn told(outcomes: impl IntoIterator<Item = Outcome>) -> BTreeMap<TrialNumber, St
 }
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds of a test")]
-fn whole(view: &StudyView) -> BTreeMap<TrialNumber, String> {
+fn whole(view: &StudyState) -> BTreeMap<TrialNumber, String> {
     told(view.trials.iter().map(|trial| {
         let (last_step, last_value) = trial.last().unzip();
         let (number, state, value, params) =

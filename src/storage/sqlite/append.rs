@@ -1,4 +1,4 @@
-//! Applies events to the tables, the way `StudyView::apply` applies them to memory.
+//! Applies events to the tables, the way `StudyState::apply` applies them to memory.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +12,7 @@ use super::fault::Fault;
 use super::located::{Roots, has_path};
 use super::read::{race, study_row};
 use crate::storage::StudyId;
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::device::Slot;
 use crate::study::event::{AttemptEnd, Event};
 use crate::study::finalists::Race;
@@ -176,9 +176,9 @@ impl<'a> Append<'a> {
                 let sql = "UPDATE runner SET lineage = ?2 WHERE seq = (SELECT seq FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1)";
                 self.execute(sql, params![self.study.0, to_json(lineage)?]).map(drop)?;
             }
-            Event::RaceBegun { .. }
-            | Event::RaceDropped { .. }
-            | Event::RaceWon { .. }
+            Event::FinalistsChosen { .. }
+            | Event::FinalistDropped { .. }
+            | Event::FinalistWon { .. }
             | Event::WinnerTested { .. } => self.race(event)?,
             Event::RunnerStopped { reason, ran_micros, heard, device_micros } => {
                 self.use_devices(*device_micros)?;
@@ -198,7 +198,7 @@ impl<'a> Append<'a> {
                 self.execute(sql, params![self.study.0, device.to_string()]).map(drop)?;
             }
             // Its engine reads it in the journal.
-            Event::Packed { .. } | Event::PassedOver { .. } => {}
+            Event::ConcurrencyChanged { .. } | Event::ConfigurationsSkipped { .. } => {}
             Event::SlotsChanged { slots } => {
                 let sql = "UPDATE runner SET slots = ?2 WHERE seq = (SELECT max(seq) FROM runner WHERE study_id = ?1)";
                 self.execute(sql, params![self.study.0, to_json(slots)?]).map(drop)?;
@@ -530,7 +530,7 @@ impl<'a> Append<'a> {
         Ok(id)
     }
 
-    fn decide(&self, id: i64, step: i64, verdict: &Verdict) -> Result<(), Fault> {
+    fn decide(&self, id: i64, step: i64, verdict: &Decision) -> Result<(), Fault> {
         let sql = "INSERT OR REPLACE INTO decision (trial_id, step, verdict, reason, at) VALUES (?1, ?2, ?3, ?4, ?5)";
         let reason = verdict.reason().map(to_json).transpose()?;
         self.execute(sql, params![id, step, verdict.word(), reason, self.now.0])?;

@@ -19,9 +19,9 @@ use crate::study::device::{Device, Slot};
 use crate::study::event::{Answer, Event, Request, Seq};
 use crate::study::finalists::Race;
 use crate::study::metric::Score;
-use crate::study::provenance::Lineage;
+use crate::study::provenance::Provenance;
 use crate::study::spec::{Extension, StudySpec};
-use crate::study::state::{Counts, StudyView, value_so_far};
+use crate::study::state::{Counts, StudyState, value_so_far};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Note, TrialNumber, TrialState};
 
@@ -139,7 +139,7 @@ pub(super) fn race(connection: &Connection, study: StudyId) -> Result<Option<Rac
         .transpose()
 }
 
-/// [`StudyView::leader`], without its winner of a race.
+/// [`StudyState::leader`], without its winner of a race.
 fn best(
     connection: &Connection,
     study: StudyId,
@@ -210,7 +210,7 @@ pub(super) fn runners(connection: &Connection, study: StudyId) -> Result<Vec<Sto
     while let Some(row) = rows.next()? {
         let seq: i64 = row.get(0)?;
         let place = || format!("table `runner`, seq {seq}");
-        let lineage: Option<Lineage> =
+        let lineage: Option<Provenance> =
             row.get::<_, Option<String>>(5)?.map(|text| json(&text, place)).transpose()?;
         runners.push(StoredRunner {
             seq: Seq(seq),
@@ -325,9 +325,9 @@ pub(super) fn require(connection: &Connection, study: StudyId) -> Result<(), Fau
 }
 
 /// The whole state of a study.
-pub(super) fn view(connection: &Connection, study: StudyId) -> Result<StudyView, Fault> {
+pub(super) fn view(connection: &Connection, study: StudyId) -> Result<StudyState, Fault> {
     let row = study_row(connection, study)?;
-    let mut view = StudyView::new(&row.spec);
+    let mut view = StudyState::new(&row.spec);
     view.trials = trials::all(connection, study)?;
     for trial in &view.trials {
         *view.counts.of(trial.state) += 1;

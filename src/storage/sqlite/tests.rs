@@ -193,7 +193,7 @@ fn a_full_disk_writes_nothing_and_the_study_goes_on_when_there_is_space() {
     assert_eq!(store.events_after(lease.study, Seq(0), u64::MAX).unwrap().len(), first.len());
     limit(&store, i64::from(u32::MAX) - 1);
     store.append(&lease, NOW, rest).unwrap();
-    let mut folded = StudyView::new(&small_study("s", Direction::Minimize));
+    let mut folded = StudyState::new(&small_study("s", Direction::Minimize));
     for event in &events {
         folded.apply(NOW, event);
     }
@@ -500,7 +500,7 @@ fn an_older_store_is_brought_up_to_date_and_kept_as_it_was() {
         let path = old_store(&directory, dump);
         let reader = SqliteReader::open(&path).unwrap();
         let study = reader.study("old").unwrap().unwrap();
-        let mut folded = StudyView::new(&study.spec);
+        let mut folded = StudyState::new(&study.spec);
         for (_, at, event) in reader.events_after(study.id, Seq(0), u64::MAX).unwrap() {
             folded.apply(at, &event);
         }

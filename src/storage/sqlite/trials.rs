@@ -9,11 +9,11 @@ use super::column::{from_integer, from_real, json, number_of, trial_id, trial_id
 use super::fault::Fault;
 use crate::storage::StudyId;
 use crate::study::checkpoint::Checkpoint;
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
 use crate::study::time::Timestamp;
-use crate::study::trial::{Decision, Hold, Note, Trial, TrialNumber, TrialState};
+use crate::study::trial::{DecisionAtStep, Hold, Note, Trial, TrialNumber, TrialState};
 
 /// All trials by number.
 pub(super) fn all(connection: &Connection, study: StudyId) -> Result<Vec<Trial>, Fault> {
@@ -164,9 +164,9 @@ impl<'a> Loader<'a> {
             let reason = row.get::<_, Option<String>>(3)?;
             let reason = reason.map(|text| json(&text, place)).transpose()?;
             let verdict = match (word.as_str(), reason) {
-                ("continue", reason) => Verdict::Continue(reason),
-                ("pause", Some(reason)) => Verdict::Pause(reason),
-                ("stop", Some(reason)) => Verdict::Stop(reason),
+                ("continue", reason) => Decision::Continue(reason),
+                ("pause", Some(reason)) => Decision::Pause(reason),
+                ("stop", Some(reason)) => Decision::Stop(reason),
                 _ => {
                     return Err(Fault::corrupt(
                         place(),
@@ -174,7 +174,7 @@ impl<'a> Loader<'a> {
                     ));
                 }
             };
-            trial.decisions.push(Decision { step, verdict });
+            trial.decisions.push(DecisionAtStep { step, verdict });
             Ok(())
         })
     }

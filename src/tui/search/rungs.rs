@@ -10,7 +10,7 @@ use super::SearchData;
 use crate::pruners::{BRACKETS, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
 use crate::report::table::{Align, Column};
 use crate::report::wording::{number, one_line};
-use crate::study::decision::Verdict;
+use crate::study::decision::Decision;
 use crate::study::metric::Score;
 use crate::study::trial::{Trial, TrialState};
 use crate::tui::look::Look;
@@ -35,15 +35,15 @@ pub struct Decided {
 /// The decisions about a trial, as far as the table needs them.
 pub(super) fn decided(trial: &Trial) -> Vec<Decided> {
     let last = trial.last().map_or(0, |(step, _)| step);
-    let outcome = |step: u64, verdict: &Verdict| match verdict {
-        Verdict::Continue(_) => Outcome::WentOn,
-        Verdict::Stop(_) => Outcome::Stopped,
-        Verdict::Pause(_)
+    let outcome = |step: u64, verdict: &Decision| match verdict {
+        Decision::Continue(_) => Outcome::WentOn,
+        Decision::Stop(_) => Outcome::Stopped,
+        Decision::Pause(_)
             if last > step || matches!(trial.state, TrialState::Running | TrialState::Complete) =>
         {
             Outcome::WentOn
         }
-        Verdict::Pause(_) => Outcome::Waits,
+        Decision::Pause(_) => Outcome::Waits,
     };
     let value = |step: u64| {
         trial

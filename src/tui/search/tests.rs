@@ -6,12 +6,12 @@ use super::*;
 use crate::report::sparkline::Charset;
 use crate::storage::memory::MemoryStore;
 use crate::storage::{Lease, Storage, Takeover};
-use crate::study::decision::{Reason, Verdict};
+use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event};
 use crate::study::params::{Params, Value};
 use crate::study::space::{Condition, Distribution, Space};
-use crate::study::spec::{PolicySpec, Program};
+use crate::study::spec::{AlgorithmSpec, Program};
 use crate::study::trial::{AttemptNumber, Origin};
 use crate::tui::look::Palette;
 use crate::tui::tests::{attempt_started, dimension, ended, holder, processor_time};
@@ -53,7 +53,7 @@ pub(crate) fn spec() -> StudySpec {
     ]);
     let mut spec =
         StudySpec::new("digits", "eval_loss", Direction::Minimize, space.unwrap(), Program::Inline);
-    spec.pruner = PolicySpec::named("asha").with("reduction_factor", 3);
+    spec.pruner = AlgorithmSpec::named("asha").with("reduction_factor", 3);
     spec
 }
 
@@ -142,9 +142,9 @@ impl Script {
             ));
             let stops = rank >= (self.rungs[rung].len() / 3).max(1) && self.rungs[rung].len() > 2;
             let verdict = if stops {
-                Verdict::Stop(reason.clone())
+                Decision::Stop(reason.clone())
             } else {
-                Verdict::Continue(Some(reason.clone()))
+                Decision::Continue(Some(reason.clone()))
             };
             events.push(Event::Decided { trial, step, verdict });
             if stops {

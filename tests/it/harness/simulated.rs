@@ -8,8 +8,8 @@ use hpsearch::study::event::{Answer, Event, Request, Seq};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
 use hpsearch::study::space::{Condition, Dimension, Distribution, Scale, Space};
-use hpsearch::study::spec::{PolicySpec, Program, StudySpec};
-use hpsearch::study::state::StudyView;
+use hpsearch::study::spec::{AlgorithmSpec, Program, StudySpec};
+use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::Trial;
 
 fn space() -> Space {
@@ -36,7 +36,7 @@ fn space() -> Space {
     .unwrap()
 }
 
-pub fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
+pub fn spec(trials: u64, sampler: &str, pruner: AlgorithmSpec) -> StudySpec {
     let mut spec =
         StudySpec::new("simulated", "loss", Direction::Minimize, space(), Program::Inline);
     spec.budget.trials = Some(trials);
@@ -46,16 +46,16 @@ pub fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
 }
 
 /// A sampler as a study without options stores it, with the version of its rules.
-pub fn sampler_named(name: &str) -> PolicySpec {
+pub fn sampler_named(name: &str) -> AlgorithmSpec {
     SAMPLERS.iter().find(|entry| entry.name == name).expect("a sampler of the table").defaults()
 }
 
 /// The same of a pruner.
-pub fn pruner_named(name: &str) -> PolicySpec {
+pub fn pruner_named(name: &str) -> AlgorithmSpec {
     PRUNERS.iter().find(|entry| entry.name == name).expect("a pruner of the table").defaults()
 }
 
-pub fn asha(mode: &str) -> PolicySpec {
+pub fn asha(mode: &str) -> AlgorithmSpec {
     pruner_named("asha")
         .with("min_resource", 1)
         .with("max_resource", 9)
@@ -64,9 +64,13 @@ pub fn asha(mode: &str) -> PolicySpec {
 }
 
 /// Every combination that the crash tests go through.
-pub fn policies() -> Vec<(&'static str, PolicySpec)> {
-    let pruners =
-        [PolicySpec::named("none"), PolicySpec::named("median"), asha("stop"), asha("promote")];
+pub fn policies() -> Vec<(&'static str, AlgorithmSpec)> {
+    let pruners = [
+        AlgorithmSpec::named("none"),
+        AlgorithmSpec::named("median"),
+        asha("stop"),
+        asha("promote"),
+    ];
     let samplers = ["random", "tpe-independent", "tpe", "auto"];
     samplers
         .into_iter()
@@ -86,7 +90,7 @@ pub fn loss(params: &Params, step: u64) -> f64 {
 }
 
 /// What a study decided, without times, places and attempts.
-pub fn decisions(view: &StudyView) -> Vec<String> {
+pub fn decisions(view: &StudyState) -> Vec<String> {
     let of = |trial: &Trial| {
         format!(
             "{} {:?} {:?} {:?} {:?}",
@@ -99,7 +103,7 @@ pub fn decisions(view: &StudyView) -> Vec<String> {
 /// A study in which all of that is asked, each at its turn.
 pub fn with_requests(trials: u64, slots: usize, requests: Vec<(u64, Request)>) -> Simulation {
     let mut simulation =
-        Simulation::new(spec(trials, "random", PolicySpec::named("none")), slots, 9, loss);
+        Simulation::new(spec(trials, "random", AlgorithmSpec::named("none")), slots, 9, loss);
     simulation.requests = requests;
     simulation
 }
@@ -131,7 +135,7 @@ pub fn journal(run: &Run) -> Vec<Entry> {
 
 /// What `verify` says of a journal.
 pub fn verified(spec: &StudySpec, journal: &[Entry]) -> Verified {
-    let mut view = StudyView::new(spec);
+    let mut view = StudyState::new(spec);
     journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
     verify(&[(Seq(0), spec.clone())], journal, &view).unwrap()
 }

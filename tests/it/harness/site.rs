@@ -8,7 +8,7 @@ use hpsearch::runner::processes;
 use hpsearch::storage::StorageReader as _;
 use hpsearch::storage::sqlite::{SqliteReader, SqliteStore};
 use hpsearch::study::event::{Event, Seq};
-use hpsearch::study::state::StudyView;
+use hpsearch::study::state::StudyState;
 use rusqlite::Connection;
 use serde_json::Value as Json;
 
@@ -223,7 +223,7 @@ impl Site {
     pub fn assert_folds(&self) {
         let reader = SqliteReader::open(&self.path(STORE)).unwrap();
         let stored = reader.study("s").unwrap().unwrap();
-        let mut folded = StudyView::new(&stored.spec);
+        let mut folded = StudyState::new(&stored.spec);
         for (_, at, event) in reader.events_after(stored.id, Seq(0), u64::MAX).unwrap() {
             folded.apply(at, &event);
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::disk::{entries, size};
-use super::leftovers::clear_trial_drafts;
+use super::garbage_collection::clear_trial_drafts;
 use super::listed_in;
 use super::removal::Remover;
 use crate::storage::paths::StudyFiles;
@@ -16,7 +16,7 @@ use crate::storage::{Lease, Storage, StorageError, StoredStudy, StudyId};
 use crate::study::event::{Event, Seq};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::Program;
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
@@ -33,7 +33,7 @@ const LOOKED_AT: u64 = 5_000;
 pub fn remove_dropped(
     storage: &dyn Storage,
     study: StudyId,
-    view: &StudyView,
+    view: &StudyState,
     remover: &mut Remover,
 ) -> Result<(), StorageError> {
     if view.killed_at.is_none() {
@@ -333,7 +333,7 @@ mod tests {
             fs::write(path.join("tokens"), "half").unwrap();
         }
         settled(&mut storage, &study, &lease, directory.path());
-        crate::runner::leftovers::clear_drafts(&data);
+        crate::runner::garbage_collection::clear_drafts(&data);
         let there = |directory: &Path| {
             entries(directory)
                 .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::commit::commit;
 use super::removal::Remover;
-use super::{RunnerError, clear_leftovers, listed_in, ownership, take_lease};
+use super::{RunnerError, clear_orphaned_files, listed_in, ownership, take_lease};
 use crate::engine::{Effect, Engine};
 use crate::storage::{Lease, Storage, StoredStudy};
 use crate::study::device::{Device, Slot};
@@ -35,7 +35,7 @@ fn serve(
     if requests.is_empty() {
         return Ok(());
     }
-    clear_leftovers(storage, study, store)?;
+    clear_orphaned_files(storage, study, store)?;
     // Under the lease nobody changes it any more.
     let summary = storage.summary(study.id)?;
     let spec = summary.spec.clone();

@@ -10,7 +10,7 @@ use crate::study::params::Params;
 use crate::study::seed::SeedTree;
 use crate::study::space::Space;
 use crate::study::spec::{Program, StudySpec};
-use crate::study::state::StudyView;
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Origin, TrialState};
 
@@ -103,7 +103,7 @@ fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
     prop::collection::vec((0..30_u64, happening), 1..160)
 }
 
-fn event(view: &StudyView, about: u64, happening: Happening) -> Event {
+fn event(view: &StudyState, about: u64, happening: Happening) -> Event {
     let count = view.trials.len() as u64;
     let trial = TrialNumber(about % count.max(1));
     match happening {
@@ -135,7 +135,7 @@ proptest! {
         let direction = if maximize { Direction::Maximize } else { Direction::Minimize };
         let study = StudySpec::new("s", "loss", direction, Space::new(Vec::new()).unwrap(), Program::Inline);
         let spec = ENTRY.defaults().with("mode", mode).with("brackets", brackets);
-        let (asha, mut view) = (Asha::new(&spec, Some(27)).unwrap(), StudyView::new(&study));
+        let (asha, mut view) = (Asha::new(&spec, Some(27)).unwrap(), StudyState::new(&study));
         for (turn, (about, happening)) in story.into_iter().enumerate() {
             let event = event(&view, about, happening);
             view.apply(Timestamp(0), &event);

@@ -7,11 +7,11 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
-use super::causes::LastWords;
+use super::failure_cause::StderrTail;
 use crate::config::shown::one_line;
 use crate::runner::processes;
-use crate::runner::protocol::{self, Down, EndWord, Job, PREFIX, Up};
-use crate::study::decision::Verdict;
+use crate::runner::protocol::{self, Job, JobEnd, MessageToRunner, MessageToTrial, PREFIX};
+use crate::study::decision::Decision;
 use crate::study::metric::Metrics;
 use crate::study::spec::FailureCause;
 
@@ -49,7 +49,7 @@ pub enum Progress {
 
 /// Why a job was not done.
 #[derive(Debug, thiserror::Error)]
-pub enum ErrandError {
+pub enum JobError {
     /// The worker could not be started.
     #[error(
         "cannot start the worker `{program}`: run the command again, and install hpsearch anew if the file is gone"
@@ -83,7 +83,7 @@ pub fn run(
     program: &Path,
     job: Job,
     hear: &mut dyn FnMut(Progress),
-) -> Result<Option<serde_json::Value>, ErrandError> {
+) -> Result<Option<serde_json::Value>, JobError> {
     run_in(program, job, &BTreeMap::new(), hear)
 }
 
@@ -93,7 +93,7 @@ pub fn run_in(
     job: Job,
     environment: &BTreeMap<String, String>,
     hear: &mut dyn FnMut(Progress),
-) -> Result<Option<serde_json::Value>, ErrandError> {
+) -> Result<Option<serde_json::Value>, JobError> {
     employ(program, job, environment, &mut |progress| {
         hear(progress);
         ControlFlow::Continue(())
@@ -105,7 +105,7 @@ pub fn run_while(
     program: &Path,
     job: Job,
     hear: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Result<Option<serde_json::Value>, ErrandError> {
+) -> Result<Option<serde_json::Value>, JobError> {
     employ(program, job, &BTreeMap::new(), hear)
 }
 
@@ -114,8 +114,8 @@ fn employ(
     job: Job,
     environment: &BTreeMap<String, String>,
     hear: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Result<Option<serde_json::Value>, ErrandError> {
-    let started = |source| ErrandError::Start { program: program.display().to_string(), source };
+) -> Result<Option<serde_json::Value>, JobError> {
+    let started = |source| JobError::Start { program: program.display().to_string(), source };
     let threads =
         std::thread::available_parallelism().map_or(1, std::num::NonZero::get).to_string();
     let mut command = Command::new(program);
@@ -143,35 +143,40 @@ fn employ(
             processes::kill(child.id());
             started(source)
         })?;
-    let message = serde_json::to_string(&Down::Job(Box::new(job))).map_err(|error| {
+    let message = serde_json::to_string(&MessageToTrial::Job(Box::new(job))).map_err(|error| {
         // Nothing else of a job cannot be written as JSON.
-        ErrandError::Failed(format!("a path of this job is not UTF-8, and workers are told paths as text: rename the directory ({error})"))
+        JobError::Failed(format!("a path of this job is not UTF-8, and workers are told paths as text: rename the directory ({error})"))
     })?;
     writeln!(stdin, "{message}").and_then(|()| stdin.flush()).map_err(started)?;
     let (mut answer, mut end) = (None, None);
     let mut enough = ControlFlow::Continue(());
     for line in BufReader::new(stdout).lines() {
         let Ok(line) = line else { break };
-        enough = match line.strip_prefix(PREFIX).map(Up::parse) {
-            Some(Ok(Up::End { end: word, message })) => {
+        enough = match line.strip_prefix(PREFIX).map(MessageToRunner::parse) {
+            Some(Ok(MessageToRunner::End { end: word, message })) => {
                 end = Some((word, message));
                 break;
             }
-            Some(Ok(Up::Answer { body })) => {
+            Some(Ok(MessageToRunner::Answer { body })) => {
                 answer = Some(body);
                 continue;
             }
-            Some(Ok(Up::Report { step, metrics })) => {
+            Some(Ok(MessageToRunner::Report { step, metrics })) => {
                 let heard = hear(Progress::Report { step, metrics });
                 // A worker that is gone says so by closing its stdout.
-                let _noticed_there = writeln!(stdin, "{}", protocol::verdict_line(&Verdict::GO_ON))
-                    .and_then(|()| stdin.flush());
+                let _noticed_there =
+                    writeln!(stdin, "{}", protocol::verdict_line(&Decision::CONTINUE))
+                        .and_then(|()| stdin.flush());
                 heard
             }
-            Some(Ok(Up::Checkpoint { path, step })) => hear(Progress::Checkpoint { step, path }),
-            Some(Ok(Up::Peak { .. })) => continue,
-            Some(Ok(Up::Text { text })) => hear(Progress::Text(text)),
-            Some(Ok(Up::At { what, done, of })) => hear(Progress::At { what, done, of }),
+            Some(Ok(MessageToRunner::Checkpoint { path, step })) => {
+                hear(Progress::Checkpoint { step, path })
+            }
+            Some(Ok(MessageToRunner::Peak { .. })) => continue,
+            Some(Ok(MessageToRunner::Text { text })) => hear(Progress::Text(text)),
+            Some(Ok(MessageToRunner::At { what, done, of })) => {
+                hear(Progress::At { what, done, of })
+            }
             Some(Err(_)) | None => hear(Progress::Line(line)),
         };
         if enough.is_break() {
@@ -180,26 +185,26 @@ fn employ(
     }
     drop(stdin);
     let status = child.wait();
-    let last_words = overheard.join().unwrap_or_default();
+    let stderr_tail = overheard.join().unwrap_or_default();
     if enough.is_break() {
         return Ok(None);
     }
     match end {
-        Some((EndWord::Finished, _)) => Ok(answer),
+        Some((JobEnd::Finished, _)) => Ok(answer),
         Some((word, message)) => {
             let message = message.unwrap_or_else(|| format!("{word:?}").to_lowercase());
             Err(match word {
-                EndWord::Oom => ErrandError::OutOfMemory { how: message },
-                _ => ErrandError::Failed(message),
+                JobEnd::Oom => JobError::OutOfMemory { how: message },
+                _ => JobError::Failed(message),
             })
         }
-        None => Err(death(status.ok(), memory_kills, &last_words)),
+        None => Err(death(status.ok(), memory_kills, &stderr_tail)),
     }
 }
 
 /// Passes on what a worker says on its standard error, but for a lack of memory, which is told of in other words.
-fn overhear(stderr: impl Read) -> LastWords {
-    let mut words = LastWords::default();
+fn overhear(stderr: impl Read) -> StderrTail {
+    let mut words = StderrTail::default();
     for line in BufReader::new(stderr).split(b'\n') {
         let Ok(line) = line else { break };
         let line = String::from_utf8_lossy(&line);
@@ -217,18 +222,18 @@ fn overhear(stderr: impl Read) -> LastWords {
 fn death(
     status: Option<ExitStatus>,
     memory_kills: Option<u64>,
-    last_words: &LastWords,
-) -> ErrandError {
+    stderr_tail: &StderrTail,
+) -> JobError {
     match status.and_then(|status| status.signal()) {
         Some(signal) if processes::was_killed_for_memory(signal, memory_kills) => {
-            ErrandError::OutOfMemory { how: "the kernel killed the worker".to_owned() }
+            JobError::OutOfMemory { how: "the kernel killed the worker".to_owned() }
         }
         // An allocation that fails ends a Rust program at once, and it says so on its standard error.
-        _ if last_words.cause() == Some(FailureCause::Oom) => ErrandError::OutOfMemory {
-            how: last_words.telling().map_or_else(String::new, |(_, line)| line.to_owned()),
+        _ if stderr_tail.cause() == Some(FailureCause::Oom) => JobError::OutOfMemory {
+            how: stderr_tail.telling().map_or_else(String::new, |(_, line)| line.to_owned()),
         },
-        Some(signal) if processes::is_sent_to_end(signal) => ErrandError::Killed { signal },
-        _ => ErrandError::Failed(format!(
+        Some(signal) if processes::is_sent_to_end(signal) => JobError::Killed { signal },
+        _ => JobError::Failed(format!(
             "the worker died ({})",
             status.map_or("unknown status".to_owned(), |status| status.to_string())
         )),

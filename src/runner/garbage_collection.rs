@@ -26,7 +26,7 @@ const YOUNG: Duration = Duration::from_secs(60);
 /// The directory of tokenised data in a directory of files.
 const DATA: &str = "data";
 
-/// What a leftover is.
+/// What an orphaned file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -44,7 +44,7 @@ pub enum Kind {
 
 /// Something that can be removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Leftover {
+pub struct OrphanedFile {
     /// Where.
     pub path: PathBuf,
     /// What.
@@ -136,7 +136,7 @@ pub struct Stores<'a> {
 ///
 /// # Errors
 /// Those of the store.
-pub fn leftovers(stores: &Stores<'_>) -> Result<Vec<Leftover>, StorageError> {
+pub fn orphaned_files(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageError> {
     let studies = stores.reader.studies()?;
     let mut roots = BTreeSet::from([default_root(stores.path)]);
     for study in studies {
@@ -150,20 +150,20 @@ pub fn leftovers(stores: &Stores<'_>) -> Result<Vec<Leftover>, StorageError> {
     let seen: Vec<(PathBuf, Vec<Seen>)> =
         roots.into_iter().map(|root| (root.clone(), look(&root))).collect();
     let known = Known::read(stores)?;
-    let mut leftovers = Vec::new();
+    let mut orphaned_files = Vec::new();
     for (root, seen) in seen {
         for one in seen {
-            leftovers.extend(known.judge(stores, &root, one)?);
+            orphaned_files.extend(known.judge(stores, &root, one)?);
         }
     }
-    leftovers.sort_by(|one, other| one.path.cmp(&other.path));
-    leftovers.dedup_by(|one, other| one.path == other.path);
-    Ok(leftovers)
+    orphaned_files.sort_by(|one, other| one.path.cmp(&other.path));
+    orphaned_files.dedup_by(|one, other| one.path == other.path);
+    Ok(orphaned_files)
 }
 
 /// The files of a study whose store is not where it was when it was last run: moved, renamed or deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Homeless {
+pub struct UnclaimedDirectory {
     /// The directory.
     pub directory: PathBuf,
     /// Where its store was.
@@ -172,18 +172,19 @@ pub struct Homeless {
 
 /// Directories beside the store that carry the mark of another one which is gone. They are nobody's to remove but their
 /// user's: a store that was moved may come back for them.
-pub fn homeless(stores: &Stores<'_>) -> Vec<Homeless> {
+pub fn homeless(stores: &Stores<'_>) -> Vec<UnclaimedDirectory> {
     let of = |directory: PathBuf| match owner(&directory) {
         Owner::Store { id, path }
             if !stores.others.ids.contains(&id)
                 && Some(&id) != stores.reader.identity().ok().flatten().as_ref()
                 && is_gone(&path, &id) =>
         {
-            Some(Homeless { directory, store: path })
+            Some(UnclaimedDirectory { directory, store: path })
         }
         _ => None,
     };
-    let mut found: Vec<Homeless> = entries(&default_root(stores.path)).filter_map(of).collect();
+    let mut found: Vec<UnclaimedDirectory> =
+        entries(&default_root(stores.path)).filter_map(of).collect();
     found.sort_by(|one, other| one.directory.cmp(&other.directory));
     found
 }
@@ -194,26 +195,25 @@ pub fn homeless(stores: &Stores<'_>) -> Vec<Homeless> {
 /// Those of the store; what cannot be removed stays and is not among the answer.
 pub fn remove(
     stores: &Stores<'_>,
-    found: &[Leftover],
-    mut gone: impl FnMut(&Leftover),
+    found: &[OrphanedFile],
+    mut gone: impl FnMut(&OrphanedFile),
 ) -> Result<(), StorageError> {
     let mut known = Known::read(stores)?;
     let mut looked = SystemTime::now();
-    for leftover in found {
+    for orphaned_file in found {
         if looked.elapsed().unwrap_or_default() > Duration::from_millis(200) {
             (known, looked) = (Known::read(stores)?, SystemTime::now());
         }
-        let root = root_of(leftover);
-        let again = look(&root).into_iter().find(|seen| seen.path == leftover.path);
+        let root = root_of(orphaned_file);
+        let again = look(&root).into_iter().find(|seen| seen.path == orphaned_file.path);
         let Some(again) = again else { continue };
-        if known
-            .judge(stores, &root, again)?
-            .is_none_or(|now| now.kind != leftover.kind || now.modified != leftover.modified)
-        {
+        if known.judge(stores, &root, again)?.is_none_or(|now| {
+            now.kind != orphaned_file.kind || now.modified != orphaned_file.modified
+        }) {
             continue;
         }
-        if take_away(&leftover.path) {
-            gone(leftover);
+        if take_away(&orphaned_file.path) {
+            gone(orphaned_file);
         }
     }
     Ok(())
@@ -237,7 +237,7 @@ fn default_root(store: &Path) -> PathBuf {
     store.parent().unwrap_or(Path::new("")).join("files")
 }
 
-/// Something below a directory of files that may be a leftover.
+/// Something below a directory of files that may be an orphaned file.
 struct Seen {
     path: PathBuf,
     place: PlaceOf,
@@ -309,13 +309,13 @@ fn look_into_trial(directory: &Path, study: &str, trial: TrialNumber, seen: &mut
     }
 }
 
-fn root_of(leftover: &Leftover) -> PathBuf {
-    let up = match leftover.kind {
+fn root_of(orphaned_file: &OrphanedFile) -> PathBuf {
+    let up = match orphaned_file.kind {
         Kind::Study => 1,
         Kind::Trial | Kind::Data => 2,
         // In a trial's directory, in `checkpoints` below it, or beside tokenised data.
         Kind::Checkpoint | Kind::HalfWritten => {
-            let trial = leftover
+            let trial = orphaned_file
                 .path
                 .ancestors()
                 .skip(1)
@@ -323,7 +323,7 @@ fn root_of(leftover: &Leftover) -> PathBuf {
             trial.map_or(2, |depth| depth + 3)
         }
     };
-    leftover.path.ancestors().nth(up).unwrap_or(Path::new("")).to_owned()
+    orphaned_file.path.ancestors().nth(up).unwrap_or(Path::new("")).to_owned()
 }
 
 fn is_directory(path: &Path) -> bool {
@@ -431,7 +431,7 @@ impl Known {
         stores: &Stores<'_>,
         root: &Path,
         seen: Seen,
-    ) -> Result<Option<Leftover>, StorageError> {
+    ) -> Result<Option<OrphanedFile>, StorageError> {
         let Seen { path, place } = seen;
         // A store of the same id beside this one is a copy or a backup: it may know what this one does not.
         let has_twin = self.id.as_ref().is_some_and(|id| stores.others.ids.contains(id));
@@ -502,7 +502,7 @@ impl Known {
         if self.registered.iter().any(|kept| kept.starts_with(&place)) {
             return Ok(None);
         }
-        Ok(Some(Leftover { bytes: size(&path), kind, study, modified, path }))
+        Ok(Some(OrphanedFile { bytes: size(&path), kind, study, modified, path }))
     }
 
     /// Whether a directory of no study of ours belongs to nobody: it is ours, or has no mark and no other store beside has it or
@@ -598,14 +598,14 @@ mod tests {
     #[test]
     fn the_directory_of_files_is_found_from_each_leftover() {
         let root = |path: &str, kind| {
-            let leftover = Leftover {
+            let orphaned_file = OrphanedFile {
                 path: path.into(),
                 kind,
                 bytes: 0,
                 study: String::new(),
                 modified: None,
             };
-            root_of(&leftover).display().to_string()
+            root_of(&orphaned_file).display().to_string()
         };
         assert_eq!(root("runs/files/s", Kind::Study), "runs/files");
         assert_eq!(root("runs/files/s/trial-3", Kind::Trial), "runs/files");

@@ -86,13 +86,13 @@ const TAIL: u64 = 40;
 
 /// Reads what a program says, line by line, for what it may die of.
 #[derive(Debug, Default)]
-pub(super) struct LastWords {
+pub(super) struct StderrTail {
     lines: u64,
     last: String,
     found: Option<(u64, FailureCause, String)>,
 }
 
-impl LastWords {
+impl StderrTail {
     /// Takes a line of its standard error.
     pub(super) fn hear(&mut self, line: &str) {
         let line = line.trim();
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_word_counts_near_the_end_only() {
-        let mut words = LastWords::default();
+        let mut words = StderrTail::default();
         words.hear("MemoryError\n");
         (0..10).for_each(|line| words.hear(&format!("launcher: line {line}\n")));
         for frame in 0..100 {

@@ -12,7 +12,8 @@ use crate::runner::process::own_program;
 use crate::runner::processes;
 use crate::storage::sqlite;
 use crate::study::provenance::{
-    Build, Changes, Code, GpuKind, Lineage, Machine, Masked, SourceFile, Variable, masked_command,
+    Build, Changes, Code, GpuKind, Machine, Masked, Provenance, SourceFile, Variable,
+    masked_command,
 };
 use crate::study::spec::{Program, StudySpec};
 
@@ -29,7 +30,7 @@ const LONGEST_FILE: u64 = 4 << 30;
 #[derive(Clone, Debug)]
 pub struct Found {
     /// All of it.
-    pub lineage: Lineage,
+    pub lineage: Provenance,
     /// The changes.
     pub changes: Option<String>,
 }
@@ -46,7 +47,7 @@ pub fn look_around(
         Program::Trainer { .. } | Program::Inline => std::env::current_dir().unwrap_or_default(),
     };
     let (code, changes) = code_in(&directory, &Masked::new(variables(spec)));
-    let lineage = Lineage {
+    let lineage = Provenance {
         command: masked_command(&command.into_iter().map(as_text).collect::<Vec<_>>()),
         directory: as_text(std::env::current_dir().unwrap_or_default().into_os_string()),
         code,

@@ -1,13 +1,13 @@
 //! Ranks at a rung by the ends that are foretold there.
 
 use super::super::Case;
-use crate::analysis::learning_curve::outlook;
+use crate::analysis::learning_curve::forecast_curves;
 use crate::study::metric::Middle;
 use crate::study::trial::TrialNumber;
 
 /// A trial among those at its rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ForecastRank {
     /// How many are compared.
     pub population: usize,
     /// One, and one more for each that is expected to end better.
@@ -23,11 +23,11 @@ pub(super) fn place(
     rung: usize,
     middle: Middle,
     is_of_bracket: impl Fn(TrialNumber) -> bool,
-) -> Option<Place> {
+) -> Option<ForecastRank> {
     let trials = case.history.trials();
     // What was known below this rung tells nothing more.
-    let outlook = outlook(&case.history, case.space, rungs.get(rung..)?, middle);
-    let here = outlook.at.first().filter(|here| here.is_learned)?;
+    let forecast_curves = forecast_curves(&case.history, case.space, rungs.get(rung..)?, middle);
+    let here = forecast_curves.at.first().filter(|here| here.is_learned)?;
     let of_bracket = || {
         here.trials
             .iter()
@@ -37,5 +37,9 @@ pub(super) fn place(
     };
     let (_, own) = of_bracket().find(|(number, _)| *number == case.trial.number)?;
     let better = of_bracket().filter(|(_, end)| *end < own).count();
-    Some(Place { population: of_bracket().count(), rank: better as u64 + 1, went_on: here.went_on })
+    Some(ForecastRank {
+        population: of_bracket().count(),
+        rank: better as u64 + 1,
+        went_on: here.went_on,
+    })
 }
