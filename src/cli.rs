@@ -77,6 +77,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::config::shown::{drives_a_terminal, lines};
+use crate::config::{TABLES, TableSchema};
 
 pub use console::{Console, Talk};
 pub use exit::{Exit, Failure};
@@ -443,7 +444,9 @@ fn refuse(error: &clap::Error) -> ExitCode {
         return ExitCode::from(Exit::Usage.code());
     }
     let words = std::env::args_os().filter_map(|word| word.into_string().ok());
-    if let Some(said) = dashed(error, words).or_else(|| negative(error)) {
+    if let Some(said) =
+        dashed(error, words).or_else(|| negative(error)).or_else(|| of_the_study_file(error))
+    {
         let _ = write!(io::stderr(), "{said}");
         return ExitCode::from(Exit::Usage.code());
     }
@@ -486,6 +489,28 @@ fn dashed(error: &clap::Error, words: impl Iterator<Item = String>) -> Option<St
     ))
 }
 
+/// What is said of an option whose name is a key of the study file.
+fn of_the_study_file(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    let usage = error.get(ContextKind::Usage)?.to_string();
+    let takes_set = usage.contains(" run ") || usage.contains(" check ");
+    if error.kind() != ErrorKind::UnknownArgument || !takes_set {
+        return None;
+    }
+    let name = word.strip_prefix("--")?.replace('-', "_");
+    let name = name.strip_prefix("n_").unwrap_or(&name);
+    let holds =
+        |table: &&TableSchema, key: &str| table.fields.iter().any(|field| field.name == key);
+    let table = |key: &str| TABLES.iter().find(|table| holds(table, key));
+    let path = match TABLES.iter().find(|table| table.name == name && holds(table, "type")) {
+        Some(table) => format!("{}.type", table.name),
+        None => format!("{}.{name}", table(name)?.name),
+    };
+    Some(format!(
+        "error: there is no option `{word}`\nhelp: `--set {path}=VALUE` overrides the key of the study file\n\n{usage}\n\nFor more information, try '--help'.\n"
+    ))
+}
+
 /// What is said of a negative number: clap takes it for an option, and its advice would lead nowhere.
 fn negative(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
@@ -514,6 +539,24 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn an_option_that_is_a_key_of_the_study_file_is_answered_with_set() {
+        let said = |words: &[&str]| {
+            let words = ["hpsearch"].iter().chain(words);
+            of_the_study_file(&CommandLine::try_parse_from(words).unwrap_err())
+        };
+        for (option, path) in [
+            ("--trials", "budget.trials"),
+            ("--n-trials", "budget.trials"),
+            ("--sampler", "sampler.type"),
+        ] {
+            let said = said(&["run", "s.toml", option, "3"]).unwrap();
+            assert!(said.contains(&format!("`--set {path}=VALUE`")), "{said}");
+        }
+        assert_eq!(said(&["run", "s.toml", "--nonsense"]), None);
+        assert_eq!(said(&["best", "s", "--trials", "3"]), None);
     }
 
     #[test]

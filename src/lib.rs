@@ -71,8 +71,9 @@
 //! 5. The loop: wait for one input, drain the rest, step the engine for each, append the events of the turn in **one
 //!    transaction**, and only then launch, answer, kill, remove, print ([`runner::commit`], for programs that ask and tell too).
 //! 6. A child carries out the attempt: one long-lived worker a slot for the built-in trainer, one supervisor an attempt for a
-//!    command. It says `@hpsearch {..}` on stdout; every other line is its log. A report of the metric gets a verdict;
-//!    what is not taken of a line is an event ([`Remarked`](study::event::Event::Remarked)), and said.
+//!    command. It says `@hpsearch {..}` on stdout; every other line is its log, in which patterns may find metrics
+//!    ([`study::printed_metrics`]). A report of the metric gets a decision; what is not taken of a line is an event
+//!    ([`Remarked`](study::event::Event::Remarked)), and said.
 //! 7. A checkpoint is written beside its place, synced, renamed, then told. The engine keeps the best of the study, what runs
 //!    and what is paused, and drops the others, and more where `max_disk` is short: one rule, which `du` reads too. Of what is
 //!    dropped only what lies in its own trial's directory is removed ([`runner::removal`]); paths are stored relative to the
@@ -127,7 +128,7 @@
 //!
 //! With `trials_per_device = "auto"` the runner looks at devices and trials once a second and tells the engine
 //! ([`Input::Load`](engine::Input::Load)); [`engine::concurrency`] decides, without clock and devices of its own, and the journal has each
-//! change ([`Packed`](study::event::Event::ConcurrencyChanged)), from which the next run goes on. It also has what each attempt took of memory, of which
+//! change ([`ConcurrencyChanged`](study::event::Event::ConcurrencyChanged)), from which the next run goes on. It also has what each attempt took of memory, of which
 //! [`analysis::memory_model`] learns what others will take: who has no room waits, and what fits no device is not proposed.
 //!
 //! # Several runs of a configuration
@@ -158,11 +159,11 @@
 //!   [`Program`](study::spec::Program) and the launchers. A trait comes with the second of its kind.
 //! - The engine's `Send` became [`Answer`](engine::Effect::Answer) and [`Leave`](engine::Effect::Leave), and it also removes
 //!   files and serves requests. A pruner also has `first_rung` and `conclude`: ladders of pauses need a first stop and an end.
-//! - Data is prepared before the lease is taken, and the test split measured at export: both are errands, not trials.
+//! - Data is prepared before the lease is taken, and the test split measured at export: both are worker jobs, not trials.
 //! - [`report::wording`] counts columns with ratatui, so that tables in pipes and on screens agree.
 //! - A command's checkpoint that the store does not know is left alone: what it holds, and of which step, only the command knows.
 //!   What it may write over is copied when it is announced (`runner/copies.rs`); the store lists the copy.
-//! - The winner of a race is measured on the test split by `run`, after the runner has left: an errand, as at export.
+//! - The winner of a race is measured on the test split by `run`, after the runner has left: a worker job, as at export.
 //! - Cloning (PBT), several objectives and other machines are not built; the journal, the leases and the schema leave room
 //!   for them.
 

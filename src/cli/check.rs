@@ -29,7 +29,8 @@ use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageError, StorageReader};
 use crate::study::constraint::broken;
 use crate::study::device::Slot;
-use crate::study::params::Params;
+use crate::study::params::{Params, Value};
+use crate::study::space::Space;
 use crate::study::spec::{Program, StudySpec};
 use crate::study::usage::{Used, devices_of};
 
@@ -209,7 +210,8 @@ const CONFIGURATIONS: u32 = 256;
 /// The command lines of two configurations, with other parameters active in the second if there are such; one where all are the same.
 fn examples(spec: &StudySpec) -> Vec<String> {
     let Program::Command { run, args, .. } = &spec.program else { return Vec::new() };
-    let points = (0..CONFIGURATIONS).map(|index| spec.space.spread(&Params::new(), index));
+    let points = (0..CONFIGURATIONS)
+        .map(|index| short(spec.space.spread(&Params::new(), index), &spec.space));
     let mut lines: Vec<(Vec<String>, String)> = Vec::new();
     for point in points.filter(|point| broken(&spec.constraints, point).is_none()) {
         let active: Vec<String> = point.iter().map(|(name, _)| name.to_owned()).collect();
@@ -226,6 +228,21 @@ fn examples(spec: &StudySpec) -> Vec<String> {
         }
     }
     lines.into_iter().map(|(_, line)| one_line(&line)).collect()
+}
+
+/// The same configuration with numbers of four digits where the space has them: `0.01` for `0.010000000000000004`.
+fn short(params: Params, space: &Space) -> Params {
+    let shortened = params.iter().map(|(name, value)| {
+        let rounded = match value {
+            Value::Float(number) => format!("{number:.3e}").parse().ok().map(Value::Float),
+            _ => None,
+        };
+        let near = rounded
+            .zip(space.dimension(name))
+            .and_then(|(rounded, dimension)| dimension.distribution.normalize(&rounded));
+        (name.to_owned(), near.unwrap_or_else(|| value.clone()))
+    });
+    shortened.collect()
 }
 
 #[cfg(test)]
@@ -259,6 +276,10 @@ mod tests {
             "{lines:?}"
         );
         assert_eq!(lines.iter().filter(|line| line.contains("--momentum")).count(), 1, "{lines:?}");
+        let middle = r#""sh", "x.sh", "{lr}", "{rate}""#;
+        let space = "lr = { float = [1e-4, 1.0], log = true }\nrate = { float = [0.0, 0.99] }";
+        let lines = examples(&study(directory.path(), middle, space));
+        assert_eq!(lines[0], "sh x.sh 0.01 0.495");
         let one = examples(&study(directory.path(), r#""sh", "x.sh""#, "x = [1]"));
         assert_eq!(one, ["sh x.sh"]);
     }

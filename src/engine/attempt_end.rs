@@ -146,6 +146,9 @@ impl Engine {
         let others = others.collect::<Vec<_>>().join(", ");
         let why = match remark {
             Some(remark) => remark,
+            None if others.is_empty() && self.spec.program.has_patterns() => format!(
+                "no pattern of [command.metrics] finds `{metric}` in what it printed; `hpsearch check --try 'a line'` shows what they find"
+            ),
             None if others.is_empty() => {
                 format!("it ended without a line `@hpsearch {{\"step\": .., \"{metric}\": ..}}`")
             }

@@ -409,6 +409,13 @@ pub enum Program {
     Inline,
 }
 
+impl Program {
+    /// Whether metrics are looked for in the lines of a program.
+    pub fn has_patterns(&self) -> bool {
+        matches!(self, Program::Command { metrics, .. } if !metrics.pattern.is_empty())
+    }
+}
+
 /// Where trials run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

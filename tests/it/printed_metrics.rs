@@ -44,6 +44,8 @@ fn a_pattern_that_matches_nothing_is_named_when_the_first_trial_ends() {
     assert!(ended.out.contains("check --try"), "{}", ended.out);
     let site = printing(2, r"'loss (?<loss>\S+)'", "echo loss is high\n");
     let ended = site.run_study();
+    let said = "no pattern of [command.metrics] finds `loss` in what it printed";
+    assert!(ended.out.contains(said), "{}", ended.out);
     assert!(
         ended.out.contains("a pattern finds `is` for `loss`, which is not a number"),
         "{}",
