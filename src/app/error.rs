@@ -150,7 +150,7 @@ pub enum AppError {
         entry: String,
         /// Why.
         #[source]
-        source: StorageError,
+        source: Box<StorageError>,
     },
     /// A store does not hold an earlier study.
     #[error(

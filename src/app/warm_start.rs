@@ -34,7 +34,10 @@ pub fn take(
     }
     let mut every = Vec::new();
     for entry in spec.warm_start.clone() {
-        let unreadable = |source| AppError::WarmStartUnreadable { entry: entry.clone(), source };
+        let unreadable = |source| AppError::WarmStartUnreadable {
+            entry: entry.clone(),
+            source: Box::new(source),
+        };
         let (path, name) = parts(&entry);
         let opened =
             path.map(|path| SqliteReader::open(Path::new(path)).map_err(unreadable)).transpose()?;

@@ -23,7 +23,7 @@ use crate::runner::protocol::{Clock, JobEnd, MessageToRunner, PREFIX, Spoken};
 use crate::storage::sqlite;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::Metrics;
-use crate::study::printed_metrics::PrintedMetrics;
+use crate::study::printed_metrics::{LineReports, PrintedMetrics};
 use crate::study::remark::{Remark, RemarkKind, Reports};
 use crate::study::spec::FailureCause;
 use crate::study::trial::{AttemptNumber, TrialNumber};
@@ -139,7 +139,7 @@ impl Current {
     /// The reports that the patterns of the study find in a line of the log, and what they make of them.
     fn print(&mut self, stream: Stream, line: &[u8]) -> Vec<Input> {
         let Some(printed) = &mut self.expected.printed else { return Vec::new() };
-        let (reports, not_numbers) = printed[stream as usize].read(line);
+        let LineReports { reports, not_numbers } = printed[stream as usize].read(line);
         let mut inputs: Vec<_> =
             reports.into_iter().map(|(step, metrics)| self.report(step, metrics)).collect();
         if let Some((name, text)) = not_numbers.first() {
