@@ -12,8 +12,8 @@ use crate::harness::{ONE_SLOT, Site, study};
 
 /// A finished study of two trials.
 fn finished() -> Site {
-    let site = Site::finished("trials = 2");
-    site
+    
+    Site::finished("trials = 2")
 }
 
 /// Runs it again with something changed; the exit code, and what was said about it.

@@ -62,7 +62,7 @@ fn the_best_steps_file_is_exported_though_it_was_written_over() {
 #[test]
 fn a_relative_path_of_the_trials_directory_is_copied_too() {
     let site = site(1, "last.pt", "1 2", "");
-    site.write("trial.sh", &format!("cd \"$HPSEARCH_CHECKPOINT_DIR\"; {}", site.read("trial.sh")));
+    site.write("trial.sh", format!("cd \"$HPSEARCH_CHECKPOINT_DIR\"; {}", site.read("trial.sh")));
     assert_done(&site.run_study());
     assert_done(&site.run(&["export", "s", "-o", "model"]));
     assert_eq!(site.read("model/last.pt"), "1\n");
@@ -112,7 +112,7 @@ fn a_trial_goes_on_from_the_copy_of_the_step_that_was_reported() {
     let dies = format!(
         "if [ -z \"$HPSEARCH_RESUME\" ]; then\n{first}echo torn > \"{LAST}\"; kill -9 $$; fi\n"
     );
-    site.write("trial.sh", &format!("{dies}cat \"$HPSEARCH_RESUME\" > resumed\n{both}"));
+    site.write("trial.sh", format!("{dies}cat \"$HPSEARCH_RESUME\" > resumed\n{both}"));
     assert_done(&site.run_study());
     assert_eq!(
         (site.read("resumed"), site.trials()[0]["attempts"].clone()),
@@ -222,7 +222,7 @@ fn a_copy_that_was_being_made_when_its_runner_was_killed_is_cleared_away() {
     let site = site(1, LAST, "2", "");
     site.write(
         "trial.sh",
-        &format!(
+        format!(
             "if [ -z \"$HPSEARCH_RESUME\" ]; then {}touch saved; sleep 60; fi\n{REPORT_X}",
             site.read("trial.sh")
         ),
@@ -269,7 +269,7 @@ fn an_export_with_a_checkpoint_is_not_replaced_by_one_without() {
     site.write("trial.sh", script);
     assert_done(&site.run_study());
     assert_eq!(site.read("model/1"), "1\n");
-    site.write("study.toml", &site.read("study.toml").replace("trials = 1", "trials = 2"));
+    site.write("study.toml", site.read("study.toml").replace("trials = 1", "trials = 2"));
     for _ in 0..2 {
         let ended = site.run_study();
         assert_done(&ended);
@@ -328,7 +328,7 @@ fn a_file_that_is_added_to_a_checkpoint_later_does_not_make_it_another_steps() {
     let added = "sleep 1.3; echo 1 > \"$HPSEARCH_CHECKPOINT_DIR/step-1/eval_results.json\"\n";
     site.write(
         "trial.sh",
-        &format!("mkdir -p \"$HPSEARCH_CHECKPOINT_DIR/step-1\"\n{script}{added}"),
+        format!("mkdir -p \"$HPSEARCH_CHECKPOINT_DIR/step-1\"\n{script}{added}"),
     );
     assert_done(&site.run_study());
     assert_done(&site.run(&["export", "s", "-o", "model"]));

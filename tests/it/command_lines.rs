@@ -159,7 +159,7 @@ fn a_stored_study_goes_on_with_the_words_it_began_with() {
     // With other words it is another study, which has today's rules.
     let site = Site::new(&optimizers(WORDS, ""), TELL_WORDS);
     store_as_before(&site);
-    site.write("study.toml", &optimizers(&format!("{WORDS}, \"--new\""), ""));
+    site.write("study.toml", optimizers(&format!("{WORDS}, \"--new\""), ""));
     assert_eq!(site.run_study().code, 6);
     assert_done(&site.run_study_with(&["--fork", "t"]));
     assert_eq!(seen(&site)[0], "5|--optimizer|adam|--fast|false|--new");
@@ -386,7 +386,7 @@ fn commands_that_are_named_next_work_as_they_are_written() {
     });
     on.signal(Signal::INT);
     assert_eq!(on.end().code, 130);
-    site.write("study.toml", &study("trials = 1", ONE_SLOT).replace("[0.0, 1.0]", "[0.0, 2.0]"));
+    site.write("study.toml", study("trials = 1", ONE_SLOT).replace("[0.0, 1.0]", "[0.0, 2.0]"));
     let changed = site.run_study_with(&["--store", "my store.db", "--set", "budget.trials=3"]);
     assert_eq!(changed.code, 6);
     assert!(
@@ -403,7 +403,7 @@ fn commands_that_are_named_next_work_as_they_are_written() {
 #[test]
 fn a_run_that_is_refused_says_so_to_the_quiet_too() {
     let site = Site::finished("trials = 1");
-    site.write("study.toml", &study("trials = 1", ONE_SLOT).replace("[0.0, 1.0]", "[0.0, 2.0]"));
+    site.write("study.toml", study("trials = 1", ONE_SLOT).replace("[0.0, 1.0]", "[0.0, 2.0]"));
     let refused = site.run(&["-q", "run", "study.toml"]);
     assert_eq!(refused.code, 6);
     assert_names(&refused.err, &["changed since it was last run"]);

@@ -382,7 +382,7 @@ fn a_second_runner_is_refused_and_told_who_runs() {
 #[test]
 fn a_changed_study_needs_a_word() {
     let site = Site::finished("trials = 2");
-    site.write("study.toml", &study("trials = 4", ONE_SLOT).replace("[0.0, 1.0]", "[0.5, 1.0]"));
+    site.write("study.toml", study("trials = 4", ONE_SLOT).replace("[0.0, 1.0]", "[0.5, 1.0]"));
     let refused = site.run_study();
     assert_eq!((refused.code, site.states().len()), (6, 2));
     assert_names(&refused.err, &["space.x", "0.5", "--accept"]);
@@ -391,8 +391,8 @@ fn a_changed_study_needs_a_word() {
     assert_eq!(trials.len(), 4);
     assert!(trials[2..].iter().all(|trial| trial["params"]["x"].as_f64().unwrap() >= 0.5));
     // Another metric makes the trials incomparable: only a new study will do.
-    site.write("study.toml", &study("trials = 4", ONE_SLOT).replace("\"loss\"", "\"error\""));
-    site.write("trial.sh", &REPORT_X.replace("loss", "error"));
+    site.write("study.toml", study("trials = 4", ONE_SLOT).replace("\"loss\"", "\"error\""));
+    site.write("trial.sh", REPORT_X.replace("loss", "error"));
     let refused = site.run_study_with(&["--accept"]);
     assert_eq!(refused.code, 6);
     assert_names(&refused.err, &["--fork"]);
@@ -637,7 +637,7 @@ fn a_closed_pipe_does_not_stop_a_study() {
 #[test]
 fn studies_of_one_store_run_side_by_side() {
     let site = Site::new(&study("trials = 30", TWO_SLOTS), REPORT_X);
-    site.write("other.toml", &site.read("study.toml").replace("name = \"s\"", "name = \"t\""));
+    site.write("other.toml", site.read("study.toml").replace("name = \"s\"", "name = \"t\""));
     let both = ["study.toml", "other.toml"].map(|file| site.start(&["run", file, "--plain"]));
     both.into_iter().for_each(|running| assert_done(&running.end()));
     let listed: Json = site.json(&["ls", "--json"]);

@@ -95,7 +95,7 @@ fn a_study_learns_from_an_earlier_one_and_keeps_what_it_took() {
     let trials: Json = site.json(&["trials", "warm", "--json"]);
     assert_eq!(trials["trials"][0]["params"]["x"].as_f64(), Some(best));
     // More trials of the earlier study change nothing of what was taken: the same specification, nothing to accept.
-    site.write("study.toml", &study("trials = 10", ONE_SLOT));
+    site.write("study.toml", study("trials = 10", ONE_SLOT));
     site.run_study();
     warm("trials = 5");
     let again = site.run(&["run", "warm.toml", "--plain"]);
@@ -104,7 +104,7 @@ fn a_study_learns_from_an_earlier_one_and_keeps_what_it_took() {
     // Nothing fits: an error, and no study.
     site.write(
         "other.toml",
-        &study("trials = 3", ONE_SLOT)
+        study("trials = 3", ONE_SLOT)
             .replace("name = \"s\"", "name = \"other\"")
             .replace("type = \"random\"", "type = \"tpe\"\nwarm_start = [\"s\"]")
             .replace("x = {", "z = {")

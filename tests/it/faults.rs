@@ -127,7 +127,7 @@ fn a_runner_whose_study_was_taken_over_while_it_was_stopped_writes_nothing_more(
     assert_eq!(events(), before);
     assert_eq!(site.processes(), [0; 0]);
     store.release(&lease).unwrap();
-    site.write("trial.sh", &steps(5));
+    site.write("trial.sh", steps(5));
     assert_done(&site.run_study());
     all_complete(&site, 2);
 }
@@ -158,7 +158,7 @@ fn a_study_held_from_another_host_is_taken_over_when_its_user_says_so_and_a_late
         assert!(refused.err.contains(&words), "{words}: {}", refused.err);
     }
     assert_names(&refused.err, &["lose what they did since their last checkpoint"]);
-    site.write("trial.sh", &steps(5));
+    site.write("trial.sh", steps(5));
     let taken = site.run_study_with(&["--take-over"]);
     assert_done(&taken);
     assert_names(&taken.err, &[&format!("taken over from process {pid} on `old-container`")]);
@@ -336,7 +336,7 @@ fn move_store(from: &Path, to: &Path) {
 }
 
 fn told_that_it_went(ended: &Ended, word: &str) {
-    assert_code(&ended, 5);
+    assert_code(ended, 5);
     assert!(ended.err.contains(word) && ended.err.contains("--store PATH"), "{}", ended.err);
 }
 
@@ -495,7 +495,7 @@ fn a_clock_that_is_set_between_runs_changes_no_order_and_no_duration() {
             }
         }
         drop(store);
-        site.write("study.toml", &study("trials = 100\npatience = 4", rest));
+        site.write("study.toml", study("trials = 100\npatience = 4", rest));
         let ended = site.run_study();
         assert_done(&ended);
         assert_eq!(site.trials().len(), expected, "{jump}: {}", ended.out);

@@ -111,7 +111,7 @@ fn two_stores_in_one_directory_keep_their_checkpoints_apart() {
         &format!("{SAVES}{REPORT_X}"),
     );
     assert_done(&run_in(&site, "runs/a.db"));
-    site.write("study.toml", &site.read("study.toml").replace("seed = 7", "seed = 8"));
+    site.write("study.toml", site.read("study.toml").replace("seed = 7", "seed = 8"));
     assert_done(&run_in(&site, "runs/b.sqlite"));
     let (one, other) = (
         assert_best_is_its_own(&site, "runs/a.db"),
@@ -147,7 +147,7 @@ fn a_copy_of_a_store_writes_elsewhere_and_removes_nothing_of_the_original() {
         original,
         "what was copied with it is found"
     );
-    site.write("study.toml", &site.read("study.toml").replace("trials = 2", "trials = 9"));
+    site.write("study.toml", site.read("study.toml").replace("trials = 2", "trials = 9"));
     assert_done(&run_in(&site, "runs/copy.db"));
     assert_best_is_its_own(&site, "runs/copy.db");
     assert!(original.exists(), "a checkpoint that the copy no longer needs is the original's");
@@ -183,7 +183,7 @@ fn a_new_store_beside_old_files_gives_no_trial_another_ones_directory() {
 fn gc_leaves_files_of_stores_whatever_their_names_and_of_those_it_cannot_read() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), &format!("{SAVES}{REPORT_X}"));
     assert_done(&run_in(&site, "runs/mine.db"));
-    site.write("study.toml", &site.read("study.toml").replace("name = \"s\"", "name = \"other\""));
+    site.write("study.toml", site.read("study.toml").replace("name = \"s\"", "name = \"other\""));
     assert_done(&run_in(&site, "runs/experiments"));
     let others = site.path("runs/files/other/trial-0/checkpoints/one");
     // As an earlier version left it: without a mark.
@@ -245,8 +245,8 @@ fn waits() -> String {
 fn killed_project(rest: &str) -> Site {
     let site = Site::new("", "");
     fs::create_dir(site.path("project")).unwrap();
-    site.write("project/study.toml", &study("trials = 1", &format!("{ONE_SLOT}{rest}")));
-    site.write("project/trial.sh", &waits());
+    site.write("project/study.toml", study("trials = 1", &format!("{ONE_SLOT}{rest}")));
+    site.write("project/trial.sh", waits());
     let mut running = site.start(&[
         "--store",
         "project/runs/hpsearch.db",
@@ -435,7 +435,7 @@ fn a_changed_directory_of_files_leaves_nothing_behind_and_forgets_nothing() {
     let first = assert_best_is_its_own(&site, "runs/hpsearch.db");
     site.write(
         "study.toml",
-        &site
+        site
             .read("study.toml")
             .replace("dir = \"one\"", "dir = \"two\"")
             .replace("trials = 3", "trials = 12"),
@@ -485,7 +485,7 @@ fn a_backup_that_was_put_back_leaves_the_files_of_the_newer_store_alone() {
     );
     assert_done(&site.run_study());
     fs::copy(site.path("runs/hpsearch.db"), site.path("backup")).unwrap();
-    site.write("study.toml", &site.read("study.toml").replace("trials = 3", "trials = 12"));
+    site.write("study.toml", site.read("study.toml").replace("trials = 3", "trials = 12"));
     assert_done(&site.run_study());
     let newer = assert_best_is_its_own(&site, "runs/hpsearch.db");
     let of_the_newer = site.run(&["logs", "s", "5"]).out;
@@ -520,7 +520,7 @@ fn a_backup_that_was_put_back_leaves_the_files_of_the_newer_store_alone() {
 fn gc_leaves_the_files_of_a_store_that_is_damaged_or_was_packed() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), &format!("{SAVES}{REPORT_X}"));
     assert_done(&run_in(&site, "runs/a.db"));
-    site.write("study.toml", &site.read("study.toml").replace("name = \"s\"", "name = \"t\""));
+    site.write("study.toml", site.read("study.toml").replace("name = \"s\"", "name = \"t\""));
     assert_done(&run_in(&site, "runs/b.db"));
     let of_a = site.path("runs/files/s/trial-0/checkpoints/one");
     let mut header = fs::read(site.path("runs/a.db")).unwrap();

@@ -54,7 +54,7 @@ fn a_study_of_which_every_trial_breaks_a_limit_ends_with_3() {
     assert_says(&ended, &["each of 4 complete trials breaks a limit"]);
     assert_eq!((site.states(), site.run(&["best", "s"]).code), (vec!["complete".to_owned(); 4], 3));
     // One that keeps it is enough.
-    site.write("study.toml", &study("trials = 5", &limit.replace("size < 1", "size < 3")));
+    site.write("study.toml", study("trials = 5", &limit.replace("size < 1", "size < 3")));
     assert_done(&site.run_study_with(&["--accept"]));
 }
 
@@ -420,7 +420,7 @@ fn a_command_changes_with_accept_while_no_trial_has_completed() {
     site.write("other.sh", REPORT_X);
     site.write(
         "study.toml",
-        &file.replace("trial.sh", "other.sh").replace("trials = 2", "trials = 4"),
+        file.replace("trial.sh", "other.sh").replace("trials = 2", "trials = 4"),
     );
     let refused = site.run_study();
     assert_eq!(refused.code, 6);
@@ -437,7 +437,7 @@ fn a_command_changes_with_accept_while_no_trial_has_completed() {
 #[test]
 fn a_script_that_changed_between_two_runs_is_said_with_the_trials_of_the_one_before() {
     let site = of_trials(2);
-    site.write("trial.sh", &format!("# another\n{REPORT_X}"));
+    site.write("trial.sh", format!("# another\n{REPORT_X}"));
     let again = site.run_study_with(&["--set", "budget.trials=3"]);
     assert_done(&again);
     assert_says(

@@ -30,8 +30,8 @@ use crate::harness::{
 
 /// A study of one trial that has ended.
 fn ended_study() -> Site {
-    let site = Site::finished("trials = 1\ntime = \"1h\"\ndevice_hours = 5");
-    site
+    
+    Site::finished("trials = 1\ntime = \"1h\"\ndevice_hours = 5")
 }
 
 /// Puts requests into the store as an older hpsearch did, which did not look at them.
@@ -573,11 +573,11 @@ fn what_files_and_programs_hold_does_not_drive_the_terminal() {
         assert_tame(&site.run(words), &words.join(" "));
     }
     // What is wrong is shown with its line.
-    site.write("wrong.toml", &format!("[study]\nname = \"s\" # {DRIVING}\nmetric = 3\n\"{escaped}\" = 1 # {DRIVING}\n[{DRIVING}]\n"));
+    site.write("wrong.toml", format!("[study]\nname = \"s\" # {DRIVING}\nmetric = 3\n\"{escaped}\" = 1 # {DRIVING}\n[{DRIVING}]\n"));
     assert_tame(&site.run(&["check", "wrong.toml"]), "check of a wrong file");
     site.write(
         "wrong.toml",
-        &format!("[study]\nname = \"s\"\nmetric = 3 # {DRIVING}\n\"{escaped}\" = 1\n"),
+        format!("[study]\nname = \"s\"\nmetric = 3 # {DRIVING}\n\"{escaped}\" = 1\n"),
     );
     assert_tame(&site.run(&["check", "wrong.toml"]), "check of a wrong file");
     assert_tame(

@@ -115,7 +115,7 @@ fn a_checkpoint_whose_removal_a_crash_prevented_is_removed() {
     // What the journal says was dropped: of the three trials one, if only two are kept.
     site.write(
         "study.toml",
-        &study("trials = 3", &format!("{ONE_SLOT}[checkpoints]\nkeep = \"best-1\"\n")),
+        study("trials = 3", &format!("{ONE_SLOT}[checkpoints]\nkeep = \"best-1\"\n")),
     );
     let dropped: Vec<PathBuf> = {
         let before: Vec<PathBuf> = (0..3)

@@ -75,7 +75,7 @@ fn a_path_that_no_store_can_have_is_told_before_the_first_trial() {
 #[test]
 fn a_study_that_is_called_like_a_study_file_is_found_by_its_name() {
     let site = site(REPORT_X);
-    site.write("study.toml", &site.read("study.toml").replace("name = \"s\"", "name = \"a.toml\""));
+    site.write("study.toml", site.read("study.toml").replace("name = \"s\"", "name = \"a.toml\""));
     assert_done(&site.run_study());
     assert_done(&site.run(&["best", "a.toml"]));
     let ended = site.run(&["best", "b.toml"]);

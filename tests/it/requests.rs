@@ -250,7 +250,7 @@ fn enqueued_points_run_next_and_all_that_is_wrong_is_told_at_once() {
     );
     assert_eq!(run.view.trials.len(), 3, "it takes one of the budget's places");
     let [why] = &refusals(&run)[..] else { panic!("{:?}", answers(&run)) };
-    assert_names(&why, &["momentum", "rate", "depth"]);
+    assert_names(why, &["momentum", "rate", "depth"]);
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn remove(site: &Site, ending: &str) {
 
 /// It ended with 5, said which file went and what to do, and the store is sound and can be gone on with.
 fn assert_missed(site: &Site, ended: &Ended, words: &[&str]) {
-    assert_code(&ended, 5);
+    assert_code(ended, 5);
     for word in words {
         assert!(ended.err.contains(word), "`{word}`: {}", ended.err);
     }
@@ -290,11 +290,11 @@ fn values_of_the_commands_environment_reach_the_program_and_are_written_nowhere(
     };
     // A repository in which the key is not committed: what changed since is kept with the results.
     let has_git = git(&["init", "--quiet"]);
-    site.write("study.toml", &with_key("none", 1));
+    site.write("study.toml", with_key("none", 1));
     if has_git {
         assert!(git(&["add", "study.toml"]) && git(&["commit", "--quiet", "-m", "first"]));
     }
-    site.write("study.toml", &with_key(KEY, 1));
+    site.write("study.toml", with_key(KEY, 1));
     let said = site.run(&[
         "run",
         "study.toml",
@@ -346,7 +346,7 @@ fn values_of_the_commands_environment_reach_the_program_and_are_written_nowhere(
 fn a_changed_value_of_the_environment_is_said_by_its_name_and_taken() {
     let site = Site::new(&with_key(KEY, 1), &format!("echo \"$API_KEY\" >> seen\n{REPORT_X}"));
     assert_done(&site.run_study());
-    site.write("study.toml", &with_key(ROTATED, 2));
+    site.write("study.toml", with_key(ROTATED, 2));
     let again = site.run_study();
     assert_done(&again);
     assert_names(&again.err, &["command.env.API_KEY"]);
@@ -359,7 +359,7 @@ fn a_changed_value_of_the_environment_is_said_by_its_name_and_taken() {
     );
     assert_eq!(site.lines("seen"), [KEY, ROTATED]);
     // So is one that comes or goes.
-    site.write("study.toml", &with_key(ROTATED, 3).replace(", MODE = \"fast\"", ""));
+    site.write("study.toml", with_key(ROTATED, 3).replace(", MODE = \"fast\"", ""));
     let taken = site.run_study();
     assert_done(&taken);
     assert!(
@@ -673,7 +673,7 @@ fn an_empty_variable_for_the_store_is_no_variable_and_an_empty_option_is_refused
 fn struck_after_an_earlier_study(strike: impl FnOnce(&Site, &[u8])) -> (Site, Ended) {
     let site = Site::new(&study("trials = 2", TWO_SLOTS), REPORT_X);
     assert_done(&site.run_study_with(&["--fork", "earlier"]));
-    site.write("trial.sh", &steps(200));
+    site.write("trial.sh", steps(200));
     let running: Running = site.start_study();
     site.wait_for_lines("steps.0", 1);
     let early = fs::read(site.path(&format!("{STORE}-wal"))).unwrap();
@@ -692,7 +692,7 @@ fn assert_log_was_given_up(site: &Site, ended: &Ended) {
         let of_all = "SELECT count(*) FROM trial WHERE state = 'complete' AND study_id = (SELECT id FROM study WHERE name = 'earlier')";
         site.database().query_row(of_all, [], |row| row.get::<_, i64>(0)).unwrap()
     };
-    assert_code(&ended, 5);
+    assert_code(ended, 5);
     site.assert_sound();
     assert_eq!(of_earlier(), 2);
     assert_missed(site, ended, &["hpsearch.db-wal", "was truncated or overwritten", "is lost"]);
