@@ -260,7 +260,7 @@ fn of_command(
     }
     let guess = arguments.metric.clone().or_else(|| script.metric.clone());
     if guess.is_none() {
-        console.say("the program must print lines like `@hpsearch {\"step\": 1, \"loss\": 0.5}`");
+        console.say("the program must print lines like `@hpsearch {\"step\": 1, \"loss\": 0.5}`, or `pattern` under [command.metrics] find the metric in its own");
     }
     let metric = match &arguments.metric {
         Some(metric) => metric.clone(),

@@ -147,10 +147,12 @@ impl Engine {
         let why = match remark {
             Some(remark) => remark,
             None if others.is_empty() && self.spec.program.has_patterns() => format!(
-                "no pattern of [command.metrics] finds `{metric}` in what it printed; `hpsearch check --try 'a line'` shows what they find"
+                "no pattern of [command.metrics] finds `{metric}` in what it printed; `hpsearch check STUDY.toml --try 'a line'` shows what they find"
             ),
             None if others.is_empty() => {
-                format!("it ended without a line `@hpsearch {{\"step\": .., \"{metric}\": ..}}`")
+                format!(
+                    "it ended without a line `@hpsearch {{\"step\": .., \"{metric}\": ..}}`; what it prints in its own words is found by `pattern` under [command.metrics]"
+                )
             }
             None => format!(
                 "it reported {others} but never `{metric}`, the study's metric; let the program print that too, or name another in [study]"

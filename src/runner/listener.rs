@@ -152,7 +152,7 @@ impl Current {
     /// The same at its end, and which patterns never found anything.
     fn print_end(&mut self) -> Vec<Input> {
         let Some(printed) = &mut self.expected.printed else { return Vec::new() };
-        let ended_itself = matches!(self.end, Some((JobEnd::Finished | JobEnd::Failed, _)));
+        let ended_itself = matches!(self.end, Some((JobEnd::Finished, _)));
         let [output, errors] = printed;
         let unmatched = output.unmatched().find(|index| errors.unmatched().any(|of| of == *index));
         let unmatched = unmatched.filter(|_| ended_itself);

@@ -100,7 +100,7 @@ impl RemarkKind {
                 "the later one is taken; to keep each, read the answer to the report of its step before writing again, or put the step into its name"
             }
             RemarkKind::Pattern => {
-                "mend `pattern` in [command.metrics]; `hpsearch check --try 'a line'` shows what it finds"
+                "mend `pattern` in [command.metrics]; `hpsearch check STUDY.toml --try 'a line'` shows what it finds"
             }
             RemarkKind::Repeated | RemarkKind::WentBack => "",
         }

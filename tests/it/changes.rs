@@ -12,7 +12,6 @@ use crate::harness::{ONE_SLOT, Site, study};
 
 /// A finished study of two trials.
 fn finished() -> Site {
-    
     Site::finished("trials = 2")
 }
 

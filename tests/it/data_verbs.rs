@@ -28,6 +28,8 @@ fn trials_are_filtered_and_sorted_by_what_is_written() {
     assert_eq!(numbers(&scene, &["--where", "optim=sgd"]), [2, 1]);
     assert_eq!(numbers(&scene, &["--where", "learning_rate<0.01 -state:running"]), [0]);
     assert_eq!(numbers(&scene, &["--where", "value=nan"]), [2]);
+    assert_eq!(numbers(&scene, &["--where", "optim=sgd AND NOT value=nan"]), [1]);
+    assert_eq!(numbers(&scene, &["--where", "value=nan || eval_accuracy>0.5"]), [0, 2]);
     assert_eq!(numbers(&scene, &["--where", "eval_accuracy>0.5"]), [0]);
     assert_eq!(numbers(&scene, &["--where", "-optim=sgd", "--sort", "-num_layers"]), [3, 0]);
     assert_eq!(numbers(&scene, &["--sort", "learning_rate"]), [0, 3, 2, 1]);

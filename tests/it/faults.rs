@@ -657,8 +657,7 @@ fn metrics_that_are_not_the_studys_are_kept_and_their_names_told_if_there_is_no_
 #[test]
 fn a_trial_that_says_nothing_is_told_what_to_say() {
     let (trial, _) = told("exit 0\n");
-    let reason =
-        "reported no value: it ended without a line `@hpsearch {\"step\": .., \"loss\": ..}`";
+    let reason = "reported no value: it ended without a line `@hpsearch {\"step\": .., \"loss\": ..}`; what it prints in its own words is found by `pattern` under [command.metrics]";
     assert_eq!((&trial["state"], &trial["reason"]), (&json!("failed"), &json!(reason)));
 }
 

@@ -435,8 +435,7 @@ fn a_changed_directory_of_files_leaves_nothing_behind_and_forgets_nothing() {
     let first = assert_best_is_its_own(&site, "runs/hpsearch.db");
     site.write(
         "study.toml",
-        site
-            .read("study.toml")
+        site.read("study.toml")
             .replace("dir = \"one\"", "dir = \"two\"")
             .replace("trials = 3", "trials = 12"),
     );

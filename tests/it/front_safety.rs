@@ -30,7 +30,6 @@ use crate::harness::{
 
 /// A study of one trial that has ended.
 fn ended_study() -> Site {
-    
     Site::finished("trials = 1\ntime = \"1h\"\ndevice_hours = 5")
 }
 

@@ -41,7 +41,7 @@ fn a_pattern_that_matches_nothing_is_named_when_the_first_trial_ends() {
     let ended = site.run_study();
     assert_done(&ended);
     assert!(ended.out.contains("pattern 1 matches no line of this trial"), "{}", ended.out);
-    assert!(ended.out.contains("check --try"), "{}", ended.out);
+    assert!(ended.out.contains("check STUDY.toml --try"), "{}", ended.out);
     let site = printing(2, r"'loss (?<loss>\S+)'", "echo loss is high\n");
     let ended = site.run_study();
     let said = "no pattern of [command.metrics] finds `loss` in what it printed";

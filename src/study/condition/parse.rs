@@ -6,7 +6,7 @@ use super::check::check_comparison;
 use super::expression::{Comparison, Expression, Function, Node, Operation, Part};
 use super::names::Names;
 use super::short_form::short_form;
-use super::syntax::{ExpressionError, Scanner, Span, Token, is_name_char};
+use super::syntax::{ExpressionError, FOREIGN, Scanner, Span, Token, is_name_char};
 
 /// Longest text of a condition, in bytes; and most operations of a filter that follow each other.
 pub const LONGEST: usize = 10_000;
@@ -95,20 +95,33 @@ impl<'a> Parser<'a> {
     }
 
     fn is_at_word(&mut self, word: &str) -> bool {
+        self.length_of_word(word).is_some()
+    }
+
+    /// The length of an operator that is written next: in a filter also in capitals, or as `&&` and `||`.
+    fn length_of_word(&mut self, word: &str) -> Option<usize> {
         self.scanner.start();
-        self.scanner.rest().strip_prefix(word).is_some_and(|rest| {
-            let next = rest.chars().next();
+        let rest = self.scanner.rest();
+        let ends = |length: usize| {
+            let next = rest[length..].chars().next();
             next.is_none_or(|next| match self.names {
                 Some(_) => next.is_whitespace() || "()".contains(next),
                 None => !is_name_char(next),
             })
-        })
+        };
+        let capitals = word.to_uppercase();
+        let symbol = FOREIGN.iter().find(|(_, meant)| *meant == word).map(|(symbol, _)| *symbol);
+        let others = [Some(capitals.as_str()), symbol.filter(|symbol| *symbol != "!")];
+        let others = others.into_iter().flatten().filter(|_| self.names.is_some());
+        let mut spellings = std::iter::once(word).chain(others);
+        let found = spellings.find(|spelling| rest.starts_with(spelling))?;
+        ends(found.len()).then_some(found.len())
     }
 
     fn takes_word(&mut self, word: &str) -> bool {
-        let is = self.is_at_word(word);
-        self.scanner.advance(if is { word.len() } else { 0 });
-        is
+        let length = self.length_of_word(word);
+        self.scanner.advance(length.unwrap_or(0));
+        length.is_some()
     }
 
     /// Whether a filter goes on with a term that a space joins to what stands before it.

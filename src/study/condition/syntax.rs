@@ -57,7 +57,7 @@ const SYMBOLS: [&str; 19] = [
 ];
 
 /// How `&&`, `||`, `!` and `^` are written.
-const FOREIGN: [(&str, &str); 3] = [("&&", "and"), ("||", "or"), ("!", "not")];
+pub(super) const FOREIGN: [(&str, &str); 3] = [("&&", "and"), ("||", "or"), ("!", "not")];
 
 /// What a name is made of, and a number.
 pub(super) fn is_name_char(char: char) -> bool {
