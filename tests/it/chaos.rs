@@ -302,7 +302,7 @@ on = ["worker_lost"]
         let site = site();
         site.write(
             "study.toml",
-            &STUDY
+            STUDY
                 .replace("trials = 8", "trials = 4")
                 .replace("num_train_epochs = 4", "num_train_epochs = 3"),
         );
@@ -321,8 +321,8 @@ on = ["worker_lost"]
 
     fn site() -> Site {
         let site = Site::new(STUDY, "");
-        site.write("train.csv", &data(96, "train"));
-        site.write("validation.csv", &data(32, "validation"));
+        site.write("train.csv", data(96, "train"));
+        site.write("validation.csv", data(32, "validation"));
         site
     }
 

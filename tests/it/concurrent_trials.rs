@@ -58,8 +58,8 @@ fn site(trials: u32, devices: &str) -> Site {
         };
         (0..rows).map(line).collect()
     };
-    site.write("train.csv", &format!("text,label\n{}", rows(32)));
-    site.write("validation.csv", &format!("text,label\n{}", rows(8)));
+    site.write("train.csv", format!("text,label\n{}", rows(32)));
+    site.write("validation.csv", format!("text,label\n{}", rows(8)));
     site
 }
 

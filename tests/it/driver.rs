@@ -207,7 +207,7 @@ fn a_gpu_that_is_lost_while_trials_run_stops_no_runner() {
     // It is read all the time.
     place.0.write(
         "driver.next",
-        &format!("{DRIVER}{}{}", gpu("GPU-aa11", 24, "0;0;15"), gpu("GPU-bb22", 24, "0;0;0")),
+        format!("{DRIVER}{}{}", gpu("GPU-aa11", 24, "0;0;15"), gpu("GPU-bb22", 24, "0;0;0")),
     );
     std::fs::rename(place.0.path("driver.next"), place.0.path("driver")).unwrap();
     let ended = running.end();

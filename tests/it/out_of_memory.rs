@@ -61,8 +61,8 @@ fn site(rows: usize, accumulation: usize, more: &str) -> Site {
         };
         (0..rows).map(line).collect()
     };
-    site.write("train.csv", &format!("text,label\n{}", rows(64)));
-    site.write("validation.csv", &format!("text,label\n{}", rows(8)));
+    site.write("train.csv", format!("text,label\n{}", rows(64)));
+    site.write("validation.csv", format!("text,label\n{}", rows(8)));
     site
 }
 
@@ -228,10 +228,10 @@ fn evaluation_and_prediction_continue_with_fewer_rows_after_running_out_of_memor
         .skip(1)
         .map(|line| format!("{}\n", line.replacen(" ", &format!(" {}", "tree ".repeat(60)), 1)))
         .collect();
-    site.write("test.csv", &format!("text,label\n{}", lines));
+    site.write("test.csv", format!("text,label\n{}", lines));
     site.write(
         "study.toml",
-        &many(64).replace("validation = ", "test = \"test.csv\"\n        validation = "),
+        many(64).replace("validation = ", "test = \"test.csv\"\n        validation = "),
     );
     assert_eq!(site.run_study().code, 0);
     let most = peak(&site, "export s -o plenty");

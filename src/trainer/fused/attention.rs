@@ -202,7 +202,7 @@ impl Operation<1> for Attention {
                         }
                     };
                     let (sizes, dropped) =
-                        ([rows, keys, head_dim], (&dropped[..], Strides::dense(length)));
+                        ([rows, keys, head_dim], (dropped, Strides::dense(length)));
                     let output = (&mut *output_values, head.output.skip_rows(start));
                     gemm_uninit(sizes, output, dropped, value, 1.0, Beta::Zero);
                 }

@@ -45,7 +45,7 @@ fn early_stopping_ends_a_run_that_gets_no_better_also_when_it_is_resumed() {
     // A run that ended so ends at once when it is started again from its last checkpoint.
     let (arguments, directory) = (arguments(values), fixture.path().join("whole"));
     let checkpoint = directory.join("checkpoint-36");
-    let (start, reported) = (Start::Resume(&*checkpoint), Some(3));
+    let (start, reported) = (Start::Resume(&checkpoint), Some(3));
     let again = trained(&Job { start, reported, ..fixture.job(&arguments, &directory) });
     assert!(again.reports.is_empty());
 }

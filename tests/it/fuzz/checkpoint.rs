@@ -48,7 +48,7 @@ impl Checkpoint {
         let rows: String = (0..24)
             .map(|row| if row % 2 == 0 { "the bus is late,a\n" } else { "the lamp is dark,b\n" })
             .collect();
-        site.write("train.csv", &format!("text,label\n{rows}"));
+        site.write("train.csv", format!("text,label\n{rows}"));
         assert_done(&site.run_study());
         assert_done(&site.run(&["export", "s", "-o", "model"]));
         let sound = FILES
