@@ -168,10 +168,8 @@ impl Current {
 
     /// A report; what is odd about it stands in the log, and the engine makes the same remark.
     fn report(&mut self, step: u64, metrics: Metrics) -> Input {
-        let Expected { trial, attempt, clock, .. } = &mut self.expected;
-        let (trial, attempt, unit) = (*trial, *attempt, clock.unit);
-        clock.last = step;
-        if let (_, Some(remark)) = self.remarks.reports.take(unit, step, metrics.clone())
+        let Expected { trial, attempt, clock, .. } = self.expected;
+        if let (_, Some(remark)) = self.remarks.reports.take(clock.unit, step, metrics.clone())
             && self.remarks.noted.insert(remark.kind)
         {
             self.note(&remark);
@@ -313,9 +311,7 @@ impl Listener {
             }
             let line = line.as_slice();
             // Before the lock is taken, which the runner needs: it is the one who makes room.
-            while self.inputs.len() > WAITING {
-                std::thread::sleep(MOMENT);
-            }
+            wait_for_room(&self.inputs);
             let spoken = match piece {
                 Piece::Whole => Listener::read(shared, line),
                 Piece::First => Spoken::of_long(line),
@@ -594,9 +590,17 @@ fn is_announced_again(path: &Path, step: u64, mut clock: Clock, said: &[u8]) -> 
         .any(|line| matches!(Spoken::read(line, &mut clock), Spoken::Message(taken, _) if taken.iter().any(is_it)))
 }
 
+/// Waits until the runner has caught up with what was said.
+fn wait_for_room(inputs: &Sender<Input>) {
+    while inputs.len() > WAITING {
+        std::thread::sleep(MOMENT);
+    }
+}
+
 fn read_errors(stderr: Option<ChildStderr>, shared: &Mutex<Shared>, inputs: &Sender<Input>) {
     let Some(stderr) = stderr else { return };
     for_each_line(stderr, LineEnd::Newline, |line, piece| {
+        wait_for_room(inputs);
         if let Some(current) = lock(shared).current.as_mut() {
             current.log.write(line);
             for input in current.print(Stream::Errors, line) {

@@ -93,7 +93,7 @@ fn title(load: &DeviceLoad, data: &DevicesData, room: usize, look: Look) -> Line
         (Device::Cuda(_), None) => "not seen by the driver now".to_owned(),
         (Device::Wgpu(_), _) => "a GPU, through Vulkan or Metal".to_owned(),
         (Device::Ndarray, _) => "the processor, through a second backend".to_owned(),
-        (Device::Sim(_), _) => "pretended".to_owned(),
+        (Device::Sim(_), _) => "simulated".to_owned(),
     };
     let right = match (load.occupied.len(), load.paused) {
         (0, false) => "idle ".to_owned(),
