@@ -35,6 +35,17 @@ fn lines_in_a_programs_own_words_are_reports() {
 }
 
 #[test]
+fn more_metrics_than_the_runner_has_room_for_wait_on_both_streams() {
+    for stream in ["1", "2"] {
+        let script = format!("seq 1 4000 | sed 's/$/ loss 0.5/' >&{stream}\n");
+        let site = printing(1, r"'^(?<epoch>\d+) loss (?<loss>\S+)'", &script);
+        assert_done(&site.run_study());
+        let trial = curves(&site)[0].clone();
+        assert_eq!((&trial["value"], &trial["last_step"]), (&json!(0.5), &json!(4000)), "{trial}");
+    }
+}
+
+#[test]
 fn a_pattern_that_matches_nothing_is_named_when_the_first_trial_ends() {
     let patterns = r"['accuracy (?<accuracy>\S+)', 'loss (?<loss>\S+)']";
     let site = printing(2, patterns, "echo loss 0.5; echo accuracy=0.7\n");
