@@ -1,10 +1,13 @@
-//! How many trials a second `hpsearch ask-tell` gets through its pipes: `cargo bench --bench ask_tell`.
+//! How many trials a second `hpsearch ask-tell` gets through its pipes:
+//! `cargo bench --bench ask_tell`.
 //!
-//! The program itself is started; this driver writes a line and waits for its answer, as any other would. A trial is an ask
-//! and a tell, and with a pruner three reports between them. Figures are of the first and of the last thousand trials of a
-//! session, so that what grows with the session shows. `cargo bench --bench ask_tell -- SAMPLER TRIALS` measures another.
+//! The program itself is started; this driver writes a line and waits for its answer, as any other
+//! would. A trial is an ask and a tell, and with a pruner three reports between them. Figures are
+//! of the first and of the last thousand trials of a session, so that what grows with the session
+//! shows. `cargo bench --bench ask_tell -- SAMPLER TRIALS` measures another.
 //!
-//! Then the same through the library, in memory and with a store, where an ask and a tell are a transaction each (`-- library` for these alone).
+//! Then the same through the library, in memory and with a store, where an ask and a tell are a
+//! transaction each (`-- library` for these alone).
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may fail loudly")]
@@ -79,7 +82,8 @@ impl Conversation {
 
     fn trial(&mut self, id: usize, reports: u64) {
         self.say("{\"cmd\":\"ask\"}\n");
-        // A cheap objective that differs from trial to trial: the sampler's time is what is measured.
+        // A cheap objective that differs from trial to trial: the sampler's time is what is
+        // measured.
         let value = (id * 7919 % 10_007) as f64;
         for step in 1..=reports {
             self.say(&format!(
@@ -117,13 +121,15 @@ fn measure(name: &str, init: &str, trials: usize, reports: u64) {
         ((blocks.len() * BLOCK) as f64 / begun.elapsed().as_secs_f64(), conversation.memory());
     let (first, last) = (blocks[0], blocks[blocks.len() - 1]);
     println!(
-        "{name:18} {trials:6} trials: {all:7.0} trials/s; first thousand {first:7.0}, last {last:7.0}; peak {memory:.0} MB"
+        "{name:18} {trials:6} trials: {all:7.0} trials/s; first thousand {first:7.0}, last \
+         {last:7.0}; peak {memory:.0} MB"
     );
     conversation.say("{\"cmd\":\"quit\"}\n");
     conversation.child.wait().unwrap();
 }
 
-/// Seconds that this thread was on a processor, where the system tells: others on the machine count little.
+/// Seconds that this thread was on a processor, where the system tells: others on the machine count
+/// little.
 fn used() -> f64 {
     let status = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     status
@@ -163,7 +169,8 @@ fn library(sampler: &str, trials: usize, store: bool) {
     }
     let (place, last) = (if store { "a store" } else { "memory" }, blocks[blocks.len() - 1]);
     println!(
-        "library, {place:8} {sampler:8} {trials:6} trials: processor time of the first thousand {:.3} ms a trial, last {last:.3}",
+        "library, {place:8} {sampler:8} {trials:6} trials: processor time of the first thousand \
+         {:.3} ms a trial, last {last:.3}",
         blocks[0]
     );
 }

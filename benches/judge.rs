@@ -1,7 +1,8 @@
-//! How long one decision of a pruner takes, by pruner and by the number of trials before it: `cargo bench --bench judge`.
+//! How long one decision of a pruner takes, by pruner and by the number of trials before it:
+//! `cargo bench --bench judge`.
 //!
-//! A decision is a report at the first rung, taken into the study and judged; with `promote`, also the question which
-//! paused trial goes on.
+//! A decision is a report at the first rung, taken into the study and judged; with `promote`, also
+//! the question which paused trial goes on.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark may fail loudly")]
 

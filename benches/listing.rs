@@ -1,9 +1,10 @@
 //! How long lists of a large study take: `cargo bench --bench listing`.
 //!
-//! A store of 100,000 trials with 5 parameters and 10 reports of two metrics each is written through [`Storage`]; then each
-//! question is asked several times of one open reader, and the median answer is told: how long it took, and how much of that
-//! the processor worked for it (the same where nobody else wants the processor).
-//! `cargo bench --bench listing -- PATH [TRIALS]` keeps the store at PATH, and asks the one that is there already.
+//! A store of 100,000 trials with 5 parameters and 10 reports of two metrics each is written
+//! through [`Storage`]; then each question is asked several times of one open reader, and the
+//! median answer is told: how long it took, and how much of that the processor worked for it (the
+//! same where nobody else wants the processor). `cargo bench --bench listing -- PATH [TRIALS]`
+//! keeps the store at PATH, and asks the one that is there already.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may fail loudly")]

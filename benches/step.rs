@@ -1,9 +1,12 @@
-//! CPU time of the built-in trainer's steps, and the memory they need: `step ARGUMENTS.json DATA [WARMUP [STEPS [DEVICE]]]`.
+//! CPU time of the built-in trainer's steps, and the memory they need:
+//! `step ARGUMENTS.json DATA [WARMUP [STEPS [DEVICE]]]`.
 //!
-//! It runs the product: data are prepared and a model trained as in a study, with one thread. The clock is that of the process, read when
-//! steps are done, so that neither preparation nor the evaluation at the end counts. One JSON line is printed:
-//! `benches/peers/step.py` makes the data and compares with PyTorch, `benches/gpu/steps.py` on a GPU: there the steps are as many as a
-//! multiple of the warm-up, since a device is only asked what came of them when they are logged. `KERNELS` names a directory for kernels.
+//! It runs the product: data are prepared and a model trained as in a study, with one thread. The
+//! clock is that of the process, read when steps are done, so that neither preparation nor the
+//! evaluation at the end counts. One JSON line is printed: `benches/peers/step.py` makes the data
+//! and compares with PyTorch, `benches/gpu/steps.py` on a GPU: there the steps are as many as a
+//! multiple of the warm-up, since a device is only asked what came of them when they are logged.
+//! `KERNELS` names a directory for kernels.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 

@@ -1,7 +1,9 @@
-//! How long one suggestion takes, by sampler and by the number of trials before it: `cargo bench --bench suggest`.
+//! How long one suggestion takes, by sampler and by the number of trials before it:
+//! `cargo bench --bench suggest`.
 //!
-//! Before each suggestion one trial gets another value, as one ends in a study: what samplers keep from one suggestion to the next has
-//! something to follow. `tpe, anew` is asked about trials of which nobody says what changed.
+//! Before each suggestion one trial gets another value, as one ends in a study: what samplers keep
+//! from one suggestion to the next has something to follow. `tpe, anew` is asked about trials of
+//! which nobody says what changed.
 
 #![expect(
     clippy::unwrap_used,
@@ -28,7 +30,8 @@ use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 
 const LENGTHS: [u64; 3] = [100, 1_000, 10_000];
 
-/// Ten parameters of every kind; in steps, so that points of any sampler are cells of the grid (13 million of them).
+/// Ten parameters of every kind; in steps, so that points of any sampler are cells of the grid (13
+/// million of them).
 fn space() -> Space {
     let float =
         |low, high, step| Distribution::float(low, high, Scale::Linear, Some(step)).unwrap();

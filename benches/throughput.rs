@@ -1,8 +1,10 @@
-//! How many trials a second the runner and the store get through when trials cost nothing: `cargo bench --bench throughput`.
+//! How many trials a second the runner and the store get through when trials cost nothing:
+//! `cargo bench --bench throughput`.
 //!
-//! 10,000 trials of 10 parameters and 10 reports each, on 8 slots, through the real [`Runner`] and a [`SqliteStore`] in a
-//! temporary file. Each case runs in a process of its own, so that its peak memory is its own.
-//! `cargo bench --bench throughput -- CASE [TRIALS]` runs one case in this process.
+//! 10,000 trials of 10 parameters and 10 reports each, on 8 slots, through the real [`Runner`] and
+//! a [`SqliteStore`] in a temporary file. Each case runs in a process of its own, so that its peak
+//! memory is its own. `cargo bench --bench throughput -- CASE [TRIALS]` runs one case in this
+//! process.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(
@@ -227,10 +229,11 @@ fn peak_memory() -> f64 {
     kilobytes.map_or(f64::NAN, |kilobytes| kilobytes * 1024.0 / 1e6)
 }
 
-/// Processor seconds of all threads of this process: in user code and in the system. On a machine that others use too,
-/// these tell more than the seconds on the wall.
+/// Processor seconds of all threads of this process: in user code and in the system. On a machine
+/// that others use too, these tell more than the seconds on the wall.
 fn processor_time() -> (f64, f64) {
-    // The fields after the program's name, which may hold anything; in ticks, which Linux shows as 1/100 s.
+    // The fields after the program's name, which may hold anything; in ticks, which Linux shows as
+    // 1/100 s.
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> =
         stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();

@@ -1,8 +1,9 @@
-//! `hpsearch ask-tell`: a study whose trials another program runs, one JSON object a line in each direction.
+//! `hpsearch ask-tell`: a study whose trials another program runs, one JSON object a line in each
+//! direction.
 //!
-//! [`Session::answer`] is the whole protocol as a function of the lines so far; [`serve`] puts it between two streams.
-//! Samplers, pruners and the rules of a study are those of every other run: the session drives an [`Engine`] that starts
-//! trials when it is asked to. Nothing is stored.
+//! [`Session::answer`] is the whole protocol as a function of the lines so far; [`serve`] puts it
+//! between two streams. Samplers, pruners and the rules of a study are those of every other run:
+//! the session drives an [`Engine`] that starts trials when it is asked to. Nothing is stored.
 
 /// Returns with a [`Refusal`].
 macro_rules! refuse {
@@ -63,7 +64,8 @@ impl Session {
         self.has_quit
     }
 
-    /// The answer to a line, both without their line ends: exactly one object. What cannot be answered changes nothing.
+    /// The answer to a line, both without their line ends: exactly one object. What cannot be
+    /// answered changes nothing.
     pub fn answer(&mut self, line: &str) -> String {
         match self.try_answer(line) {
             Ok(json) => json.to_string(),
@@ -156,7 +158,8 @@ impl Study {
             (TrialState::Running, Some(attempt)) => attempt,
             (TrialState::Paused, _) => {
                 return Err(Refusal(format!(
-                    "trial {number} is paused: it goes on when `ask` answers {{\"resume\":{number}}}"
+                    "trial {number} is paused: it goes on when `ask` answers \
+                     {{\"resume\":{number}}}"
                 )));
             }
             (state, _) => {

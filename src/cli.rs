@@ -129,7 +129,8 @@ All commands:
 `hpsearch --help` describes them, `hpsearch run --help` one of them.
 ";
 
-/// Hyperparameter search from one binary: describe a study in a TOML file, run it, watch it, take the best checkpoint.
+/// Hyperparameter search from one binary: describe a study in a TOML file, run it, watch it, take
+/// the best checkpoint.
 #[derive(Debug, Parser)]
 #[command(name = "hpsearch", bin_name = "hpsearch", version, after_help = EXAMPLES, max_term_width = 100, disable_help_subcommand = true)]
 pub struct CommandLine {
@@ -284,7 +285,8 @@ pub fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     if command_line.common.store.as_os_str().is_empty() {
-        // An empty variable is none; an empty option is a mistake, as of a script whose own variable is empty.
+        // An empty variable is none; an empty option is a mistake, as of a script whose own
+        // variable is empty.
         if std::env::args_os().any(|word| word == "--store" || word == "--store=") {
             let failure = Failure::usage("`--store` names no file")
                 .help("write `--store PATH`, or leave it out");
@@ -298,7 +300,8 @@ pub fn main() -> ExitCode {
         Err(error) => {
             let _ = writeln!(
                 io::stderr(),
-                "error: the terminal cannot be opened: {error}\nhelp: `hpsearch run --plain` needs none"
+                "error: the terminal cannot be opened: {error}\nhelp: `hpsearch run --plain` \
+                 needs none"
             );
             return ExitCode::from(Exit::Internal.code());
         }
@@ -321,8 +324,8 @@ pub fn main() -> ExitCode {
         // Of a run whose terminal was closed nobody reads the end.
         (Ok(exit), Ok(())) | (Ok(exit @ Exit::HungUp), Err(_)) => exit,
         (Err(failure), _) | (_, Err(failure)) => {
-            // Whoever closed standard error does not want to hear it.
-            // Errors from below know the commands to type next, and not which store the command line meant.
+            // Whoever closed standard error does not want to hear it. Errors from below know the
+            // commands to type next, and not which store the command line meant.
             let store = console.store_option();
             let failure = failure.in_store(&store);
             let said = failure.to_string();
@@ -338,7 +341,8 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// Workers are started by the hundred and hand on other programs' arguments as they are: clap has no part in them.
+/// Workers are started by the hundred and hand on other programs' arguments as they are: clap has
+/// no part in them.
 fn worker() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     if words.next()? != "worker" {
@@ -460,7 +464,8 @@ fn refuse(error: &clap::Error) -> ExitCode {
         let _ = write!(io::stderr(), "error: not UTF-8: {}\nhelp: {help}\n", words.join(", "));
         return ExitCode::from(Exit::Usage.code());
     }
-    // A reader that has gone is no reason to fail. The words it quotes may drive a terminal, and its colours do.
+    // A reader that has gone is no reason to fail. The words it quotes may drive a terminal, and
+    // its colours do.
     let quotes_control =
         std::env::args_os().any(|word| word.to_string_lossy().chars().any(drives_a_terminal));
     let _ = if quotes_control {
@@ -471,7 +476,8 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(if error.use_stderr() { Exit::Usage.code() } else { Exit::Done.code() })
 }
 
-/// What is said of a text that begins with a dash: clap takes its first letters for options, and its advice is about those.
+/// What is said of a text that begins with a dash: clap takes its first letters for options, and
+/// its advice is about those.
 fn dashed(error: &clap::Error, words: impl Iterator<Item = String>) -> Option<String> {
     let usage = error.get(ContextKind::Usage)?.to_string();
     let positional = ["[TEXT]", "[PROMPT]"].into_iter().find(|name| usage.contains(name))?;
@@ -484,7 +490,8 @@ fn dashed(error: &clap::Error, words: impl Iterator<Item = String>) -> Option<St
         usage.split_whitespace().skip(1).take(2).collect::<Vec<_>>().join(" ")
     );
     Some(format!(
-        "error: `{}` begins with `-`, as options do\nhelp: {help}\n\n{usage}\n\nFor more information, try '--help'.\n",
+        "error: `{}` begins with `-`, as options do\nhelp: {help}\n\n{usage}\n\nFor more \
+         information, try '--help'.\n",
         lines(&text)
     ))
 }
@@ -507,11 +514,13 @@ fn of_the_study_file(error: &clap::Error) -> Option<String> {
         None => format!("{}.{name}", table(name)?.name),
     };
     Some(format!(
-        "error: there is no option `{word}`\nhelp: `--set {path}=VALUE` overrides the key of the study file\n\n{usage}\n\nFor more information, try '--help'.\n"
+        "error: there is no option `{word}`\nhelp: `--set {path}=VALUE` overrides the key of the \
+         study file\n\n{usage}\n\nFor more information, try '--help'.\n"
     ))
 }
 
-/// What is said of a negative number: clap takes it for an option, and its advice would lead nowhere.
+/// What is said of a negative number: clap takes it for an option, and its advice would lead
+/// nowhere.
 fn negative(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument
@@ -528,7 +537,8 @@ fn negative(error: &clap::Error) -> Option<String> {
         "give a number of at least 0"
     };
     Some(format!(
-        "error: `{word}` is negative, and no number here may be\nhelp: {help}\n\n{usage}\n\nFor more information, try '--help'.\n"
+        "error: `{word}` is negative, and no number here may be\nhelp: {help}\n\n{usage}\n\nFor \
+         more information, try '--help'.\n"
     ))
 }
 

@@ -154,14 +154,18 @@ fn make_a_study_of(path: &Path) -> String {
 
 fn configuration(path: &Path) -> String {
     format!(
-        "`{}` has the values of one configuration, as `hpsearch best` prints them, and is no study file",
+        "`{}` has the values of one configuration, as `hpsearch best` prints them, and is no \
+         study file",
         path.display()
     )
 }
 
-const USE_OF_CONFIGURATION: &str = "`hpsearch export STUDY -o DIR` writes DIR/best.toml, which `hpsearch train` takes; or put these lines under a first [[enqueue]] of the study file, and `hpsearch train study.toml`";
+const USE_OF_CONFIGURATION: &str = "`hpsearch export STUDY -o DIR` writes DIR/best.toml, which \
+    `hpsearch train` takes; or put these lines under a first [[enqueue]] of the study file, and \
+    `hpsearch train study.toml`";
 
-/// Whether a text is what `hpsearch best` prints: values that stand in no table of a study file, nor belong into one.
+/// Whether a text is what `hpsearch best` prints: values that stand in no table of a study file,
+/// nor belong into one.
 fn is_configuration(text: &str) -> bool {
     fn is_plain(value: &toml::Value) -> bool {
         match value {
@@ -232,7 +236,8 @@ impl Checked {
     }
 }
 
-/// The study of the file at `path` with `overrides` (`table.key=value`) over it. Warnings are dropped: see [`load_with_warnings`].
+/// The study of the file at `path` with `overrides` (`table.key=value`) over it. Warnings are
+/// dropped: see [`load_with_warnings`].
 pub fn load(path: &Path, overrides: &[String]) -> Result<StudySpec, ConfigError> {
     load_with_warnings(path, overrides).map(|checked| checked.spec)
 }
@@ -259,8 +264,9 @@ pub fn load_with_warnings(path: &Path, overrides: &[String]) -> Result<Checked, 
     parse_with_warnings(&text, path, base, overrides).map_err(ConfigError::Invalid)
 }
 
-/// The study of `text`. `origin`: its name in messages, whose stem is the study's name when it has none; `base_dir`: the
-/// directory that its paths are relative to. Looks at the file system only to see whether named files are there.
+/// The study of `text`. `origin`: its name in messages, whose stem is the study's name when it has
+/// none; `base_dir`: the directory that its paths are relative to. Looks at the file system only to
+/// see whether named files are there.
 pub fn parse(
     text: &str,
     origin: &Path,
@@ -286,8 +292,10 @@ pub fn parse_with_warnings(
             "the name of the study file's directory is not UTF-8: `{}`",
             base_dir.display()
         );
-        let problem =
-            Diagnostic::error(None, message).help("a study keeps its paths as text: rename the directory, or reach it by a link with another name");
+        let problem = Diagnostic::error(None, message).help(
+            "a study keeps its paths as text: rename the \
+                directory, or reach it by a link with another name",
+        );
         return Err(Diagnostics::new(sources, vec![problem]));
     }
     let mut tree = syntax::parse(text, 0, &mut problems);
@@ -326,7 +334,8 @@ pub fn parse_with_warnings(
     }
 }
 
-/// Clock values of a full trial, where the study fixes them: the trainer's epochs or steps, by the study's clock.
+/// Clock values of a full trial, where the study fixes them: the trainer's epochs or steps, by the
+/// study's clock.
 pub fn full_trial(spec: &StudySpec) -> Option<u64> {
     let Program::Trainer { arguments, .. } = &spec.program else { return None };
     let searched = |key: &str| spec.space.dimension(key).is_some();
@@ -356,7 +365,8 @@ pub fn full_trial(spec: &StudySpec) -> Option<u64> {
     }
 }
 
-/// `path` from `base`, without `.` components; `..` stays, because links may make it mean something else.
+/// `path` from `base`, without `.` components; `..` stays, because links may make it mean something
+/// else.
 fn absolute(base: &Path, path: &str) -> PathBuf {
     base.join(path).components().filter(|component| *component != Component::CurDir).collect()
 }

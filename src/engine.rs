@@ -1,7 +1,9 @@
-//! The search as a pure state machine: inputs in, effects out, no clock, no files, no dice of its own.
+//! The search as a pure state machine: inputs in, effects out, no clock, no files, no dice of its
+//! own.
 //!
-//! [`Engine::step`] takes one input and returns effects in order. Whoever drives it makes every [`Effect::Append`] of a
-//! turn durable in one transaction *before* carrying out any other effect of that turn.
+//! [`Engine::step`] takes one input and returns effects in order. Whoever drives it makes every
+//! [`Effect::Append`] of a turn durable in one transaction *before* carrying out any other effect
+//! of that turn.
 
 mod attempt;
 mod attempt_end;
@@ -195,7 +197,8 @@ impl Engine {
         Engine { lineage: Some(Box::new(lineage)), ..self }
     }
 
-    /// The same with the journal that its state is the fold of, where it is needed ([`Engine::needs_journal`]).
+    /// The same with the journal that its state is the fold of, where it is needed
+    /// ([`Engine::needs_journal`]).
     #[must_use]
     pub fn with_journal<'a>(
         mut self,
@@ -209,9 +212,10 @@ impl Engine {
         self
     }
 
-    /// Whether a study needs its journal to go on, besides the state that it folds to. With `deterministic = true`, what its
-    /// decisions may know is not what has happened; with `trials_per_device = "auto"` it goes on with as many as were good;
-    /// and where trials failed and none came to anything, failures are compared.
+    /// Whether a study needs its journal to go on, besides the state that it folds to. With
+    /// `deterministic = true`, what its decisions may know is not what has happened; with
+    /// `trials_per_device = "auto"` it goes on with as many as were good; and where trials failed
+    /// and none came to anything, failures are compared.
     pub fn needs_journal(spec: &StudySpec, view: &StudyState) -> bool {
         let only_fails = view.counts.failed > 0 && view.counts.complete + view.counts.pruned == 0;
         spec.deterministic || spec.devices.packed || only_fails

@@ -48,14 +48,16 @@ pub struct Exported<'a> {
     pub recipe: Recipe,
     /// The study's best trials, the best first; none where there is no study.
     pub leaders: Vec<Trial>,
-    /// What was lost where the weights are of fewer bits than they were trained in; then the checkpoint is the smaller one.
+    /// What was lost where the weights are of fewer bits than they were trained in; then the
+    /// checkpoint is the smaller one.
     pub quantized: Option<Quantized>,
 }
 
 /// Of which step an exported checkpoint is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Holds {
-    /// Of that of the trial's value. So it is where there is no checkpoint, too: what is exported then is the configuration.
+    /// Of that of the trial's value. So it is where there is no checkpoint, too: what is exported
+    /// then is the configuration.
     Value,
     /// Of another one, since there is none of that step.
     Another {
@@ -110,8 +112,9 @@ pub fn is_export(directory: &Path) -> bool {
     directory.join(marker::MARKER).is_file()
 }
 
-/// Where a model that is trained again from a `best.toml` in `directory` goes, if nothing else is said: beside an export, which holds
-/// nothing but what was exported, else `trained` in that directory.
+/// Where a model that is trained again from a `best.toml` in `directory` goes, if nothing else is
+/// said: beside an export, which holds nothing but what was exported, else `trained` in that
+/// directory.
 pub fn default_beside(directory: &Path) -> PathBuf {
     let beside = || {
         let whole = std::fs::canonicalize(directory).ok().filter(|_| is_export(directory))?;
@@ -127,7 +130,8 @@ pub fn default_beside(directory: &Path) -> PathBuf {
     beside().unwrap_or_else(|| directory.join("trained"))
 }
 
-/// A model before its weights were written in fewer bits; [`Exported::metrics`] has what it came to afterwards.
+/// A model before its weights were written in fewer bits; [`Exported::metrics`] has what it came to
+/// afterwards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantized {
     /// The format.
@@ -145,11 +149,13 @@ pub struct Placed {
     pub directory: PathBuf,
     /// Why it does not lie where it was to go.
     pub refused: Option<ExportError>,
-    /// Earlier exports that were not removed, since they hold something that hpsearch did not write or cannot tell.
+    /// Earlier exports that were not removed, since they hold something that hpsearch did not write
+    /// or cannot tell.
     pub kept: Vec<PathBuf>,
     /// What is in the checkpoint and not in the export.
     pub left_out: Vec<(PathBuf, LeftOut)>,
-    /// Files of the checkpoint that have another name in the export, since it has one of that name: before and after.
+    /// Files of the checkpoint that have another name in the export, since it has one of that name:
+    /// before and after.
     pub renamed: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -164,7 +170,8 @@ pub enum Obstacle {
     NoDirectory,
     /// It is no export, and holds these.
     NoExport(Vec<PathBuf>),
-    /// It may be an export of a version that left no list of its files, and holds these, which such an export need not have held.
+    /// It may be an export of a version that left no list of its files, and holds these, which such
+    /// an export need not have held.
     NoList(Vec<PathBuf>),
     /// It is an export that holds these besides.
     Unknown(Vec<PathBuf>),
@@ -172,7 +179,8 @@ pub enum Obstacle {
     Changed(Vec<PathBuf>),
     /// Its marker cannot be read.
     Marker,
-    /// It is an export with a checkpoint, of which these are files, and what is exported now has none.
+    /// It is an export with a checkpoint, of which these are files, and what is exported now has
+    /// none.
     HoldsModel(Vec<PathBuf>),
 }
 
@@ -194,7 +202,8 @@ impl fmt::Display for Obstacle {
             Obstacle::NoList(names) => {
                 write!(
                     f,
-                    "it holds {}; if it is an export of an earlier version of hpsearch, which left no list of its files, remove it yourself",
+                    "it holds {}; if it is an export of an earlier version of hpsearch, which \
+                     left no list of its files, remove it yourself",
                     some(names)
                 )
             }
@@ -205,7 +214,8 @@ impl fmt::Display for Obstacle {
             Obstacle::HoldsModel(names) => {
                 write!(
                     f,
-                    "it is an export with a checkpoint ({}), and the trial that is exported now has none, so that a model would be lost",
+                    "it is an export with a checkpoint ({}), and the trial that is exported now \
+                     has none, so that a model would be lost",
                     some(names)
                 )
             }
@@ -234,15 +244,18 @@ fn some(names: &[PathBuf]) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The checkpoint's files are not those that were saved.
-    #[error("the checkpoint `{}` is damaged: {why}; export another trial with `--trial N`", path.display())]
+    #[error("the checkpoint `{}` is damaged: {why}; export another trial with `--trial \
+        N`", path.display())]
     Damaged {
         /// The checkpoint.
         path: PathBuf,
         /// What is wrong.
         why: String,
     },
-    /// The target may not be replaced: nothing but an earlier export is, and only while it is as it was written.
-    #[error("cannot export to `{}`: {why}; choose another directory, or move away what you want to keep", path.display())]
+    /// The target may not be replaced: nothing but an earlier export is, and only while it is as it
+    /// was written.
+    #[error("cannot export to `{}`: {why}; choose another directory, or move away what you want \
+        to keep", path.display())]
     Occupied {
         /// The target.
         path: PathBuf,
@@ -251,7 +264,8 @@ pub enum ExportError {
     },
     /// The checkpoint is not where it was.
     #[error(
-        "the checkpoint of step {step} of trial {trial} is not at `{}` any more: it was moved or deleted after it was registered; \
+        "the checkpoint of step {step} of trial {trial} is not at `{}` any more: it was moved or \
+         deleted after it was registered; \
          put it back there, or export another trial with `--trial N`",
         path.display()
     )]
@@ -276,7 +290,8 @@ pub enum ExportError {
     },
     /// Something could not be put into words (TOML or JSON).
     #[error(
-        "cannot write `{file}`: {why}; please report it, and `hpsearch export-data STUDY` takes the tables meanwhile"
+        "cannot write `{file}`: {why}; please report it, and `hpsearch export-data STUDY` takes \
+         the tables meanwhile"
     )]
     Format {
         /// The file's name.
@@ -290,7 +305,8 @@ pub enum ExportError {
 fn what_to_do(doing: &str) -> &'static str {
     match doing {
         "read" => {
-            "see that it is there and that you may read it, then run the command again, or export another trial with `--trial N`"
+            "see that it is there and that you may read it, then run the command again, or export \
+             another trial with `--trial N`"
         }
         _ => "check its permissions and the space left, or export to another directory",
     }

@@ -1,4 +1,5 @@
-//! The library's front door: a study with a Rust closure as its objective, or with trials that the program runs itself.
+//! The library's front door: a study with a Rust closure as its objective, or with trials that the
+//! program runs itself.
 
 #![expect(
     clippy::disallowed_methods,
@@ -68,7 +69,8 @@ pub enum StudyError {
     #[error("{}", .0.with_remedy())]
     App(#[from] AppError),
     /// The store has a study of this name with another specification.
-    #[error("the store holds a study called `{name}` that differs: {difference}; {}", way_out(*class))]
+    #[error("the store holds a study called `{name}` that differs: {difference}; \
+        {}", way_out(*class))]
     Changed {
         /// The name.
         name: String,
@@ -79,7 +81,8 @@ pub enum StudyError {
     },
     /// A limit of the budget that no store can hold.
     #[error(
-        "`budget.{key}` is larger than a store can hold, or no finite number: set a smaller one, or none for no limit"
+        "`budget.{key}` is larger than a store can hold, or no finite number: set a smaller one, \
+         or none for no limit"
     )]
     Budget {
         /// Which.
@@ -115,8 +118,8 @@ fn way_out(class: ChangeClass) -> &'static str {
 
 /// A study built in Rust.
 ///
-/// Build it with the methods in a row, then [`Study::run`] it; [`Study::spec`] holds everything else that a study file
-/// could say.
+/// Build it with the methods in a row, then [`Study::run`] it; [`Study::spec`] holds everything
+/// else that a study file could say.
 pub struct Study {
     /// The specification; all fields may be changed before running.
     pub spec: StudySpec,
@@ -197,7 +200,8 @@ impl Study {
         self
     }
 
-    /// Expects the best value of the parameter added last there: it is tried first, and what lies around it sooner.
+    /// Expects the best value of the parameter added last there: it is tried first, and what lies
+    /// around it sooner.
     pub fn prior(mut self, value: impl Into<Value>) -> Self {
         if let Some(dimension) = self.dimensions.last_mut() {
             dimension.prior = Some(value.into());
@@ -205,12 +209,14 @@ impl Study {
         self
     }
 
-    /// Never proposes a configuration that breaks this condition over parameters: `"width * depth <= 4096"`.
+    /// Never proposes a configuration that breaks this condition over parameters:
+    /// `"width * depth <= 4096"`.
     pub fn require(self, condition: &str) -> Self {
         self.constraint(condition, Constraint::Require)
     }
 
-    /// Ranks trials below all others whose last report breaks this condition over metrics: `"latency_ms <= 20"`.
+    /// Ranks trials below all others whose last report breaks this condition over metrics:
+    /// `"latency_ms <= 20"`.
     pub fn limit(self, condition: &str) -> Self {
         self.constraint(condition, Constraint::Limit)
     }
@@ -227,9 +233,11 @@ impl Study {
         self
     }
 
-    /// Learns from earlier studies: `earlier` is the name of a study in the same store, `store.db` (all studies of that store), or
-    /// `store.db:study`. Parameters are matched by name, and what does not fit is left out; metrics need not be the same, since each
-    /// study is taken by its ranks. What is found when the study is made stays in it: later changes over there change nothing here.
+    /// Learns from earlier studies: `earlier` is the name of a study in the same store, `store.db`
+    /// (all studies of that store), or `store.db:study`. Parameters are matched by name, and what
+    /// does not fit is left out; metrics need not be the same, since each study is taken by its
+    /// ranks. What is found when the study is made stays in it: later changes over there change
+    /// nothing here.
     pub fn warm_start(mut self, earlier: &str) -> Self {
         self.spec.warm_start.push(earlier.to_owned());
         self
@@ -261,22 +269,25 @@ impl Study {
         self
     }
 
-    /// Keeps the study in a SQLite file, where it can be watched and goes on after a crash; in memory by default.
+    /// Keeps the study in a SQLite file, where it can be watched and goes on after a crash; in
+    /// memory by default.
     pub fn store(mut self, path: impl Into<PathBuf>) -> Self {
         self.store = Some(path.into());
         self
     }
 
-    /// Takes the study from a process on another host that holds it and is gone: nobody can tell from here, so say it only
-    /// where you know. One that lives is refused its next write, and ends.
+    /// Takes the study from a process on another host that holds it and is gone: nobody can tell
+    /// from here, so say it only where you know. One that lives is refused its next write, and
+    /// ends.
     pub fn take_over(mut self) -> Self {
         self.takes_over = true;
         self
     }
 
-    /// Goes on with a study of the store whose search is another (its space, constraints, enqueued points, sampler, earlier studies, pruner,
-    /// `duplicates`, `replicates` or `deterministic`), or follows rules of an earlier version of this library, as `hpsearch run --accept` does:
-    /// trials so far stay as they are.
+    /// Goes on with a study of the store whose search is another (its space, constraints, enqueued
+    /// points, sampler, earlier studies, pruner, `duplicates`, `replicates` or `deterministic`), or
+    /// follows rules of an earlier version of this library, as `hpsearch run --accept` does: trials
+    /// so far stay as they are.
     pub fn accept_changes(mut self) -> Self {
         self.accepts = true;
         self
@@ -328,7 +339,8 @@ impl Study {
         Ok(Finished { outcome, view: store.view(study.id)? })
     }
 
-    /// Opens the study for a program that runs its trials itself, going on with what the store holds of it.
+    /// Opens the study for a program that runs its trials itself, going on with what the store
+    /// holds of it.
     ///
     /// # Errors
     /// The study makes no sense, the store cannot be used, or another process runs the study.

@@ -78,8 +78,9 @@ pub trait Pruner: Send {
         None
     }
 
-    /// Called when nothing new will be sampled, nothing runs and nothing is promoted: what to run so that the study ends
-    /// with a complete trial. Pruners that pause need it: fewer trials than a ladder has room for leave all of them paused.
+    /// Called when nothing new will be sampled, nothing runs and nothing is promoted: what to run
+    /// so that the study ends with a complete trial. Pruners that pause need it: fewer trials than
+    /// a ladder has room for leave all of them paused.
     fn conclude(&self, _ask: &PromotionAsk<'_>) -> Option<Promotion> {
         None
     }
@@ -93,7 +94,8 @@ pub trait Pruner: Send {
     }
 }
 
-/// Builds a pruner from checked options. The second argument: clock values of a full trial, if known.
+/// Builds a pruner from checked options. The second argument: clock values of a full trial, if
+/// known.
 pub type BuildPruner = fn(&AlgorithmSpec, Option<u64>) -> Result<Box<dyn Pruner>, RegistryError>;
 
 /// A line of the table of pruners.

@@ -1,4 +1,5 @@
-//! Reporters say on a stream what happens to a study; each is one file and one line of [`REPORTERS`].
+//! Reporters say on a stream what happens to a study; each is one file and one line of
+//! [`REPORTERS`].
 
 pub mod ahead;
 pub mod bar;
@@ -41,7 +42,8 @@ pub struct LeftOut {
     pub lines: u64,
 }
 
-/// Says what happens, on the stream it is given. It reads no clock: times come with what it is told.
+/// Says what happens, on the stream it is given. It reads no clock: times come with what it is
+/// told.
 pub trait Reporter: Send {
     /// A runner takes the study up at `at`; `view` is what there is already.
     fn study_started(
@@ -58,7 +60,8 @@ pub trait Reporter: Send {
     /// So much was left out at this place.
     fn left_out(&mut self, out: &mut dyn io::Write, left_out: &LeftOut) -> io::Result<()>;
 
-    /// The store failed, `why` says how: the trials that run, so many, save and leave, and nothing of it can be written.
+    /// The store failed, `why` says how: the trials that run, so many, save and leave, and nothing
+    /// of it can be written.
     fn store_failed(
         &mut self,
         _out: &mut dyn io::Write,
@@ -102,8 +105,8 @@ pub static REPORTERS: &[ReporterEntry] = &[
     },
 ];
 
-/// The reporter `plain` of a run that found its store by `store_option` (` --store PATH`, or nothing): commands that it names next
-/// have that behind them.
+/// The reporter `plain` of a run that found its store by `store_option` (` --store PATH`, or
+/// nothing): commands that it names next have that behind them.
 pub fn plain(store_option: String) -> Box<dyn Reporter> {
     Box::new(plain::Plain::of_store(store_option))
 }

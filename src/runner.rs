@@ -1,4 +1,5 @@
-//! The one loop that drives a study: waits for an input, asks the engine, writes, and only then acts.
+//! The one loop that drives a study: waits for an input, asks the engine, writes, and only then
+//! acts.
 
 #![expect(
     clippy::disallowed_methods,
@@ -79,8 +80,10 @@ pub enum RunnerError {
     Engine(#[from] EngineError),
     /// Checkpoints are not where the store has them, and what should hold them is missing, too.
     #[error(
-        "{} of study `{study}` cannot be reached, the first at `{}`: mount the disk, or move the directory there, and run again; \
-         nothing was changed. If the files are gone for good, `hpsearch run` with `--forget-checkpoints` continues without them, \
+        "{} of study `{study}` cannot be reached, the first at `{}`: mount the disk, or move the \
+         directory there, and run again; \
+         nothing was changed. If the files are gone for good, `hpsearch run` with \
+         `--forget-checkpoints` continues without them, \
          and trials that need one begin again",
         wording::count(*count as u64, "checkpoint"),
         path.display()
@@ -95,7 +98,8 @@ pub enum RunnerError {
     },
     /// The directory of the study's files cannot be taken.
     #[error(
-        "the directory `{}` cannot be used for the files of trials: check its permissions and the space left, or name another by `[checkpoints] dir`",
+        "the directory `{}` cannot be used for the files of trials: check its permissions and the \
+         space left, or name another by `[checkpoints] dir`",
         directory.display()
     )]
     Files {
@@ -116,8 +120,8 @@ pub enum RunnerError {
     },
 }
 
-/// A runner that was killed could not say how long it ran: up to the last thing that it wrote counts, or a study that is
-/// killed again and again would never use up its budget.
+/// A runner that was killed could not say how long it ran: up to the last thing that it wrote
+/// counts, or a study that is killed again and again would never use up its budget.
 fn clear_up_after(storage: &mut dyn Storage, lease: &Lease) -> Result<(), StorageError> {
     if storage.running_since(lease.study)?.1.is_none() {
         return Ok(());
@@ -144,7 +148,8 @@ fn clear_up_after(storage: &mut dyn Storage, lease: &Lease) -> Result<(), Storag
     Ok(())
 }
 
-/// When a runner last wrote something about a study. Notes and tags do not count: anyone may write them, at any time.
+/// When a runner last wrote something about a study. Notes and tags do not count: anyone may write
+/// them, at any time.
 fn last_moment(storage: &dyn Storage, study: StudyId) -> Result<Option<Timestamp>, StorageError> {
     let mut before = Seq(i64::MAX);
     loop {
@@ -166,8 +171,8 @@ pub fn clock_of(storage: &dyn Storage, study: StudyId) -> Result<Clock, StorageE
     Ok(Clock::start(now(), last_moment(storage, study)?))
 }
 
-/// What was asked of a study while nobody ran it. A request to stop that a dead runner did not live to serve was meant for
-/// that run: it is refused here.
+/// What was asked of a study while nobody ran it. A request to stop that a dead runner did not live
+/// to serve was meant for that run: it is refused here.
 pub fn waiting_requests(
     storage: &mut dyn Storage,
     study: &StoredStudy,
@@ -283,8 +288,9 @@ impl<'a> Runner<'a> {
         Ok(Runner { engine: self.engine.with_lineage(found.lineage), ..self })
     }
 
-    /// Adds a reporter, which is told of every event once it is durable, and the stream it writes to.
-    /// A thread of its own writes there: a reader that does not read misses lines, and holds up nobody.
+    /// Adds a reporter, which is told of every event once it is durable, and the stream it writes
+    /// to. A thread of its own writes there: a reader that does not read misses lines, and holds up
+    /// nobody.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -306,7 +312,8 @@ impl<'a> Runner<'a> {
         self.tx.clone()
     }
 
-    /// Runs to the end. Whatever happens, no process of a trial is left, and the lease is given back.
+    /// Runs to the end. Whatever happens, no process of a trial is left, and the lease is given
+    /// back.
     pub fn run(mut self) -> Result<Outcome, RunnerError> {
         let result = self.run_loop();
         if let Err(RunnerError::Storage(error)) = &result {
@@ -330,7 +337,8 @@ impl<'a> Runner<'a> {
                 });
             }
         }
-        // The lease of a process that is gone is taken over anyway: failing to give it back loses nothing.
+        // The lease of a process that is gone is taken over anyway: failing to give it back loses
+        // nothing.
         let _taken_over_later = self.storage.release(&self.lease);
         result
     }
@@ -354,8 +362,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The next inputs: what has arrived, else a tick at the engine's deadline. Requests are looked for now and then,
-    /// however busy the trials are.
+    /// The next inputs: what has arrived, else a tick at the engine's deadline. Requests are looked
+    /// for now and then, however busy the trials are.
     fn wait(&mut self) -> Result<Vec<Input>, RunnerError> {
         loop {
             if self.looked.elapsed() >= LOOK {
@@ -478,8 +486,8 @@ impl<'a> Runner<'a> {
         Ok(None)
     }
 
-    /// Without a store nothing can be answered any more: what runs saves and leaves, and goes on from there once the study
-    /// is run again.
+    /// Without a store nothing can be answered any more: what runs saves and leaves, and goes on
+    /// from there once the study is run again.
     fn let_leave(&mut self, error: &StorageError) {
         // Whoever took the study over runs its trials already.
         if self.jobs.is_empty() || matches!(error, StorageError::Fenced { .. }) {
@@ -532,13 +540,14 @@ fn listed_in(view: &StudyState) -> impl Iterator<Item = &Path> {
         .flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| checkpoint.path.as_path()))
 }
 
-/// How long trials that were asked to leave may take: [`GRACE`], or the seconds of `HPSEARCH_GRACE`, which is there for tests.
+/// How long trials that were asked to leave may take: [`GRACE`], or the seconds of
+/// `HPSEARCH_GRACE`, which is there for tests.
 fn grace() -> Duration {
     seconds_of("HPSEARCH_GRACE").unwrap_or(GRACE)
 }
 
-/// How long nothing is started after a first refusal of the machine: [`FIRST_WAIT`], or the seconds of `HPSEARCH_FIRST_WAIT`,
-/// which is there for tests.
+/// How long nothing is started after a first refusal of the machine: [`FIRST_WAIT`], or the seconds
+/// of `HPSEARCH_FIRST_WAIT`, which is there for tests.
 fn first_wait() -> Duration {
     seconds_of("HPSEARCH_FIRST_WAIT").unwrap_or(FIRST_WAIT)
 }
@@ -548,9 +557,10 @@ fn seconds_of(variable: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Checkpoints that are not where the store has them are dropped, so that no trial is told to go on from one: after a power
-/// loss the store may not know any more that it dropped them, and people make room. A study whose checkpoints cannot be reached
-/// (a disk that is not mounted) is not run at all, see [`ownership::claim`].
+/// Checkpoints that are not where the store has them are dropped, so that no trial is told to go on
+/// from one: after a power loss the store may not know any more that it dropped them, and people
+/// make room. A study whose checkpoints cannot be reached (a disk that is not mounted) is not run
+/// at all, see [`ownership::claim`].
 fn forget_lost_checkpoints(storage: &mut dyn Storage, lease: &Lease) -> Result<(), StorageError> {
     let trials = storage.view(lease.study)?.trials;
     let checkpoints = trials.iter().flat_map(|trial| {
@@ -568,8 +578,8 @@ fn forget_lost_checkpoints(storage: &mut dyn Storage, lease: &Lease) -> Result<(
     Ok(())
 }
 
-/// Kills what a dead runner of this study left behind: recorded processes that still are the same, and whoever carries
-/// this study's name and store in its environment.
+/// Kills what a dead runner of this study left behind: recorded processes that still are the same,
+/// and whoever carries this study's name and store in its environment.
 fn clear_orphaned_files(
     storage: &dyn Storage,
     study: &StoredStudy,
@@ -595,7 +605,8 @@ fn clear_orphaned_files(
     Ok(())
 }
 
-/// Whether a process belongs to another store that there is: this one may be a copy of that, and knows its processes.
+/// Whether a process belongs to another store that there is: this one may be a copy of that, and
+/// knows its processes.
 fn belongs_elsewhere(pid: u32, store: &Path) -> bool {
     let said = processes::variable(pid, "HPSEARCH_STORE").map(PathBuf::from);
     said.is_some_and(|said| said != store && said.exists() && !is_same_file(&said, store))

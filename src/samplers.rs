@@ -1,4 +1,5 @@
-//! Samplers propose the next point of the search space; each is one file and one line of [`SAMPLERS`].
+//! Samplers propose the next point of the search space; each is one file and one line of
+//! [`SAMPLERS`].
 
 mod auto;
 mod cmaes;
@@ -53,7 +54,8 @@ pub struct Ask<'a> {
     pub earlier: &'a [Earlier],
     /// The memory that a trial may take, where that is scarce.
     pub room: Option<Room<'a>>,
-    /// The study's seeds, for what all its trials share. A draw of this trial alone comes from the stream beside the ask.
+    /// The study's seeds, for what all its trials share. A draw of this trial alone comes from the
+    /// stream beside the ask.
     pub seeds: SeedTree,
 }
 
@@ -100,8 +102,8 @@ pub struct Situation<'a> {
 }
 
 impl<'a> Ask<'a> {
-    /// Whether a point keeps what the study requires of parameters. Samplers that choose among candidates choose among those;
-    /// [`propose`] draws again for the others.
+    /// Whether a point keeps what the study requires of parameters. Samplers that choose among
+    /// candidates choose among those; [`propose`] draws again for the others.
     pub fn allows(&self, params: &Params) -> bool {
         constraint::broken(self.constraints, params).is_none()
             && self.room.is_none_or(|room| room.takes(params))
@@ -172,7 +174,8 @@ pub enum SamplerError {
     },
     /// No point that was drawn keeps the constraints.
     #[error(
-        "none of {draws} random points keeps the constraints: {rejected}; loosen a `[[constraint]]`, or narrow `[space]` to where they hold"
+        "none of {draws} random points keeps the constraints: {rejected}; loosen a \
+         `[[constraint]]`, or narrow `[space]` to where they hold"
     )]
     Constraints {
         /// How many were drawn.
@@ -182,7 +185,8 @@ pub enum SamplerError {
     },
     /// Its arithmetic failed.
     #[error(
-        "sampler `{sampler}` failed: {why}; another `type` in `[sampler]` goes on with the same trials"
+        "sampler `{sampler}` failed: {why}; another `type` in `[sampler]` goes on with the same \
+         trials"
     )]
     Internal {
         /// Its name.
@@ -197,8 +201,8 @@ pub trait Sampler: Send {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// A point of `ask.space` that keeps `ask.fixed`. A function of its arguments: the same space, history, number and
-    /// stream give the same point. `None`: every point was proposed.
+    /// A point of `ask.space` that keeps `ask.fixed`. A function of its arguments: the same space,
+    /// history, number and stream give the same point. `None`: every point was proposed.
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError>;
 
     /// Who draws the next point, if it is not this sampler itself.
@@ -214,11 +218,13 @@ const DRAWS_FOR_MEMORY: u32 = 500;
 /// Draws by chance after which constraints are taken to reject everything.
 const DRAWS_BY_CHANCE: u32 = 10_000;
 
-/// A point that keeps the study's constraints, and fits into memory where one is found that does: of the sampler where one of its first draws does, else of chance. `None`: every
-/// point was proposed.
+/// A point that keeps the study's constraints, and fits into memory where one is found that does:
+/// of the sampler where one of its first draws does, else of chance. `None`: every point was
+/// proposed.
 ///
 /// # Errors
-/// Those of the sampler; or of 10,000 random points none keeps the constraints, and which of them reject how many.
+/// Those of the sampler; or of 10,000 random points none keeps the constraints, and which of them
+/// reject how many.
 pub fn propose(
     sampler: &dyn Sampler,
     ask: &Ask<'_>,

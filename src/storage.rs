@@ -1,4 +1,5 @@
-//! The store: where studies, trials and their journal live, behind two traits that every store passes one suite for.
+//! The store: where studies, trials and their journal live, behind two traits that every store
+//! passes one suite for.
 
 pub mod conformance;
 pub mod memory;
@@ -39,8 +40,8 @@ pub struct Holder {
     pub pid_started: u64,
     /// Host name.
     pub host: String,
-    /// Which start of the machine it belongs to, and what else tells it apart (see `runner::lease`); only of one that holds
-    /// the study's lock file while it lives.
+    /// Which start of the machine it belongs to, and what else tells it apart (see
+    /// `runner::lease`); only of one that holds the study's lock file while it lives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
 }
@@ -87,7 +88,8 @@ pub struct StoredStudy {
     pub extension: Extension,
     /// When it was created.
     pub created: Timestamp,
-    /// The name of the directory that holds the files of its trials, once it was taken for it; see [`StoredStudy::files`].
+    /// The name of the directory that holds the files of its trials, once it was taken for it; see
+    /// [`StoredStudy::files`].
     pub directory: Option<String>,
 }
 
@@ -206,7 +208,8 @@ pub struct StoredRunner {
     pub lineage: Option<Provenance>,
 }
 
-/// What became of a trial, without its curve and its words: small enough to keep all of a study in memory.
+/// What became of a trial, without its curve and its words: small enough to keep all of a study in
+/// memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Its number.
@@ -232,7 +235,8 @@ pub struct Outcome {
 /// Up to where a reader knows the outcomes of a study; the default knows none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutcomeCursor {
-    /// The last event that it knows: the journal's order is that of commits, whatever the clocks say.
+    /// The last event that it knows: the journal's order is that of commits, whatever the clocks
+    /// say.
     seq: Seq,
     /// The specification that it knows: with another metric, the last reports are others.
     revision: i64,
@@ -255,7 +259,8 @@ pub struct StoredRequest {
 pub enum StorageError {
     /// Another process holds the study.
     #[error(
-        "study `{study}` is being run by process {} on {}: `hpsearch watch {study}` shows it, `hpsearch stop {study}` ends that run",
+        "study `{study}` is being run by process {} on {}: `hpsearch watch {study}` shows it, \
+         `hpsearch stop {study}` ends that run",
         holder.pid, holder.host
     )]
     Busy {
@@ -266,11 +271,15 @@ pub enum StorageError {
         /// Since when.
         since: Timestamp,
     },
-    /// A process of another host or container holds the study, and nobody can tell from here whether it lives.
+    /// A process of another host or container holds the study, and nobody can tell from here
+    /// whether it lives.
     #[error(
-        "study `{study}` is held by process {} on `{}`, another host or container than this one, for {held} (it last wrote {wrote} ago), \
-         and from here nobody can tell whether that process lives. If it is gone, as after a container was restarted under another name, \
-         run again with `--take-over` (a Rust program: `take_over`). If it lives, `hpsearch watch {study}` shows it: taking over ends its run at its next word, \
+        "study `{study}` is held by process {} on `{}`, another host or container than this one, \
+         for {held} (it last wrote {wrote} ago), \
+         and from here nobody can tell whether that process lives. If it is gone, as after a \
+         container was restarted under another name, \
+         run again with `--take-over` (a Rust program: `take_over`). If it lives, `hpsearch watch \
+         {study}` shows it: taking over ends its run at its next word, \
          and its trials lose what they did since their last checkpoint",
         holder.pid, holder.host
     )]
@@ -285,14 +294,16 @@ pub enum StorageError {
         wrote: String,
     },
     /// The lease was taken over: whoever holds this one must stop writing.
-    #[error("the lease on study {} was taken over by another process, and this one writes no more: `hpsearch ls` shows who has it; the next run goes on from what is stored", study.0)]
+    #[error("the lease on study {} was taken over by another process, and this one writes no \
+        more: `hpsearch ls` shows who has it; the next run goes on from what is stored", study.0)]
     Fenced {
         /// Which study.
         study: StudyId,
     },
     /// A study with this name exists.
     #[error(
-        "a study called `{name}` exists already: choose another name, or go on with that one by `hpsearch run`"
+        "a study called `{name}` exists already: choose another name, or go on with that one by \
+         `hpsearch run`"
     )]
     Exists {
         /// The name.
@@ -300,7 +311,8 @@ pub enum StorageError {
     },
     /// A trial out of order: numbers are given one after the other.
     #[error(
-        "trial {trial} cannot be created now: the next number is {expected}; run the command again, and report it if this comes back"
+        "trial {trial} cannot be created now: the next number is {expected}; run the command \
+         again, and report it if this comes back"
     )]
     OutOfOrder {
         /// The number of the event.
@@ -322,7 +334,8 @@ pub enum StorageError {
     },
     /// The copy that is made before an older store is changed could not be made.
     #[error(
-        "the store `{path}` has the older schema version {found}, and the copy of it could not be written to `{copy}`: \
+        "the store `{path}` has the older schema version {found}, and the copy of it could not be \
+         written to `{copy}`: \
          make room or allow writing there, then run the same command again; nothing was changed"
     )]
     NoBackup {
@@ -346,7 +359,8 @@ pub enum StorageError {
     },
     /// The name of the store is not text.
     #[error(
-        "the path of the store, `{path}`, is not UTF-8, and trials are told it as text; choose another one with `--store PATH`"
+        "the path of the store, `{path}`, is not UTF-8, and trials are told it as text; choose \
+         another one with `--store PATH`"
     )]
     NotText {
         /// The file, as far as it can be shown.
@@ -354,7 +368,8 @@ pub enum StorageError {
     },
     /// The file was written by a newer hpsearch.
     #[error(
-        "`{path}` has schema version {found}; this hpsearch knows up to {known}: use a newer hpsearch"
+        "`{path}` has schema version {found}; this hpsearch knows up to {known}: use a newer \
+         hpsearch"
     )]
     Newer {
         /// The file.
@@ -366,7 +381,8 @@ pub enum StorageError {
     },
     /// The file system cannot hold a store.
     #[error(
-        "`{path}` is on a network file system ({kind}), where SQLite loses data; put the store on a local disk with `--store PATH`"
+        "`{path}` is on a network file system ({kind}), where SQLite loses data; put the store on \
+         a local disk with `--store PATH`"
     )]
     NetworkFileSystem {
         /// The file.
@@ -376,7 +392,8 @@ pub enum StorageError {
     },
     /// Something stored cannot be read back.
     #[error(
-        "the store holds something unreadable in {place}: {why}; keep a copy of it, and see what `hpsearch doctor` says"
+        "the store holds something unreadable in {place}: {why}; keep a copy of it, and see what \
+         `hpsearch doctor` says"
     )]
     Corrupt {
         /// Table and row.
@@ -386,7 +403,8 @@ pub enum StorageError {
     },
     /// There is no store yet.
     #[error(
-        "there is no store at `{path}`: `hpsearch run study.toml` makes one, `--store PATH` names another"
+        "there is no store at `{path}`: `hpsearch run study.toml` makes one, `--store PATH` names \
+         another"
     )]
     Missing {
         /// The file looked for.
@@ -402,7 +420,8 @@ pub enum StorageError {
     },
     /// No space is left.
     #[error(
-        "no space is left for the store `{path}` (while {doing}); what was written before is safe: free some space, then run the same command again"
+        "no space is left for the store `{path}` (while {doing}); what was written before is \
+         safe: free some space, then run the same command again"
     )]
     DiskFull {
         /// The file.
@@ -413,10 +432,13 @@ pub enum StorageError {
         #[source]
         source: rusqlite::Error,
     },
-    /// The system refuses or breaks off a write: a quota, a limit on file sizes, a disk that fails or turned read-only.
+    /// The system refuses or breaks off a write: a quota, a limit on file sizes, a disk that fails
+    /// or turned read-only.
     #[error(
-        "the store `{path}` cannot be written any more (while {doing}), by a quota, a limit on file sizes (`ulimit -f`) or an error of the disk \
-         (`dmesg` tells); what was written before is safe: mend that, then run the same command again"
+        "the store `{path}` cannot be written any more (while {doing}), by a quota, a limit on \
+         file sizes (`ulimit -f`) or an error of the disk \
+         (`dmesg` tells); what was written before is safe: mend that, then run the same command \
+         again"
     )]
     WriteFailed {
         /// The file.
@@ -427,9 +449,11 @@ pub enum StorageError {
         #[source]
         source: rusqlite::Error,
     },
-    /// The file that was opened is not at its path any more: what is written to it now, nobody would find.
+    /// The file that was opened is not at its path any more: what is written to it now, nobody
+    /// would find.
     #[error(
-        "the store `{path}` {what} while it was in use, and nothing more is written: put it back with its `-wal` file, \
+        "the store `{path}` {what} while it was in use, and nothing more is written: put it back \
+         with its `-wal` file, \
          or name its new place with `--store PATH`, then run the same command again"
     )]
     Moved {
@@ -440,7 +464,8 @@ pub enum StorageError {
     },
     /// A file beside the store, its log or the index of that, is not the one that was opened.
     #[error(
-        "`{path}` {what} while the store was in use, and nothing more is written: {rescue}. Leave the `-wal` and `-shm` files of a store \
+        "`{path}` {what} while the store was in use, and nothing more is written: {rescue}. Leave \
+         the `-wal` and `-shm` files of a store \
          alone while it is in use, and run the same command again"
     )]
     Exchanged {
@@ -453,7 +478,8 @@ pub enum StorageError {
     },
     /// The process that runs the study is stopped.
     #[error(
-        "study `{study}` is being run by process {} on {}, and that process is stopped (by SIGSTOP or Ctrl-Z): `kill -CONT {}` lets it go on; \
+        "study `{study}` is being run by process {} on {}, and that process is stopped (by \
+         SIGSTOP or Ctrl-Z): `kill -CONT {}` lets it go on; \
          after `kill -9 {}` this command takes the study over",
         holder.pid, holder.host, holder.pid, holder.pid
     )]
@@ -465,7 +491,8 @@ pub enum StorageError {
     },
     /// The file or its directory cannot be opened or written.
     #[error(
-        "the store `{path}` cannot be opened or written (while {doing}): check the permissions of the file and its directory, \
+        "the store `{path}` cannot be opened or written (while {doing}): check the permissions of \
+         the file and its directory, \
          or choose another place with `--store PATH`"
     )]
     NotUsable {
@@ -479,7 +506,8 @@ pub enum StorageError {
     },
     /// The file is damaged.
     #[error(
-        "the store `{path}` is damaged (found while {doing}): keep a copy, then save what can be read with `sqlite3 '{path}' .recover`"
+        "the store `{path}` is damaged (found while {doing}): keep a copy, then save what can be \
+         read with `sqlite3 '{path}' .recover`"
     )]
     Damaged {
         /// The file.
@@ -508,7 +536,8 @@ pub enum StorageError {
     },
     /// SQLite says something else.
     #[error(
-        "the store `{path}` failed while {doing}; what was written before is safe: run the same command again, and `hpsearch doctor` if it fails again"
+        "the store `{path}` failed while {doing}; what was written before is safe: run the same \
+         command again, and `hpsearch doctor` if it fails again"
     )]
     Sqlite {
         /// The file.
@@ -557,7 +586,8 @@ impl Remarked {
         }
     }
 
-    /// One of each kind and attempt, the first in front: what is told at an attempt's end has their number.
+    /// One of each kind and attempt, the first in front: what is told at an attempt's end has their
+    /// number.
     pub fn taken_together(remarks: impl IntoIterator<Item = Remarked>) -> Vec<Remarked> {
         let mut kept: Vec<Remarked> = Vec::new();
         for remark in remarks {
@@ -575,12 +605,14 @@ impl Remarked {
 
 /// Reading. Every call sees one committed state.
 pub trait StorageReader: Send {
-    /// The names of the directories that were taken for the files of a study's trials, the present one first.
+    /// The names of the directories that were taken for the files of a study's trials, the present
+    /// one first.
     fn directories(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
         let _keeps_no_files = study;
         Ok(Vec::new())
     }
-    /// The store's own random name, by which files on the disk know whose they are; `None` of one that keeps no files.
+    /// The store's own random name, by which files on the disk know whose they are; `None` of one
+    /// that keeps no files.
     fn identity(&self) -> Result<Option<String>, StorageError> {
         Ok(None)
     }
@@ -592,29 +624,31 @@ pub trait StorageReader: Send {
     fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError>;
     /// The whole state of a study: what folding its journal gives.
     fn view(&self, study: StudyId) -> Result<StudyState, StorageError>;
-    /// A page of the trials that pass a filter, in an order; curves, decisions and checkpoints included. Only the page is
-    /// materialised.
+    /// A page of the trials that pass a filter, in an order; curves, decisions and checkpoints
+    /// included. Only the page is materialised.
     fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError>;
     /// The numbers of such a page: all that match, in the order asked for, cost little.
     fn numbers(&self, study: StudyId, query: &TrialQuery)
     -> Result<Vec<TrialNumber>, StorageError>;
     /// How many trials pass a filter.
     fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError>;
-    /// The outcomes of trials that were created or changed since the cursor, by number, and the cursor to ask with next:
-    /// all of them at first, then few.
+    /// The outcomes of trials that were created or changed since the cursor, by number, and the
+    /// cursor to ask with next: all of them at first, then few.
     fn outcomes(
         &self,
         study: StudyId,
         after: OutcomeCursor,
     ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError>;
-    /// A metric's reports by some trials, in the order asked for; no points for a trial that reported none.
+    /// A metric's reports by some trials, in the order asked for; no points for a trial that
+    /// reported none.
     fn curves(
         &self,
         study: StudyId,
         metric: &str,
         trials: &[TrialNumber],
     ) -> Result<Vec<Curve>, StorageError>;
-    /// The names of the parameters that the study's trials have, sorted: also those that the space no longer holds.
+    /// The names of the parameters that the study's trials have, sorted: also those that the space
+    /// no longer holds.
     fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError>;
     /// The names of the metrics that the study's trials reported, sorted.
     fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError>;
@@ -639,14 +673,16 @@ pub trait StorageReader: Send {
         seq: Seq,
         limit: u64,
     ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError>;
-    /// The last `limit` journal entries before a place, in order: a journal is read from its end without its beginning.
+    /// The last `limit` journal entries before a place, in order: a journal is read from its end
+    /// without its beginning.
     fn events_before(
         &self,
         study: StudyId,
         seq: Seq,
         limit: u64,
     ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError>;
-    /// What was remarked on a trial's lines after a place of the journal, and the journal's last place.
+    /// What was remarked on a trial's lines after a place of the journal, and the journal's last
+    /// place.
     fn remarks(
         &self,
         study: StudyId,
@@ -674,7 +710,8 @@ pub trait StorageReader: Send {
     fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError>;
     /// A text that is kept by its digest.
     fn document(&self, digest: &str) -> Result<Option<String>, StorageError>;
-    /// The file whose lock tells whether whoever runs the study lives: beside the store. `None` of a store in memory.
+    /// The file whose lock tells whether whoever runs the study lives: beside the store. `None` of
+    /// a store in memory.
     fn lock_file(&self, _study: StudyId) -> Option<PathBuf> {
         None
     }
@@ -702,7 +739,8 @@ pub trait Storage: StorageReader {
         now: Timestamp,
         spec: &StudySpec,
     ) -> Result<(), StorageError>;
-    /// Takes the right to write. `Busy` if someone holds it and `takeover` does not name that holder's epoch.
+    /// Takes the right to write. `Busy` if someone holds it and `takeover` does not name that
+    /// holder's epoch.
     fn acquire(
         &mut self,
         study: StudyId,
@@ -714,7 +752,8 @@ pub trait Storage: StorageReader {
     fn renew(&mut self, lease: &Lease, holder: &Holder) -> Result<(), StorageError>;
     /// Gives the right back; nothing happens if it was taken over.
     fn release(&mut self, lease: &Lease) -> Result<(), StorageError>;
-    /// Writes events, in order, to the journal and the tables in one transaction; `Fenced` if the lease was taken over.
+    /// Writes events, in order, to the journal and the tables in one transaction; `Fenced` if the
+    /// lease was taken over.
     fn append(
         &mut self,
         lease: &Lease,
@@ -723,15 +762,16 @@ pub trait Storage: StorageReader {
     ) -> Result<Seq, StorageError>;
     /// Keeps a text by its digest; nothing happens if it is kept already.
     fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError>;
-    /// Asks something of whoever runs the study, or will. Notes and tags are written at once, with their events, and are
-    /// never pending: nobody's lease is needed for them.
+    /// Asks something of whoever runs the study, or will. Notes and tags are written at once, with
+    /// their events, and are never pending: nobody's lease is needed for them.
     fn request(
         &mut self,
         study: StudyId,
         now: Timestamp,
         request: &Request,
     ) -> Result<i64, StorageError>;
-    /// Requests not yet served, oldest first. [`Event::RequestServed`] serves one, in the transaction of what it leads to.
+    /// Requests not yet served, oldest first. [`Event::RequestServed`] serves one, in the
+    /// transaction of what it leads to.
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError>;
     /// What came of a request; `None` while it waits, or if there is none of this key.
     fn answer(&self, study: StudyId, id: i64) -> Result<Option<Answer>, StorageError>;

@@ -1,5 +1,6 @@
-//! The nouns of a search, as plain data: what a study is, its trials and what they report, and the state that its journal
-//! folds to. Nothing here reads a clock, draws numbers, starts threads or touches files.
+//! The nouns of a search, as plain data: what a study is, its trials and what they report, and the
+//! state that its journal folds to. Nothing here reads a clock, draws numbers, starts threads or
+//! touches files.
 
 pub mod checkpoint;
 pub mod condition;

@@ -1,8 +1,9 @@
-//! The built-in trainer: prepares text data, fine-tunes encoders and decoders or trains them from scratch with Burn, evaluates, predicts and
-//! generates.
+//! The built-in trainer: prepares text data, fine-tunes encoders and decoders or trains them from
+//! scratch with Burn, evaluates, predicts and generates.
 //!
-//! It runs in a worker process, one job at a time, and does not depend on studies, samplers or the store: [`Host`] is its interface to the
-//! process. All random numbers are keyed by (seed, name, counters), so a run that is interrupted at any optimiser step and resumed equals an
+//! It runs in a worker process, one job at a time, and does not depend on studies, samplers or the
+//! store: [`Host`] is its interface to the process. All random numbers are keyed by (seed, name,
+//! counters), so a run that is interrupted at any optimiser step and resumed equals an
 //! uninterrupted one, bit for bit on the CPU.
 
 #![expect(
@@ -102,8 +103,9 @@ pub use training::train;
 
 /// The interface of a training run to its process.
 pub trait Host {
-    /// Reports metrics at a study step, and waits for the verdict. Names: those of the task (`eval_loss` and others, see `TRAINER_TASKS`), `train_loss`,
-    /// `learning_rate`, `epoch`, `steps_per_second`, `grad_norm` of the last step, `weight_norm` after it.
+    /// Reports metrics at a study step, and waits for the verdict. Names: those of the task
+    /// (`eval_loss` and others, see `TRAINER_TASKS`), `train_loss`, `learning_rate`, `epoch`,
+    /// `steps_per_second`, `grad_norm` of the last step, `weight_norm` after it.
     ///
     /// # Errors
     /// The runner is gone; training ends.
@@ -113,7 +115,8 @@ pub trait Host {
         metrics: &BTreeMap<String, f64>,
     ) -> Result<HostVerdict, HostError>;
 
-    /// Announces a complete, fsynced checkpoint directory with the state at study step `step`, before the report of the same step.
+    /// Announces a complete, fsynced checkpoint directory with the state at study step `step`,
+    /// before the report of the same step.
     ///
     /// # Errors
     /// The runner is gone; training ends.
@@ -125,7 +128,8 @@ pub trait Host {
     /// Announces progress: `done` of `of` optimiser steps.
     fn at(&mut self, _done: u64, _of: u64) {}
 
-    /// Whether the runner asked this trial to stop: it writes a checkpoint before the next optimiser step and returns [`RunEnd::Interrupted`].
+    /// Whether the runner asked this trial to stop: it writes a checkpoint before the next
+    /// optimiser step and returns [`RunEnd::Interrupted`].
     fn stop_requested(&self) -> bool;
 }
 
@@ -205,9 +209,11 @@ pub struct Milestones {
 pub enum Start<'a> {
     /// From scratch, or from a pretrained model.
     Fresh,
-    /// From a checkpoint of the same run: arguments (except for the number of epochs or steps), seed and data must match.
+    /// From a checkpoint of the same run: arguments (except for the number of epochs or steps),
+    /// seed and data must match.
     Resume(&'a Path),
-    /// From another trial's checkpoint with this job's arguments, as in population-based training: only the model's shape and the data must match.
+    /// From another trial's checkpoint with this job's arguments, as in population-based training:
+    /// only the model's shape and the data must match.
     Clone(&'a Path),
 }
 
@@ -230,7 +236,8 @@ pub struct Job<'a> {
     pub milestones: Milestones,
     /// Checkpoints go to `directory/checkpoint-<optimiser step>/`.
     pub directory: &'a Path,
-    /// Most rows at once, if the batches of the arguments do not fit in memory: more micro-batches make the same step.
+    /// Most rows at once, if the batches of the arguments do not fit in memory: more micro-batches
+    /// make the same step.
     pub rows_at_once: Option<RowsAtOnce>,
     /// Where to start from.
     pub start: Start<'a>,

@@ -1,4 +1,5 @@
-//! The live screens: state -> what is wanted -> snapshot -> draw, fed by the store alone, the same for `run` and `watch`.
+//! The live screens: state -> what is wanted -> snapshot -> draw, fed by the store alone, the same
+//! for `run` and `watch`.
 
 #![expect(clippy::disallowed_methods, reason = "screens wait, and load on threads of their own")]
 
@@ -75,7 +76,8 @@ pub enum TuiExit {
     RunAgain,
     /// A second Ctrl-C: the running trials shall be killed now.
     KillNow,
-    /// The terminal was closed, or a panic took it away: nobody can stop the study from here any more.
+    /// The terminal was closed, or a panic took it away: nobody can stop the study from here any
+    /// more.
     Gone,
 }
 
@@ -133,8 +135,8 @@ pub enum TuiError {
 const TICK: Duration = Duration::from_secs(1);
 /// How often an embedded runner's end is looked for.
 const ENDING: Duration = Duration::from_millis(200);
-/// How long a thread that panicked takes to end: it prints where it was, which on a busy machine takes its time. While watching,
-/// the loader is the only one that can have.
+/// How long a thread that panicked takes to end: it prints where it was, which on a busy machine
+/// takes its time. While watching, the loader is the only one that can have.
 const FAREWELL: Duration = Duration::from_secs(20);
 /// The same where it may have been the runner.
 const FAREWELL_OF_ONE: Duration = Duration::from_secs(2);
@@ -204,7 +206,8 @@ impl Screens {
         let mut frame = Freshness::Stale;
         loop {
             if let Some(exit) = self.told_to_leave() {
-                // The loader's panic is known by the terminal first, which it gave back, and a little later by its silence.
+                // The loader's panic is known by the terminal first, which it gave back, and a
+                // little later by its silence.
                 let patience =
                     if surroundings.mode == TuiMode::Watching { FAREWELL } else { FAREWELL_OF_ONE };
                 let is_loaders = !self.held.is_held() && self.loader.ends_within(patience);
@@ -373,7 +376,8 @@ impl Screens {
                 }
             }
             Command::Suspend => {
-                // The whole group, as the terminal itself would: `cargo run` waits for us. Our handler sees it, too.
+                // The whole group, as the terminal itself would: `cargo run` waits for us. Our
+                // handler sees it, too.
                 let _ours_at_least =
                     rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
             }
@@ -384,8 +388,8 @@ impl Screens {
     }
 }
 
-/// Panics at the key that `HPSEARCH_PANIC_AT_KEY` names, in debug builds alone: for the test that a panic gives the terminal
-/// back, which is true of a real process on a real terminal or not at all.
+/// Panics at the key that `HPSEARCH_PANIC_AT_KEY` names, in debug builds alone: for the test that a
+/// panic gives the terminal back, which is true of a real process on a real terminal or not at all.
 fn panic_if_told(code: KeyCode) {
     if cfg!(debug_assertions)
         && let KeyCode::Char(key) = code

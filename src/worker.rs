@@ -112,8 +112,8 @@ fn say(message: &MessageToRunner) {
         .and_then(|()| stdout.flush());
 }
 
-/// Says how an attempt ended on a way that its command does not have, and so cannot speak on: the socket that is this
-/// process's stdin leads to the runner in both directions.
+/// Says how an attempt ended on a way that its command does not have, and so cannot speak on: the
+/// socket that is this process's stdin leads to the runner in both directions.
 fn say_aside(message: &MessageToRunner) {
     let aside = std::io::stdin().as_fd().try_clone_to_owned().map(std::fs::File::from);
     // If the runner is gone, so will this process be.

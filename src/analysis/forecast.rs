@@ -1,4 +1,5 @@
-//! How long a study will still take, and what it will use: time, device-hours, cost and disk, from what its trials took so far.
+//! How long a study will still take, and what it will use: time, device-hours, cost and disk, from
+//! what its trials took so far.
 
 use std::time::Duration;
 
@@ -47,7 +48,8 @@ pub enum EndedBy {
     Cost,
 }
 
-/// What is ahead of a study. What nothing can be said about is `None`: no trial has run yet, or nothing limits it.
+/// What is ahead of a study. What nothing can be said about is `None`: no trial has run yet, or
+/// nothing limits it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Forecast {
     /// Seconds of running time until the end.
@@ -56,7 +58,8 @@ pub struct Forecast {
     pub device_hours: Option<Span>,
     /// What they cost.
     pub cost: Option<Span>,
-    /// Trials that will count towards the budget at the end, if something else than their number ends the study.
+    /// Trials that will count towards the budget at the end, if something else than their number
+    /// ends the study.
     pub trials: Option<Span>,
     /// What ends it, most likely.
     pub ended_by: Option<EndedBy>,
@@ -85,12 +88,14 @@ pub struct Situation<'a> {
 
 /// What is ahead of a study.
 ///
-/// The time of a trial is estimated as survival times are (Kaplan and Meier, 1958): trials that run are known to take longer
-/// than they have, so that long ones are not forgotten because short ones end first. Later trials weigh more, for pruners are
-/// milder at first, and the range is two standard errors and a part for what still changes. What is left of the budget's trials is
-/// shared by the slots, which are as busy as they were so far.
+/// The time of a trial is estimated as survival times are (Kaplan and Meier, 1958): trials that run
+/// are known to take longer than they have, so that long ones are not forgotten because short ones
+/// end first. Later trials weigh more, for pruners are milder at first, and the range is two
+/// standard errors and a part for what still changes. What is left of the budget's trials is shared
+/// by the slots, which are as busy as they were so far.
 ///
-/// Of trials that all failed nothing is foretold: how long it takes to fail says nothing of one that does not.
+/// Of trials that all failed nothing is foretold: how long it takes to fail says nothing of one
+/// that does not.
 pub fn forecast(situation: &Situation<'_>) -> Forecast {
     if situation.counts.only_fail() {
         return Forecast::default();
@@ -160,8 +165,8 @@ pub fn forecast(situation: &Situation<'_>) -> Forecast {
     }
 }
 
-/// A race of the best is on top of all limits of the budget: its rounds, each as long as complete trials were, as often as its
-/// finalists go into the slots.
+/// A race of the best is on top of all limits of the budget: its rounds, each as long as complete
+/// trials were, as often as its finalists go into the slots.
 fn race(situation: &Situation<'_>) -> Option<Span> {
     let finalists = situation.spec.race;
     let complete = || {
@@ -224,7 +229,8 @@ impl Pace {
         }
         // What is left is what was rounded, where the last one has ended.
         if share > 1e-9 {
-            // The longest ones still run: they go on to a full trial, where its length is known, or as long again.
+            // The longest ones still run: they go on to a full trial, where its length is known, or
+            // as long again.
             mean += share
                 * (whole_trial(used, now, full_trial).unwrap_or(2.0 * before) - before).max(0.0);
         }
@@ -278,8 +284,8 @@ impl Pace {
         ((self.mean - area) / alive).max(0.0)
     }
 
-    /// Slots that work at a moment, on average: all of them, but for what starting trials takes. They are as busy as their
-    /// devices.
+    /// Slots that work at a moment, on average: all of them, but for what starting trials takes.
+    /// They are as busy as their devices.
     fn slots_at_work(&self, situation: &Situation<'_>) -> f64 {
         let slots = count(situation.used.slots.max(1));
         let elapsed = situation.elapsed.as_secs_f64();
@@ -314,8 +320,8 @@ impl Pace {
     }
 }
 
-/// How far the mean of so few trials may be off, as a share of it: two standard errors (rising weights make them those of
-/// three quarters of the trials), and `drift` for what changes.
+/// How far the mean of so few trials may be off, as a share of it: two standard errors (rising
+/// weights make them those of three quarters of the trials), and `drift` for what changes.
 fn doubt(ended: &[f64], drift: f64) -> f64 {
     let trials = count(ended.len());
     if ended.len() < 3 {
@@ -357,8 +363,8 @@ pub fn counted(counts: Counts, which: Count) -> u64 {
     }
 }
 
-/// Most bytes that checkpoints take at a moment: those of the best, and of what runs one or two each, and one that is being
-/// written.
+/// Most bytes that checkpoints take at a moment: those of the best, and of what runs one or two
+/// each, and one that is being written.
 fn disk(situation: &Situation<'_>, trials: Option<f64>) -> Option<Span> {
     let (files, bytes) = situation.used.measured;
     if files == 0 {

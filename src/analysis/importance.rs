@@ -1,8 +1,8 @@
 //! Which parameters matter: how much of what happened in a study each of them explains.
 //!
-//! Two evaluators, both with Optuna's rules, so that the figures can be compared: PED-ANOVA asks what separates the best
-//! tenth from the rest, parameter by parameter; fANOVA fits a random forest to the values and asks how much of its variance
-//! each parameter makes.
+//! Two evaluators, both with Optuna's rules, so that the figures can be compared: PED-ANOVA asks
+//! what separates the best tenth from the rest, parameter by parameter; fANOVA fits a random forest
+//! to the values and asks how much of its variance each parameter makes.
 
 mod fanova;
 mod forest;
@@ -17,8 +17,8 @@ use crate::study::trial::TrialState;
 /// How importance is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Evaluator {
-    /// What separates the best tenth of the trials from all (Watanabe et al., IJCAI 2023; conditional parameters as in
-    /// *Conditional PED-ANOVA*, 2026). Fast, and free of chance.
+    /// What separates the best tenth of the trials from all (Watanabe et al., IJCAI 2023;
+    /// conditional parameters as in *Conditional PED-ANOVA*, 2026). Fast, and free of chance.
     #[default]
     PedAnova,
     /// Shares of the variance of a random forest (Hutter et al., ICML 2014).
@@ -58,7 +58,8 @@ pub struct Stopped<'a> {
     pub value: f64,
 }
 
-/// Importances are told from so many trials on: of fewer, chance decides which parameters seem to matter.
+/// Importances are told from so many trials on: of fewer, chance decides which parameters seem to
+/// matter.
 pub const ENOUGH: usize = 10;
 
 /// Why nothing can be said about importance.
@@ -66,7 +67,8 @@ pub const ENOUGH: usize = 10;
 pub enum ImportanceError {
     /// Less than [`ENOUGH`] finite values.
     #[error(
-        "importances need at least {ENOUGH} trials to tell from, and there are {found}: with fewer, chance decides which parameters seem to matter"
+        "importances need at least {ENOUGH} trials to tell from, and there are {found}: with \
+         fewer, chance decides which parameters seem to matter"
     )]
     TooFew {
         /// How many there are.
@@ -80,8 +82,8 @@ pub enum ImportanceError {
     },
 }
 
-/// The importance of every parameter that was active in a row, most important first; they sum to 1. Rows whose value is NaN
-/// or infinite are left out. `seed` is for forests.
+/// The importance of every parameter that was active in a row, most important first; they sum to 1.
+/// Rows whose value is NaN or infinite are left out. `seed` is for forests.
 ///
 /// # Errors
 /// There are too few rows, or nothing to explain.
@@ -146,9 +148,10 @@ pub fn stopped(outcomes: &[Outcome]) -> Vec<Stopped<'_>> {
         .collect()
 }
 
-/// The rows of a study in which trials were stopped, as far as `evaluator` can count those, and how many it does. To PED-ANOVA only the
-/// order of trials matters: those that were stopped come after all that completed, who came further before the others, then who was better
-/// there. Shares of a variance need values, and a stopped trial has none.
+/// The rows of a study in which trials were stopped, as far as `evaluator` can count those, and how
+/// many it does. To PED-ANOVA only the order of trials matters: those that were stopped come after
+/// all that completed, who came further before the others, then who was better there. Shares of a
+/// variance need values, and a stopped trial has none.
 fn with_stopped<'a>(
     evaluator: Evaluator,
     rows: Vec<Row<'a>>,
@@ -194,8 +197,8 @@ fn rank(place: usize, direction: Direction) -> f64 {
     }
 }
 
-/// The parameter's value in a row as a number (a choice by its index); `None` where it is not active, or where the value is
-/// none of the space as it is now.
+/// The parameter's value in a row as a number (a choice by its index); `None` where it is not
+/// active, or where the value is none of the space as it is now.
 fn value_of(dimension: &Dimension, row: &Row<'_>) -> Option<f64> {
     let value = dimension.distribution.normalize(row.params.get(&dimension.name)?)?;
     dimension.distribution.to_internal(&value)

@@ -1,4 +1,5 @@
-//! Where trials would end, foretold from those that went on: what samplers and pruners learn from stopped trials.
+//! Where trials would end, foretold from those that went on: what samplers and pruners learn from
+//! stopped trials.
 
 mod columns;
 mod level;
@@ -55,16 +56,18 @@ pub struct LearningCurveForecast {
 
 /// Reads what the trials of a study say about each other's ends, at `steps` (ascending).
 ///
-/// From the last step down to the first, ends are regressed on what was known there, over all trials that went on; those
-/// that did not get to their end count with the one that is foretold for them further up. So every trial is compared at the
-/// highest step that it shares with others, and what came first says less the less it agrees with what came after: a
-/// foretold end carries its variance.
+/// From the last step down to the first, ends are regressed on what was known there, over all
+/// trials that went on; those that did not get to their end count with the one that is foretold for
+/// them further up. So every trial is compared at the highest step that it shares with others, and
+/// what came first says less the less it agrees with what came after: a foretold end carries its
+/// variance.
 ///
-/// At each step there are three accounts of the ends: by the value alone; by the value and what was gained over the last half of
-/// the way; and by these and the parameters, their squares included: linear regressions whose shrinkage follows from the data.
-/// Each counts the more the less it errs about those that went on, each left out in turn (see `blended`). Where curves cross late,
-/// slopes and parameters say more than values (benches/search/README.md); freeze-thaw optimisation (Swersky, Snoek and Adams
-/// 2014) and its successors learn the same from a process over curves.
+/// At each step there are three accounts of the ends: by the value alone; by the value and what was
+/// gained over the last half of the way; and by these and the parameters, their squares included:
+/// linear regressions whose shrinkage follows from the data. Each counts the more the less it errs
+/// about those that went on, each left out in turn (see `blended`). Where curves cross late, slopes
+/// and parameters say more than values (benches/search/README.md); freeze-thaw optimisation
+/// (Swersky, Snoek and Adams 2014) and its successors learn the same from a process over curves.
 ///
 /// `middle`: what the rule that asks takes for the middle of values, by its version.
 pub fn forecast_curves(
@@ -125,8 +128,8 @@ fn measured(history: &History<'_>, trial: &Trial) -> Option<End> {
     loss.is_finite().then_some(End { loss, variance: 0.0 })
 }
 
-/// The loss at the first report at or after `step`, and its difference to that of the last report up to half of the way (the
-/// first report, if there is none so early).
+/// The loss at the first report at or after `step`, and its difference to that of the last report
+/// up to half of the way (the first report, if there is none so early).
 fn here(history: &History<'_>, trial: &Trial, step: u64) -> Option<(f64, f64)> {
     let at = trial.curve.partition_point(|(at, _)| *at < step);
     let loss = |place: usize| trial.curve.get(place).map(|(_, value)| history.score(*value).loss());
@@ -211,9 +214,9 @@ struct Account {
     missed: f64,
 }
 
-/// The ends that the accounts foretell together, each as likely as it makes the ends of the `count` rows that went on, left out
-/// in turn and with normal errors: `missed^(-count / 2)` (pseudo-Bayes factors, Geisser and Eddy 1979; Yao, Vehtari, Simpson and
-/// Gelman 2018, section 3.4).
+/// The ends that the accounts foretell together, each as likely as it makes the ends of the `count`
+/// rows that went on, left out in turn and with normal errors: `missed^(-count / 2)` (pseudo-Bayes
+/// factors, Geisser and Eddy 1979; Yao, Vehtari, Simpson and Gelman 2018, section 3.4).
 #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
 fn blended(accounts: &[Account], count: usize) -> Vec<End> {
     let missed = |account: &Account| {

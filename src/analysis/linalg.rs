@@ -1,6 +1,8 @@
-//! Symmetric positive definite matrices of a few hundred rows: factor, inverse of the factor, products.
+//! Symmetric positive definite matrices of a few hundred rows: factor, inverse of the factor,
+//! products.
 
-/// A square matrix whose rows lie one after the other; of a triangular one the upper part is unused.
+/// A square matrix whose rows lie one after the other; of a triangular one the upper part is
+/// unused.
 #[derive(Clone, Debug)]
 pub struct Matrix {
     size: usize,
@@ -23,8 +25,8 @@ impl Matrix {
         &mut self.cells[row * self.size..(row + 1) * self.size]
     }
 
-    /// The lower triangular `L` with `L L^T` = the matrix, of which only the lower part is read; nothing if it is not
-    /// positive definite.
+    /// The lower triangular `L` with `L L^T` = the matrix, of which only the lower part is read;
+    /// nothing if it is not positive definite.
     pub fn factor(&self) -> Option<Matrix> {
         let mut factor = Matrix::new(self.size);
         for row in 0..self.size {
@@ -64,7 +66,8 @@ impl Matrix {
         inverse
     }
 
-    /// `M^T M` of a lower triangular `M`, the lower part: the inverse of a matrix from that of its factor.
+    /// `M^T M` of a lower triangular `M`, the lower part: the inverse of a matrix from that of its
+    /// factor.
     pub fn gram(&self) -> Matrix {
         let mut gram = Matrix::new(self.size);
         for row in 0..self.size {

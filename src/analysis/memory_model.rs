@@ -1,11 +1,14 @@
 //! How much memory a trial takes at most, learned from those that ended.
 //!
-//! The model is a constant and up to three *sizes*, each times a factor of at least 0, so that more of a size never needs less:
-//! `peak = a + b₁ s₁ + b₂ s₂ + b₃ s₃`. Sizes of the built-in trainer are what its memory is made of (weights; activations, as tokens at once
-//! times layers times widths; scores of attention); those of a command its numeric parameters and products of two and three of them.
-//! They are chosen one after the other, as long as each makes the error of trials that were left out a third less (least squares of
-//! relative errors; the error of a trial that is left out is that of the fit by one minus its leverage). The worst such error is the
-//! margin of a prediction. Where it is more than a quarter, nothing is learned: memory does not depend on these sizes alone.
+//! The model is a constant and up to three *sizes*, each times a factor of at least 0, so that more
+//! of a size never needs less: `peak = a + b₁ s₁ + b₂ s₂ + b₃ s₃`. Sizes of the built-in trainer
+//! are what its memory is made of (weights; activations, as tokens at once times layers times
+//! widths; scores of attention); those of a command its numeric parameters and products of two and
+//! three of them. They are chosen one after the other, as long as each makes the error of trials
+//! that were left out a third less (least squares of relative errors; the error of a trial that is
+//! left out is that of the fit by one minus its leverage). The worst such error is the margin of a
+//! prediction. Where it is more than a quarter, nothing is learned: memory does not depend on these
+//! sizes alone.
 
 use std::collections::BTreeMap;
 
@@ -63,8 +66,8 @@ pub struct Expected {
     pub most: u64,
 }
 
-/// The sizes of a configuration at its smallest: a trial of the built-in trainer that runs out of memory goes on with fewer rows at once,
-/// down to one.
+/// The sizes of a configuration at its smallest: a trial of the built-in trainer that runs out of
+/// memory goes on with fewer rows at once, down to one.
 pub fn smallest_sizes(spec: &StudySpec, params: &Params) -> Sizes {
     let rows = match &spec.program {
         Program::Trainer { arguments, .. } => {
@@ -168,8 +171,8 @@ fn of_command(spec: &StudySpec, params: &Params) -> Sizes {
 }
 
 impl MemoryModel {
-    /// What these trials, in the order of their ends, teach; `None` where their memory does not follow from their sizes, or
-    /// there are too few.
+    /// What these trials, in the order of their ends, teach; `None` where their memory does not
+    /// follow from their sizes, or there are too few.
     pub fn learn(seen: &[Seen]) -> Option<MemoryModel> {
         let latest: Vec<&Seen> = seen.iter().filter(|seen| seen.bytes > 0).collect();
         let mut names: Vec<&str> =
@@ -229,7 +232,8 @@ impl MemoryModel {
         }
     }
 
-    /// What it was learned from: `by 12 trials that ended, by their weights and activations, off by 8 % at most`.
+    /// What it was learned from: `by 12 trials that ended, by their weights and activations, off by
+    /// 8 % at most`.
     pub fn in_words(&self) -> String {
         let names: Vec<&str> = self.factors.iter().map(|(name, _)| name.as_str()).collect();
         let sizes = if names.is_empty() {
@@ -270,7 +274,8 @@ impl Fit {
         if scales.iter().any(|scale| *scale <= 0.0 || !scale.is_finite()) {
             return None;
         }
-        // Each row divided by what was seen: the sum of squares is that of relative errors, and what is to be met is 1.
+        // Each row divided by what was seen: the sum of squares is that of relative errors, and
+        // what is to be met is 1.
         let rows: Vec<Vec<f64>> = seen
             .iter()
             .map(|seen| {

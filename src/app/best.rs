@@ -1,4 +1,5 @@
-//! The best trial of a study: its value and metrics, and the runs of its configuration where there are several.
+//! The best trial of a study: its value and metrics, and the runs of its configuration where there
+//! are several.
 
 use super::AppError;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};

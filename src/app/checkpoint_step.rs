@@ -13,7 +13,8 @@ use crate::study::spec::{Program, StudySpec};
 use crate::study::time::Timestamp;
 use crate::study::trial::Trial;
 
-/// So much later than its registration a file may have been written to: the store's clock and the file system's are two.
+/// So much later than its registration a file may have been written to: the store's clock and the
+/// file system's are two.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// Events that are read at once, from the newest on.
@@ -41,8 +42,9 @@ pub fn holds(
     Ok(Holds::Another { step: checkpoint.step, value })
 }
 
-/// Whether a command wrote to its checkpoint after it had registered it. The built-in trainer's have digests, and copies are
-/// nobody's but hpsearch's. What is written once the trial is over is its user's doing (a copied project has new times, too).
+/// Whether a command wrote to its checkpoint after it had registered it. The built-in trainer's
+/// have digests, and copies are nobody's but hpsearch's. What is written once the trial is over is
+/// its user's doing (a copied project has new times, too).
 fn was_written_to(
     reader: &dyn StorageReader,
     study: StudyId,
@@ -63,7 +65,8 @@ fn was_written_to(
     }))
 }
 
-/// When a checkpoint was registered, by the study's clock and by the system's, which somebody may have set in between.
+/// When a checkpoint was registered, by the study's clock and by the system's, which somebody may
+/// have set in between.
 struct Registered {
     at: Timestamp,
     system: Timestamp,

@@ -151,8 +151,8 @@ fn nvidia(gpu: &Gpu) -> Found {
     }
 }
 
-/// NVIDIA GPUs where the driver's library is not to be had: by its list in `/proc`, else (in containers that may be hidden)
-/// by their device files.
+/// NVIDIA GPUs where the driver's library is not to be had: by its list in `/proc`, else (in
+/// containers that may be hidden) by their device files.
 fn without_library(gpus: &Path, dev: &Path) -> Vec<Found> {
     let mut names: Vec<(u32, String)> = entries(gpus)
         .into_iter()

@@ -45,7 +45,8 @@ pub fn check(
     }
 }
 
-/// Takes out of `params`, which began with another configuration, what the values that are `given` switch off.
+/// Takes out of `params`, which began with another configuration, what the values that are `given`
+/// switch off.
 pub fn drop_inactive(space: &Space, params: &mut Params, given: &Params) {
     let inactive: Vec<String> = space
         .problems(params)

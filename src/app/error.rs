@@ -241,14 +241,16 @@ impl AppError {
             AppError::NotQuantizable { .. } => text("export it without `quantize`"),
             AppError::NotOfTheTrainer => text("`hpsearch run` runs it"),
             AppError::NoReport => text(
-                "its `[trainer]` arguments must let it evaluate once: look at num_train_epochs, max_steps and eval_strategy",
+                "its `[trainer]` arguments must let it evaluate once: look at num_train_epochs, \
+                 max_steps and eval_strategy",
             ),
             AppError::NoConfiguration { .. } => {
                 text("`hpsearch show` lists the parameters with their ranges; nothing was enqueued")
             }
             AppError::Tried { .. } => text("`--again` runs them once more"),
             AppError::ExportAtTheEnd(_) => text(
-                "`[export] dir` in the study file says where the best trial is exported to at the end",
+                "`[export] dir` in the study file says where the best trial is exported to at the \
+                 end",
             ),
             AppError::NotServed(_) => {
                 text("what was asked is kept, and done when the study is run")
@@ -260,7 +262,8 @@ impl AppError {
                 text("write the name of a study, `store.db`, or `store.db:study`")
             }
             AppError::WarmStartEmpty { .. } => text(
-                "take it out, or name a study with complete trials and parameters of the same names",
+                "take it out, or name a study with complete trials and parameters of the same \
+                 names",
             ),
             AppError::Storage(_)
             | AppError::StudyFile(_)
@@ -300,7 +303,8 @@ fn no_value(study: &str, complete: u64, breaks_limits: bool) -> String {
             format!("none of the {complete} complete trials of `{study}` keeps all limits")
         }
         (_, false) => format!(
-            "none of the {complete} complete trials of `{study}` has a value: what they reported is NaN"
+            "none of the {complete} complete trials of `{study}` has a value: what they reported \
+             is NaN"
         ),
     }
 }

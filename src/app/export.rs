@@ -1,4 +1,5 @@
-//! The best trial, or another one, as a directory that is ready for use; its model measured on the test split.
+//! The best trial, or another one, as a directory that is ready for use; its model measured on the
+//! test split.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,8 +26,8 @@ use crate::study::query::{SortKey, TrialQuery};
 use crate::study::spec::{Milestones, Program, Quantize, StudySpec};
 use crate::study::trial::{Trial, TrialNumber};
 
-/// The directory that an export of a study may go to; `file` is the study's, `known` the study in the store, if it is there,
-/// `store` the store's absolute path.
+/// The directory that an export of a study may go to; `file` is the study's, `known` the study in
+/// the store, if it is there, `store` the store's absolute path.
 ///
 /// # Errors
 /// It holds something that is needed, or lies in something that is removed one day.
@@ -60,7 +61,8 @@ pub fn target(
     Ok(Target::new(directory, needed)?)
 }
 
-/// Directories of studies, also of other stores': what lies there may be taken for files of a trial.
+/// Directories of studies, also of other stores': what lies there may be taken for files of a
+/// trial.
 fn with_trials(files: &Path) -> impl Iterator<Item = PathBuf> {
     let inside = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
     let is_trial = |entry: fs::DirEntry| {
@@ -70,8 +72,9 @@ fn with_trials(files: &Path) -> impl Iterator<Item = PathBuf> {
     inside(files).map(|entry| entry.path()).filter(move |path| inside(path).any(is_trial))
 }
 
-/// Looks whether a study may be exported where its file says, before a trial runs. An export that was edited stands in no run's way
-/// once the study was run: what is exported at the end goes beside it, for the reason that is given here.
+/// Looks whether a study may be exported where its file says, before a trial runs. An export that
+/// was edited stands in no run's way once the study was run: what is exported at the end goes
+/// beside it, for the reason that is given here.
 ///
 /// # Errors
 /// The export could not be written.
@@ -232,7 +235,8 @@ struct Small {
 }
 
 impl Small {
-    /// Writes it beside `target`, and measures both on the test split, or where there is none on the validation split.
+    /// Writes it beside `target`, and measures both on the test split, or where there is none on
+    /// the validation split.
     fn new(
         spec: &StudySpec,
         trial: &Trial,
@@ -279,7 +283,8 @@ fn test_metrics(
     }
 }
 
-/// Measures the winner of the study's race on the test split, if that was not done, and writes it down.
+/// Measures the winner of the study's race on the test split, if that was not done, and writes it
+/// down.
 ///
 /// # Errors
 /// It cannot be measured, or the store failed.

@@ -41,8 +41,8 @@ impl fmt::Display for MissingFile {
     }
 }
 
-/// Warnings about files of a command that are not where they are looked for: its program, its script, and what is named like a file
-/// that is there.
+/// Warnings about files of a command that are not where they are looked for: its program, its
+/// script, and what is named like a file that is there.
 pub fn missing_files(spec: &StudySpec) -> Vec<MissingFile> {
     let Program::Command { run, cwd, .. } = &spec.program else { return Vec::new() };
     let knows = |name: &str| spec.space.dimension(name).is_some();
@@ -123,7 +123,8 @@ fn script(words: &[Option<String>]) -> Option<usize> {
         })
 }
 
-/// The file in the directory of a missing one whose name is almost the same; numbers of a series are no slips.
+/// The file in the directory of a missing one whose name is almost the same; numbers of a series
+/// are no slips.
 fn neighbour(cwd: &Path, missing: &str) -> Option<String> {
     const MOST_FILES: usize = 10_000;
     let path = Path::new(missing);
@@ -195,7 +196,8 @@ mod tests {
 
     fn study(directory: &Path, run: &str, space: &str) -> StudySpec {
         let text = format!(
-            "[study]\nmetric = \"loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 3\n[command]\nrun = [{run}]\n[space]\n{space}\n"
+            "[study]\nmetric = \"loss\"\ndirection = \"minimize\"\n[budget]\ntrials = \
+             3\n[command]\nrun = [{run}]\n[space]\n{space}\n"
         );
         config::parse(&text, Path::new("s.toml"), directory, &[])
             .unwrap_or_else(|problems| panic!("{problems}"))
@@ -242,7 +244,8 @@ mod tests {
         let fine = [
             r#""sh", "train.py", "--config", "conf.yaml""#,
             r#""sh", "search""#,
-            // What a program writes, what a parameter decides, what is a program's text, and the next one of a series.
+            // What a program writes, what a parameter decides, what is a program's text, and the
+            // next one of a series.
             r#""sh", "train.py", "--save-config", "cnof.yaml""#,
             r#""sh", "train{x}.py""#,
             r#""sh", "-c", "python trian.py""#,

@@ -24,7 +24,8 @@ pub struct PreparedData {
     pub directory: Option<PathBuf>,
 }
 
-/// A preparation whose worker is killed is begun again, so many times in all: whatever died, the study goes on.
+/// A preparation whose worker is killed is begun again, so many times in all: whatever died, the
+/// study goes on.
 const PREPARATIONS: u32 = 3;
 
 /// Prepares the data of a study; `store` is its store's absolute path.
@@ -68,7 +69,8 @@ pub fn prepare_data(
 const MAY_NOT_FIT: [&str; 5] =
     ["model.pretrained", "freeze", "freeze_layers", "lora_target_modules", "class_weights"];
 
-/// Points whose models are not that of the middle: each end and each choice of what may not fit one, as far as it can be trained.
+/// Points whose models are not that of the middle: each end and each choice of what may not fit
+/// one, as far as it can be trained.
 fn other_models(spec: &StudySpec) -> Vec<Params> {
     let argument = |name: &str| {
         ARGUMENTS.iter().find(|argument| argument.name == name || argument.aliases.contains(&name))
@@ -86,8 +88,8 @@ fn other_models(spec: &StudySpec) -> Vec<Params> {
     points.collect()
 }
 
-/// The first of points spread over the space that can be trained with this value, and with those of others that it needs to mean
-/// something; nothing where none can.
+/// The first of points spread over the space that can be trained with this value, and with those of
+/// others that it needs to mean something; nothing where none can.
 fn with_value(spec: &StudySpec, dimension: &Dimension, value: Value) -> Option<Params> {
     let mut fixed = Params::new();
     fixed.insert(dimension.name.clone(), value);
@@ -100,7 +102,8 @@ fn with_value(spec: &StudySpec, dimension: &Dimension, value: Value) -> Option<P
 /// How many points are looked at for one that can be trained.
 const POINTS: u32 = 4_096;
 
-/// The first of points spread over the space, from its middle on, that keeps the constraints and whose arguments go together.
+/// The first of points spread over the space, from its middle on, that keeps the constraints and
+/// whose arguments go together.
 fn trainable(spec: &StudySpec, fixed: &Params) -> Option<Params> {
     let Program::Trainer { arguments, .. } = &spec.program else { return None };
     let is_sound = |point: &Params| {
@@ -125,8 +128,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("t.csv"), "text,label\na,b\n").unwrap();
         let text = format!(
-            "[study]\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 3\n[trainer]\ntask = \"text-classification\"\n\
-             [data]\ntrain = \"t.csv\"\ntext = \"text\"\nlabel = \"label\"\nvalidation_split = 0.5\n[space]\n{space}\n{rest}\n"
+            "[study]\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\ntrials = \
+             3\n[trainer]\ntask = \"text-classification\"\n\
+             [data]\ntrain = \"t.csv\"\ntext = \"text\"\nlabel = \"label\"\nvalidation_split = \
+             0.5\n[space]\n{space}\n{rest}\n"
         );
         config::parse(&text, Path::new("s.toml"), directory.path(), &[])
             .unwrap_or_else(|problems| panic!("{problems}"))

@@ -42,8 +42,9 @@ pub fn changes(
     Ok(changes)
 }
 
-/// The variables of `[command] env` that had another value in the last run, as changes that are taken without a word: their
-/// values are stored nowhere. Those that came or went are changes of the specification.
+/// The variables of `[command] env` that had another value in the last run, as changes that are
+/// taken without a word: their values are stored nowhere. Those that came or went are changes of
+/// the specification.
 fn changed_variables(
     reader: &dyn StorageReader,
     study: StudyId,
@@ -67,7 +68,8 @@ fn changed_variables(
     Ok(changed.map(|variable| Change::of_value(&variable.name)).collect())
 }
 
-/// A stored study as it reads where its project is now, if that was moved or copied with its store at `path`.
+/// A stored study as it reads where its project is now, if that was moved or copied with its store
+/// at `path`.
 pub fn moved(known: &StoredStudy, spec: &StudySpec, path: &Path) -> Option<(Moved, StudySpec)> {
     let marked =
         ownership::owner(&StudyFiles::of(spec, known.directory.as_deref(), path).directory());
@@ -102,7 +104,8 @@ pub fn settle(
                 created: now,
                 directory: None,
             }),
-            // Another runner of the same file was faster, a moment ago: who runs the study is decided by the lease.
+            // Another runner of the same file was faster, a moment ago: who runs the study is
+            // decided by the lease.
             Err(error @ StorageError::Exists { .. }) => store
                 .study(&spec.name)?
                 .filter(|known| known.spec == *spec)

@@ -35,7 +35,8 @@ pub fn post(path: &Path, study: StudyId, request: &Request) -> Result<i64, Stora
     }
 }
 
-/// Asks whoever runs the study, and waits for no answer. The next run would be surprised by it: somebody has to run it now.
+/// Asks whoever runs the study, and waits for no answer. The next run would be surprised by it:
+/// somebody has to run it now.
 ///
 /// # Errors
 /// Nobody runs it, or the store failed.

@@ -1,4 +1,5 @@
-//! One model is trained without a study: that of a `best.toml`, or one configuration of a study file.
+//! One model is trained without a study: that of a `best.toml`, or one configuration of a study
+//! file.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -39,8 +40,8 @@ struct Report {
     checkpoint: Option<PathBuf>,
 }
 
-/// One configuration of a study, on the first of its devices that works: its first `[[enqueue]]`, or the middle of its space;
-/// with what is wrong with other devices.
+/// One configuration of a study, on the first of its devices that works: its first `[[enqueue]]`,
+/// or the middle of its space; with what is wrong with other devices.
 ///
 /// # Errors
 /// The study runs a command, or no device works.

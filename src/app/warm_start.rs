@@ -1,4 +1,5 @@
-//! What a new study takes from earlier ones: their trials, read where they are kept and written into its specification.
+//! What a new study takes from earlier ones: their trials, read where they are kept and written
+//! into its specification.
 
 use std::path::Path;
 
@@ -18,8 +19,8 @@ pub struct Found {
     pub taken: Taken,
 }
 
-/// Fills in the trials of the studies that `spec` names: those that were kept with `known`, the study as it is stored, if the
-/// names are the same; else those of the stores as they are now.
+/// Fills in the trials of the studies that `spec` names: those that were kept with `known`, the
+/// study as it is stored, if the names are the same; else those of the stores as they are now.
 ///
 /// # Errors
 /// A store cannot be read, a study is not there, or none of its trials fits.

@@ -1,4 +1,5 @@
-//! Jobs for a worker of their own: whoever waits hears how far they are, and rows that do not fit into memory are halved.
+//! Jobs for a worker of their own: whoever waits hears how far they are, and rows that do not fit
+//! into memory are halved.
 
 use serde_json::Value as Json;
 
@@ -69,8 +70,8 @@ pub fn at(progress: &worker_job::Progress, hear: &mut Hear<'_>) {
     }
 }
 
-/// Does a job with the rows at once that it usually has, and with half of them while they do not fit into memory, down to one
-/// row. `usual`: `None` where rows are not to be halved.
+/// Does a job with the rows at once that it usually has, and with half of them while they do not
+/// fit into memory, down to one row. `usual`: `None` where rows are not to be halved.
 ///
 /// # Errors
 /// One row does not fit, or the job failed for another reason.

@@ -7,7 +7,8 @@ use serde_json::Value;
 /// Weights of the labels in the training loss; stored as the word `balanced` or as a list.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClassWeights {
-    /// Inversely proportional to the labels' frequencies: scikit-learn's `compute_class_weight("balanced")`.
+    /// Inversely proportional to the labels' frequencies: scikit-learn's
+    /// `compute_class_weight("balanced")`.
     Balanced,
     /// These, in the order of the labels' ids.
     Given(Vec<f64>),

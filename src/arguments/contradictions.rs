@@ -18,8 +18,9 @@ impl Problems {
     }
 }
 
-/// All contradictions. `given` has the arguments that were not left at their default, by their name and the key used for them; a key with
-/// one of the `known` problems gets no second one about the model's shape.
+/// All contradictions. `given` has the arguments that were not left at their default, by their name
+/// and the key used for them; a key with one of the `known` problems gets no second one about the
+/// model's shape.
 pub(super) fn contradictions(
     arguments: &TrainerArguments,
     given: &[(&str, String)],
@@ -187,31 +188,54 @@ fn learning_rate_schedule(arguments: &TrainerArguments, problems: &mut Problems)
         }
     }
     match scheduler {
-        SchedulerType::CosineWithMinLr if settings.min_lr.is_none() && settings.min_lr_rate.is_none() => problems.add(
-            "lr_scheduler_type",
-            format!("`{name}` needs to know where it ends"),
-            "give `lr_scheduler_kwargs.min_lr` or `lr_scheduler_kwargs.min_lr_rate`",
-        ),
-        SchedulerType::CosineWithMinLr if settings.min_lr.is_some() && settings.min_lr_rate.is_some() => problems.add(
-            "lr_scheduler_kwargs.min_lr_rate",
-            "`lr_scheduler_kwargs.min_lr` and `lr_scheduler_kwargs.min_lr_rate` both say where the learning rate ends",
-            "give one of them",
-        ),
-        SchedulerType::Polynomial if settings.lr_end.unwrap_or(LR_END) >= arguments.learning_rate => problems.add(
-            "lr_scheduler_kwargs.lr_end",
-            format!("`{name}` ends at {}, which is not below `learning_rate` = {}", settings.lr_end.unwrap_or(LR_END), arguments.learning_rate),
-            "give a smaller `lr_scheduler_kwargs.lr_end`",
-        ),
-        SchedulerType::WarmupStableDecay if settings.num_decay_steps.is_none_or(|steps| steps == 0.0) => problems.add(
-            "lr_scheduler_type",
-            format!("`{name}` needs to know when it falls"),
-            "give `lr_scheduler_kwargs.num_decay_steps`, for example 0.2 for the last fifth",
-        ),
-        SchedulerType::ReduceLrOnPlateau if arguments.eval_strategy == EvalStrategy::No => problems.add(
-            "eval_strategy",
-            format!("`{name}` looks at evaluations, and `eval_strategy` asks for none"),
-            "set `eval_strategy = \"epoch\"`, or \"steps\" with `eval_steps`",
-        ),
+        SchedulerType::CosineWithMinLr
+            if settings.min_lr.is_none() && settings.min_lr_rate.is_none() =>
+        {
+            problems.add(
+                "lr_scheduler_type",
+                format!("`{name}` needs to know where it ends"),
+                "give `lr_scheduler_kwargs.min_lr` or `lr_scheduler_kwargs.min_lr_rate`",
+            )
+        }
+        SchedulerType::CosineWithMinLr
+            if settings.min_lr.is_some() && settings.min_lr_rate.is_some() =>
+        {
+            problems.add(
+                "lr_scheduler_kwargs.min_lr_rate",
+                "`lr_scheduler_kwargs.min_lr` and `lr_scheduler_kwargs.min_lr_rate` both say where \
+             the learning rate ends",
+                "give one of them",
+            )
+        }
+        SchedulerType::Polynomial
+            if settings.lr_end.unwrap_or(LR_END) >= arguments.learning_rate =>
+        {
+            problems.add(
+                "lr_scheduler_kwargs.lr_end",
+                format!(
+                    "`{name}` ends at {}, which is not below `learning_rate` = \
+                {}",
+                    settings.lr_end.unwrap_or(LR_END),
+                    arguments.learning_rate
+                ),
+                "give a smaller `lr_scheduler_kwargs.lr_end`",
+            )
+        }
+        SchedulerType::WarmupStableDecay
+            if settings.num_decay_steps.is_none_or(|steps| steps == 0.0) =>
+        {
+            problems.add(
+                "lr_scheduler_type",
+                format!("`{name}` needs to know when it falls"),
+                "give `lr_scheduler_kwargs.num_decay_steps`, for example 0.2 for the last fifth",
+            )
+        }
+        SchedulerType::ReduceLrOnPlateau if arguments.eval_strategy == EvalStrategy::No => problems
+            .add(
+                "eval_strategy",
+                format!("`{name}` looks at evaluations, and `eval_strategy` asks for none"),
+                "set `eval_strategy = \"epoch\"`, or \"steps\" with `eval_steps`",
+            ),
         _ => {}
     }
 }

@@ -27,7 +27,8 @@ pub struct DataArguments {
     pub text: String,
     /// The column of labels.
     pub label: String,
-    /// What separates the cells of a row in csv and tsv files; without it a comma, in tsv files a tab.
+    /// What separates the cells of a row in csv and tsv files; without it a comma, in tsv files a
+    /// tab.
     #[serde(default)]
     pub separator: Option<String>,
     /// The columns of csv and tsv files without a header.
@@ -146,7 +147,8 @@ fn label_separator() -> String {
 const DEFAULT_VALIDATION_SPLIT: f64 = 0.1;
 
 impl DataArguments {
-    /// Complete arguments from what was given; file names are taken as they are (the caller makes them absolute).
+    /// Complete arguments from what was given; file names are taken as they are (the caller makes
+    /// them absolute).
     ///
     /// # Errors
     /// All problems at once; whether files exist is not looked at here.
@@ -258,7 +260,13 @@ impl DataArguments {
         ];
         for (split, share, file, path) in pairs {
             if share.is_some() && path.is_some() {
-                problems.push(ArgumentProblem::new(split, format!("`{split}` and `{file}` both say where those rows come from: give one of them")));
+                problems.push(ArgumentProblem::new(
+                    split,
+                    format!(
+                        "`{split}` and `{file}` both \
+                    say where those rows come from: give one of them"
+                    ),
+                ));
             }
         }
         let validation = self.validation_split.unwrap_or(if self.validation.is_none() {
@@ -270,7 +278,10 @@ impl DataArguments {
         if held_out >= 1.0 {
             problems.push(ArgumentProblem::new(
                 "test_split",
-                format!("`validation_split` and `test_split` together hold out {held_out} of the rows: nothing is left to train on"),
+                format!(
+                    "`validation_split` and `test_split` together hold out {held_out} of the \
+                    rows: nothing is left to train on"
+                ),
             ));
         }
         if self.text == self.label {

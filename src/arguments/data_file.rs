@@ -106,8 +106,9 @@ pub fn shown_separator(separator: u8) -> String {
 /// What is tried where the separator is not known, the likeliest first.
 const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
-/// What separates the cells of a csv file that begins with these bytes: the first candidate that gives all rows the same number of cells,
-/// two or more. `is_cut`: whether the file goes on behind them.
+/// What separates the cells of a csv file that begins with these bytes: the first candidate that
+/// gives all rows the same number of cells, two or more. `is_cut`: whether the file goes on behind
+/// them.
 #[must_use]
 pub fn find_separator(begin: &[u8], is_cut: bool) -> Option<u8> {
     const ROWS: usize = 50;
@@ -292,8 +293,10 @@ fn check_names(path: &Path, names: &[String], first: &[String]) -> Result<(), Da
     if first.len() != names.len() {
         let message =
             format!("{} fields where `[data] column_names` names {}", first.len(), names.len());
-        return Err(DataProblem::new(path, Some(1), message)
-            .with_help("name every column, in the order of the file; `[data] separator` says what separates them"));
+        return Err(DataProblem::new(path, Some(1), message).with_help(
+            "name every column, in the order of the file; `[data] separator` says what \
+                separates them",
+        ));
     }
     if first.iter().zip(names).all(|(cell, name)| cell.trim() == name) {
         return Err(DataProblem::new(
@@ -392,7 +395,8 @@ fn missing_column(
     }
 }
 
-/// Finds quoting that the csv crate would silently take for text: a quote that never closes, or text after a closing quote.
+/// Finds quoting that the csv crate would silently take for text: a quote that never closes, or
+/// text after a closing quote.
 fn check_quotes(path: &Path, content: &str, separator: u8) -> Result<(), DataProblem> {
     #[derive(PartialEq)]
     enum Place {
@@ -496,7 +500,8 @@ mod tests {
         let torn = read("a.tsv", "ham\tGo on\nspam\n", layout).unwrap_err();
         assert_eq!(
             torn,
-            "a.tsv:2: 1 fields where the first line has 2 (a .tsv has no quoting: no text in it can hold a tab or a line break)"
+            "a.tsv:2: 1 fields where the first line has 2 (a .tsv has no quoting: no text in it \
+             can hold a tab or a line break)"
         );
     }
 

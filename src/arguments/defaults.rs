@@ -1,4 +1,5 @@
-//! Defaults that depend on other arguments: on the task, on the architecture, and on whether the model is pretrained.
+//! Defaults that depend on other arguments: on the task, on the architecture, and on whether the
+//! model is pretrained.
 
 use serde_json::{Map, Value};
 
@@ -14,7 +15,8 @@ fn is_given(given: &[(&str, String)], name: &str) -> bool {
     given.iter().any(|(known, _)| *known == name)
 }
 
-/// Removes the defaults of everything that a pretrained model defines, and rejects given values for it.
+/// Removes the defaults of everything that a pretrained model defines, and rejects given values for
+/// it.
 pub(super) fn start_from_pretrained(
     merged: &mut Map<String, Value>,
     given: &[(&str, String)],
@@ -82,8 +84,9 @@ fn fill_in_model(model: &mut Value, task: TaskKind) {
     default("activation", if gated { "silu" } else { "gelu" }.into());
     // Llama's config.json has a key for attention dropout only.
     default("dropout", if gated { 0.0 } else { DROPOUT }.into());
-    // ModernBERT also drops this share of the attention output; small models seem to learn less with it (the quickstart's best, seeds 0
-    // to 4, one run each: .73 to .79 with .1, .73 to .81 with 0).
+    // ModernBERT also drops this share of the attention output; small models seem to learn less
+    // with it (the quickstart's best, seeds 0 to 4, one run each: .73 to .79 with .1, .73 to .81
+    // with 0).
     default("attention_dropout", if model_type == MODERN_BERT { 0.0 } else { DROPOUT }.into());
     if MEAN_POOLING_TYPES.contains(&model_type.as_str()) {
         default("pooling", "mean".into());

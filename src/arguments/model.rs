@@ -1,4 +1,5 @@
-//! The arguments of a model and its tokenizer: a pretrained one, or the shape of one trained from scratch.
+//! The arguments of a model and its tokenizer: a pretrained one, or the shape of one trained from
+//! scratch.
 
 use std::path::PathBuf;
 
@@ -8,10 +9,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelArguments {
-    /// The pretrained model to start from; it defines the shape and the tokenizer, and the fields for them here are `None`.
+    /// The pretrained model to start from; it defines the shape and the tokenizer, and the fields
+    /// for them here are `None`.
     #[serde(default)]
     pub pretrained: Option<String>,
-    /// The architecture of a model trained from scratch, one of [`ENCODER_TYPES`] or [`DECODER_TYPES`]; `None`: the task's default.
+    /// The architecture of a model trained from scratch, one of [`ENCODER_TYPES`] or
+    /// [`DECODER_TYPES`]; `None`: the task's default.
     #[serde(default)]
     pub model_type: Option<String>,
     /// Width of the model; a multiple of `num_heads`.
@@ -23,18 +26,22 @@ pub struct ModelArguments {
     /// Key-value heads, each shared by an equal number of query heads; `None`: `num_heads`.
     #[serde(default)]
     pub num_kv_heads: Option<usize>,
-    /// Width of the feed-forward part; `None`: twice `hidden_size` in a ModernBERT, four times in others.
+    /// Width of the feed-forward part; `None`: twice `hidden_size` in a ModernBERT, four times in
+    /// others.
     pub intermediate_size: Option<usize>,
-    /// Dropout after embeddings, attention and feed-forward, in [0, 1); `None`: that of the pretrained model.
+    /// Dropout after embeddings, attention and feed-forward, in [0, 1); `None`: that of the
+    /// pretrained model.
     pub dropout: Option<f64>,
     /// Dropout of attention probabilities, in [0, 1); `None`: that of the pretrained model.
     pub attention_dropout: Option<f64>,
-    /// Dropout before the classifier, in [0, 1); `None`: that of the pretrained model, or `dropout`.
+    /// Dropout before the classifier, in [0, 1); `None`: that of the pretrained model, or
+    /// `dropout`.
     #[serde(default)]
     pub classifier_dropout: Option<f64>,
     /// The activation of the feed-forward part.
     pub activation: Option<Activation>,
-    /// How token vectors become one text vector; only for ModernBERT and the trainer's own architecture.
+    /// How token vectors become one text vector; only for ModernBERT and the trainer's own
+    /// architecture.
     pub pooling: Option<Pooling>,
     /// Whether the output reuses the token embeddings; only for language models.
     #[serde(default)]
@@ -68,8 +75,9 @@ pub struct FromScratch {
     pub pooling: Pooling,
 }
 
-/// Architectures of encoders that can be trained, the default first. As the default, ModernBERT (with the mean of a text's tokens, and no dropout in
-/// attention) finds .73, .81, .81, .79 and .80 in the quickstart with seeds 0 to 4, where the trainer's own finds .78, .80, .81, .82 and .81.
+/// Architectures of encoders that can be trained, the default first. As the default, ModernBERT
+/// (with the mean of a text's tokens, and no dropout in attention) finds .73, .81, .81, .79 and .80
+/// in the quickstart with seeds 0 to 4, where the trainer's own finds .78, .80, .81, .82 and .81.
 pub const ENCODER_TYPES: [&str; 5] =
     ["hpsearch-encoder", MODERN_BERT, "bert", "roberta", "distilbert"];
 
@@ -79,7 +87,8 @@ pub(super) const MODERN_BERT: &str = "modernbert";
 /// Architectures of decoders that can be trained, the default first.
 pub const DECODER_TYPES: [&str; 5] = ["gpt2", "llama", "qwen2", "mistral", "qwen3"];
 
-/// Architectures whose feed-forward part has a gate, and whose keys and values may have fewer heads.
+/// Architectures whose feed-forward part has a gate, and whose keys and values may have fewer
+/// heads.
 pub(super) const GATED_TYPES: [&str; 4] = ["llama", "qwen2", "mistral", "qwen3"];
 
 /// Architectures that can classify by the mean of a text's tokens.
@@ -108,7 +117,8 @@ impl ModelArguments {
             num_heads,
             num_layers: self.num_layers.unwrap_or(2),
             num_kv_heads: self.num_kv_heads.unwrap_or(num_heads),
-            // A gate is a third projection: at half the width, the three cost less than the two without a gate.
+            // A gate is a third projection: at half the width, the three cost less than the two
+            // without a gate.
             intermediate_size: self.intermediate_size.unwrap_or(
                 if self.model_type.as_deref() == Some(MODERN_BERT) { 2 } else { 4 } * hidden_size,
             ),
@@ -160,7 +170,8 @@ pub enum Pooling {
 pub enum TokenizerKind {
     /// BERT's subwords.
     WordPiece,
-    /// Byte-pair encoding: of characters within words to classify, of bytes as in GPT-2 to model language.
+    /// Byte-pair encoding: of characters within words to classify, of bytes as in GPT-2 to model
+    /// language.
     Bpe,
     /// Whole words and punctuation marks.
     Word,
@@ -187,7 +198,8 @@ impl TokenizerKind {
 /// Vocabulary of all bytes and the end-of-text token.
 pub(super) const BYTE_ENTRIES: usize = 257;
 
-/// Where the tokenizer comes from. Prepared data depends on it: trials with the same source share a cache entry.
+/// Where the tokenizer comes from. Prepared data depends on it: trials with the same source share a
+/// cache entry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TokenizerSource {

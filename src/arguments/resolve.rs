@@ -16,7 +16,8 @@ impl TrainerArguments {
     /// Complete arguments from what was given, keys dotted (`model.hidden_size`) or nested.
     ///
     /// # Errors
-    /// All problems at once, sorted by key: unknown keys, wrong types, values out of range, contradictions.
+    /// All problems at once, sorted by key: unknown keys, wrong types, values out of range,
+    /// contradictions.
     pub fn resolve(values: &BTreeMap<String, Value>) -> Result<Self, Vec<ArgumentProblem>> {
         let (mut merged, mut problems) = merge(ARGUMENTS, values);
         let task = merged.get("task").map(TaskKind::named).unwrap_or_default();
@@ -26,7 +27,8 @@ impl TrainerArguments {
             problems.extend(start_from_pretrained(&mut merged, &given));
         }
         fill_in(&mut merged, &given, task);
-        // Values that were refused are null or at their default here, so what follows sees valid ones only.
+        // Values that were refused are null or at their default here, so what follows sees valid
+        // ones only.
         match serde_json::from_value::<Self>(Value::Object(merged)) {
             Ok(arguments) => {
                 problems.extend(contradictions(&arguments, &given, &problems));

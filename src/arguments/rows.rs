@@ -1,4 +1,5 @@
-//! The batch sizes that fit in memory, and how often they can be halved after running out of memory.
+//! The batch sizes that fit in memory, and how often they can be halved after running out of
+//! memory.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +8,9 @@ use serde_json::Value;
 
 use super::training::TrainerArguments;
 
-/// Rows that training and evaluation process at once, at least one. Fewer rows make the same optimiser steps, of the same rows in
-/// the same order, out of more micro-batches: the result differs by rounding, and by dropout masks, which are drawn for each micro-batch.
+/// Rows that training and evaluation process at once, at least one. Fewer rows make the same
+/// optimiser steps, of the same rows in the same order, out of more micro-batches: the result
+/// differs by rounding, and by dropout masks, which are drawn for each micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RowsAtOnce {
@@ -19,8 +21,9 @@ pub struct RowsAtOnce {
 }
 
 impl RowsAtOnce {
-    /// Those of a trial's arguments, its parameters included; `None` with `auto_find_batch_size = false`, and where the arguments
-    /// are invalid, which is reported elsewhere.
+    /// Those of a trial's arguments, its parameters included; `None` with
+    /// `auto_find_batch_size = false`, and where the arguments are invalid, which is reported
+    /// elsewhere.
     #[must_use]
     pub fn that_may_be_halved(values: &BTreeMap<String, Value>) -> Option<Self> {
         let arguments = TrainerArguments::resolve(values)

@@ -17,15 +17,18 @@ const OF_ENCODERS: [&str; 3] = ["class_weights", "model.classifier_dropout", "mo
 /// Arguments of language models.
 const OF_DECODERS: [&str; 2] = ["model.num_kv_heads", "model.tie_word_embeddings"];
 
-/// The kind of the trainer argument `key` (an alias counts), for checking a search dimension before any value is drawn.
+/// The kind of the trainer argument `key` (an alias counts), for checking a search dimension before
+/// any value is drawn.
 ///
 /// # Errors
-/// An unknown key with a suggestion, or an argument of another library that is not taken here with the reason.
+/// An unknown key with a suggestion, or an argument of another library that is not taken here with
+/// the reason.
 pub fn check_key(key: &str) -> Result<FieldKind, ArgumentProblem> {
     find(ARGUMENTS, key).map(|argument| argument.kind)
 }
 
-/// Every problem with giving the trainer argument `key` each of `values`, each on its own (the ends of a range, or all choices).
+/// Every problem with giving the trainer argument `key` each of `values`, each on its own (the ends
+/// of a range, or all choices).
 #[must_use]
 pub fn check_values(key: &str, values: &[Value]) -> Vec<ArgumentProblem> {
     match find(ARGUMENTS, key) {
@@ -62,7 +65,8 @@ pub(super) fn find(table: &[Field], key: &str) -> Result<Field, ArgumentProblem>
     })
 }
 
-/// Given values and defaults merged into one object shaped like the argument structs, with every problem there is.
+/// Given values and defaults merged into one object shaped like the argument structs, with every
+/// problem there is.
 pub(super) fn merge(
     table: &[Field],
     values: &BTreeMap<String, Value>,
@@ -176,7 +180,8 @@ fn insert_dotted(object: &mut Map<String, Value>, name: &str, value: Value) {
     }
 }
 
-/// A JSON Schema object of the whole `table`; dotted names become nested objects, beside which they may be written quoted.
+/// A JSON Schema object of the whole `table`; dotted names become nested objects, beside which they
+/// may be written quoted.
 #[must_use]
 pub fn table_schema(table: &[Field]) -> Value {
     let mut schema = field::object_schema(table);

@@ -26,7 +26,8 @@ pub enum TaskKind {
 }
 
 impl TaskKind {
-    /// The task that arguments name; the default where they name none, or an unknown one (which is reported elsewhere).
+    /// The task that arguments name; the default where they name none, or an unknown one (which is
+    /// reported elsewhere).
     #[must_use]
     pub fn of(values: &BTreeMap<String, Value>) -> Self {
         values.get("task").map(Self::named).unwrap_or_default()
@@ -67,7 +68,8 @@ pub struct TrainerTask {
     pub name: &'static str,
     /// What it is, in one sentence.
     pub doc: &'static str,
-    /// The metrics it reports besides `train_loss`, `learning_rate`, `epoch`, `steps_per_second`, `grad_norm` and `weight_norm`.
+    /// The metrics it reports besides `train_loss`, `learning_rate`, `epoch`, `steps_per_second`,
+    /// `grad_norm` and `weight_norm`.
     pub metrics: &'static [&'static str],
     /// The tokenizers that it accepts, the default first.
     pub tokenizers: &'static [TokenizerKind],
@@ -83,7 +85,8 @@ pub const TRAINER_TASKS: &[TrainerTask] = &[
     TrainerTask {
         kind: TaskKind::TextClassification,
         name: "text-classification",
-        doc: "one label per text, by a transformer encoder: a pretrained one, or one trained from scratch with its own tokenizer",
+        doc: "one label per text, by a transformer encoder: a pretrained one, or one trained from \
+            scratch with its own tokenizer",
         metrics: &["eval_loss", "eval_accuracy", "eval_macro_f1"],
         tokenizers: ENCODER_TOKENIZERS,
         lowercase: true,
@@ -99,7 +102,8 @@ pub const TRAINER_TASKS: &[TrainerTask] = &[
     TrainerTask {
         kind: TaskKind::TextRegression,
         name: "text-regression",
-        doc: "a number per text: its label column holds numbers, and the loss is their mean squared error",
+        doc: "a number per text: its label column holds numbers, and the loss is their mean \
+            squared error",
         metrics: &["eval_loss", "eval_rmse", "eval_mae", "eval_r2", "eval_pearson"],
         tokenizers: ENCODER_TOKENIZERS,
         lowercase: true,
@@ -107,7 +111,8 @@ pub const TRAINER_TASKS: &[TrainerTask] = &[
     TrainerTask {
         kind: TaskKind::LanguageModeling,
         name: "language-modeling",
-        doc: "the next token of a text, by a transformer decoder: a pretrained one, or one trained from scratch on characters, bytes or BPE",
+        doc: "the next token of a text, by a transformer decoder: a pretrained one, or one \
+            trained from scratch on characters, bytes or BPE",
         metrics: &["eval_loss", "eval_perplexity", "eval_bits_per_byte"],
         tokenizers: &[TokenizerKind::Bpe, TokenizerKind::Chars, TokenizerKind::Bytes],
         lowercase: false,

@@ -58,13 +58,15 @@ fn all_problems_are_reported_at_once() {
     assert!(message("output_dir").contains("[checkpoints] dir"));
     assert_eq!(
         message("fp16_full_eval"),
-        "`fp16_full_eval` is not supported (leave it out: evaluations run in f32, and checkpoints and exports are f32)"
+        "`fp16_full_eval` is not supported (leave it out: evaluations run in f32, and checkpoints \
+         and exports are f32)"
     );
     assert!(message("optim").contains("did you mean \"adamw\""));
     assert!(message("model.hidden_size").contains("not divisible"));
     assert_eq!(
         message("model.dropout"),
-        "`model.dropout` must be a number of at least 0 and below 1, not `1.0` (dropout (default: 0.1, or that of the pretrained model))"
+        "`model.dropout` must be a number of at least 0 and below 1, not `1.0` (dropout (default: \
+         0.1, or that of the pretrained model))"
     );
 }
 
@@ -117,7 +119,8 @@ fn arguments_of_another_task_are_refused() {
         |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err()[0].to_string();
     assert_eq!(
         refused(json!({"task": "language-modeling", "model.pooling": "cls"})),
-        "`model.pooling` belongs to the task `text-classification`, and this is `language-modeling` (leave it out)"
+        "`model.pooling` belongs to the task `text-classification`, and this is \
+         `language-modeling` (leave it out)"
     );
     assert!(
         refused(json!({"tie_word_embeddings": true}))
@@ -397,27 +400,47 @@ fn what_says_nothing_beside_the_rest_is_refused() {
     assert!(reason("use_peft").contains("`lora_r` above 0"));
 }
 
-/// The fields of `transformers.TrainingArguments` 5.23 and, after the empty line, of versions before that scripts still give.
-const FIELDS: &str = "output_dir per_device_train_batch_size num_train_epochs max_steps learning_rate lr_scheduler_type warmup_steps optim \
-    optim_args weight_decay adam_beta1 adam_beta2 adam_epsilon optim_target_modules gradient_accumulation_steps \
-    average_tokens_across_devices max_grad_norm label_smoothing_factor bf16 fp16 bf16_full_eval fp16_full_eval tf32 activation_checkpointing \
-    activation_checkpointing_kwargs gradient_checkpointing gradient_checkpointing_kwargs torch_compile torch_compile_backend torch_compile_mode \
-    use_liger_kernel liger_kernel_config use_cache neftune_noise_alpha torch_empty_cache_steps auto_find_batch_size logging_strategy \
-    logging_steps logging_first_step log_on_each_node logging_nan_inf_filter include_num_input_tokens_seen log_level log_level_replica \
-    disable_tqdm report_to run_name project trackio_space_id trackio_bucket_id trackio_static_space_id eval_strategy eval_steps eval_delay \
-    per_device_eval_batch_size prediction_loss_only eval_on_start eval_do_concat_batches eval_use_gather_object eval_accumulation_steps \
-    include_for_metrics batch_eval_metrics save_only_model save_strategy save_steps save_on_each_node save_total_limit enable_jit_checkpoint \
-    push_to_hub hub_token hub_private_repo hub_model_id hub_strategy hub_always_push hub_revision load_best_model_at_end metric_for_best_model \
-    greater_is_better ignore_data_skip restore_callback_states_from_checkpoint full_determinism seed data_seed use_cpu accelerator_config \
-    parallelism_config dataloader_drop_last dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers \
-    dataloader_prefetch_factor dataloader_multiprocessing_context dataloader_in_order remove_unused_columns label_names train_sampling_strategy \
-    length_column_name ddp_find_unused_parameters ddp_bucket_cap_mb ddp_broadcast_buffers ddp_static_graph ddp_backend ddp_timeout fsdp \
-    fsdp_config deepspeed debug skip_memory_metrics do_train do_eval do_predict resume_from_checkpoint local_rank \
+/// The fields of `transformers.TrainingArguments` 5.23 and, after the empty line, of versions
+/// before that scripts still give.
+const FIELDS: &str = "output_dir per_device_train_batch_size num_train_epochs max_steps \
+    learning_rate lr_scheduler_type warmup_steps optim \
+    optim_args weight_decay adam_beta1 adam_beta2 adam_epsilon optim_target_modules \
+    gradient_accumulation_steps \
+    average_tokens_across_devices max_grad_norm label_smoothing_factor bf16 fp16 bf16_full_eval \
+    fp16_full_eval tf32 activation_checkpointing \
+    activation_checkpointing_kwargs gradient_checkpointing gradient_checkpointing_kwargs \
+    torch_compile torch_compile_backend torch_compile_mode \
+    use_liger_kernel liger_kernel_config use_cache neftune_noise_alpha torch_empty_cache_steps \
+    auto_find_batch_size logging_strategy \
+    logging_steps logging_first_step log_on_each_node logging_nan_inf_filter \
+    include_num_input_tokens_seen log_level log_level_replica \
+    disable_tqdm report_to run_name project trackio_space_id trackio_bucket_id \
+    trackio_static_space_id eval_strategy eval_steps eval_delay \
+    per_device_eval_batch_size prediction_loss_only eval_on_start eval_do_concat_batches \
+    eval_use_gather_object eval_accumulation_steps \
+    include_for_metrics batch_eval_metrics save_only_model save_strategy save_steps \
+    save_on_each_node save_total_limit enable_jit_checkpoint \
+    push_to_hub hub_token hub_private_repo hub_model_id hub_strategy hub_always_push hub_revision \
+    load_best_model_at_end metric_for_best_model \
+    greater_is_better ignore_data_skip restore_callback_states_from_checkpoint full_determinism \
+    seed data_seed use_cpu accelerator_config \
+    parallelism_config dataloader_drop_last dataloader_num_workers dataloader_pin_memory \
+    dataloader_persistent_workers \
+    dataloader_prefetch_factor dataloader_multiprocessing_context dataloader_in_order \
+    remove_unused_columns label_names train_sampling_strategy \
+    length_column_name ddp_find_unused_parameters ddp_bucket_cap_mb ddp_broadcast_buffers \
+    ddp_static_graph ddp_backend ddp_timeout fsdp \
+    fsdp_config deepspeed debug skip_memory_metrics do_train do_eval do_predict \
+    resume_from_checkpoint local_rank \
     \
-    overwrite_output_dir evaluation_strategy warmup_ratio per_gpu_train_batch_size per_gpu_eval_batch_size logging_dir no_cuda use_mps_device \
-    use_ipex jit_mode_eval fp16_backend fp16_opt_level half_precision_backend save_safetensors group_by_length adafactor torchdynamo ray_scope \
-    fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap sharded_ddp dispatch_batches split_batches include_inputs_for_metrics \
-    include_tokens_per_second past_index push_to_hub_model_id push_to_hub_organization push_to_hub_token";
+    overwrite_output_dir evaluation_strategy warmup_ratio per_gpu_train_batch_size \
+    per_gpu_eval_batch_size logging_dir no_cuda use_mps_device \
+    use_ipex jit_mode_eval fp16_backend fp16_opt_level half_precision_backend save_safetensors \
+    group_by_length adafactor torchdynamo ray_scope \
+    fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap sharded_ddp dispatch_batches \
+    split_batches include_inputs_for_metrics \
+    include_tokens_per_second past_index push_to_hub_model_id push_to_hub_organization \
+    push_to_hub_token";
 
 #[test]
 fn every_training_argument_of_transformers_is_taken_or_refused_with_what_to_do() {
@@ -440,11 +463,16 @@ fn every_training_argument_of_transformers_is_taken_or_refused_with_what_to_do()
 }
 
 /// `transformers.training_args.OptimizerNames` of 5.23.
-const OPTIMISERS: &str = "adamw_torch adamw_torch_fused adamw_torch_xla adamw_torch_npu_fused adafactor adamw_anyprecision adamw_torch_4bit \
-    adamw_torch_8bit ademamix sgd adagrad adamw_bnb_8bit adamw_8bit ademamix_8bit lion_8bit lion_32bit paged_adamw_32bit paged_adamw_8bit \
-    paged_ademamix_32bit paged_ademamix_8bit paged_lion_32bit paged_lion_8bit rmsprop rmsprop_bnb rmsprop_bnb_8bit rmsprop_bnb_32bit \
-    galore_adamw galore_adamw_8bit galore_adafactor galore_adamw_layerwise galore_adamw_8bit_layerwise galore_adafactor_layerwise lomo adalomo \
-    grokadamw schedule_free_radam schedule_free_adamw schedule_free_sgd apollo_adamw apollo_adamw_layerwise stable_adamw";
+const OPTIMISERS: &str = "adamw_torch adamw_torch_fused adamw_torch_xla adamw_torch_npu_fused \
+    adafactor adamw_anyprecision adamw_torch_4bit \
+    adamw_torch_8bit ademamix sgd adagrad adamw_bnb_8bit adamw_8bit ademamix_8bit lion_8bit \
+    lion_32bit paged_adamw_32bit paged_adamw_8bit \
+    paged_ademamix_32bit paged_ademamix_8bit paged_lion_32bit paged_lion_8bit rmsprop rmsprop_bnb \
+    rmsprop_bnb_8bit rmsprop_bnb_32bit \
+    galore_adamw galore_adamw_8bit galore_adafactor galore_adamw_layerwise \
+    galore_adamw_8bit_layerwise galore_adafactor_layerwise lomo adalomo \
+    grokadamw schedule_free_radam schedule_free_adamw schedule_free_sgd apollo_adamw \
+    apollo_adamw_layerwise stable_adamw";
 
 #[test]
 fn every_optimiser_of_transformers_is_taken_or_refused_with_what_to_do() {

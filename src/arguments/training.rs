@@ -8,9 +8,11 @@ use super::scheduler::{SchedulerSettings, SchedulerType};
 use super::table::default_of;
 use super::tasks::TaskKind;
 
-/// The complete arguments of a training run, defaults filled in, so that they can be stored and compared.
+/// The complete arguments of a training run, defaults filled in, so that they can be stored and
+/// compared.
 ///
-/// Defaults are those of `transformers.TrainingArguments` except where [`ARGUMENTS`](super::ARGUMENTS) says otherwise.
+/// Defaults are those of `transformers.TrainingArguments` except where
+/// [`ARGUMENTS`](super::ARGUMENTS) says otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainerArguments {
@@ -57,16 +59,19 @@ pub struct TrainerArguments {
     pub eval_strategy: EvalStrategy,
     /// Optimiser steps between evaluations with `eval_strategy = "steps"`; `None`: `logging_steps`.
     pub eval_steps: Option<u64>,
-    /// Epochs, or optimiser steps with `eval_strategy = "steps"`, before the first evaluation that `eval_strategy` asks for.
+    /// Epochs, or optimiser steps with `eval_strategy = "steps"`, before the first evaluation that
+    /// `eval_strategy` asks for.
     #[serde(default)]
     pub eval_delay: f64,
     /// Whether to evaluate before the first step; logged, not reported.
     #[serde(default)]
     pub eval_on_start: bool,
-    /// Whether a trial that runs out of memory continues with half the rows at once ([`RowsAtOnce`](super::RowsAtOnce)).
+    /// Whether a trial that runs out of memory continues with half the rows at once
+    /// ([`RowsAtOnce`](super::RowsAtOnce)).
     #[serde(default = "yes")]
     pub auto_find_batch_size: bool,
-    /// Consecutive evaluations without improvement of the study metric after which training ends; `None`: never.
+    /// Consecutive evaluations without improvement of the study metric after which training ends;
+    /// `None`: never.
     #[serde(default)]
     pub early_stopping_patience: Option<u64>,
     /// How much the study metric must improve to count.
@@ -115,7 +120,8 @@ pub struct TrainerArguments {
     /// Dropout of the inputs of LoRA adapters, in [0, 1).
     #[serde(default)]
     pub lora_dropout: f64,
-    /// Linear layers with LoRA adapters, by the ends of their names; empty: those of queries and values.
+    /// Linear layers with LoRA adapters, by the ends of their names; empty: those of queries and
+    /// values.
     #[serde(default)]
     pub lora_target_modules: Vec<String>,
     /// Whether adapters are scaled by the square root of their rank instead of the rank.
@@ -124,7 +130,8 @@ pub struct TrainerArguments {
     /// Whether activations are recomputed in the backward pass instead of being kept.
     #[serde(default)]
     pub gradient_checkpointing: bool,
-    /// Whether matrix products are computed in bf16; parameters, norms, softmax and losses stay f32.
+    /// Whether matrix products are computed in bf16; parameters, norms, softmax and losses stay
+    /// f32.
     #[serde(default)]
     pub bf16: bool,
     /// The same in fp16, with dynamic loss scaling.

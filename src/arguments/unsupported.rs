@@ -1,4 +1,5 @@
-//! Names of Hugging Face training arguments that are not accepted, each with the reason, and accepted names that are deprecated there.
+//! Names of Hugging Face training arguments that are not accepted, each with the reason, and
+//! accepted names that are deprecated there.
 
 use super::problem::ArgumentProblem;
 
@@ -16,14 +17,16 @@ pub fn newer_name(key: &str) -> Option<&'static str> {
     DEPRECATED.iter().find(|(old, _)| *old == key).map(|(_, new)| *new)
 }
 
-/// Arguments whose counterpart is another key of the study file, or another command: names, separated by spaces, and what to use.
+/// Arguments whose counterpart is another key of the study file, or another command: names,
+/// separated by spaces, and what to use.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("output_dir overwrite_output_dir", "`[checkpoints] dir` says where checkpoints go"),
     ("seed", "`[study] seed` says it, for the search and every trial"),
     ("data_seed", "`[data] seed` says it for splits, `[study] seed` for the order of rows"),
     (
         "full_determinism",
-        "trials on the CPU always repeat bit for bit; `[study] deterministic` says it for the search",
+        "trials on the CPU always repeat bit for bit; `[study] deterministic` says it for the \
+         search",
     ),
     ("save_total_limit", "`[checkpoints] keep` says it, for example `keep = \"best-3\"`"),
     (
@@ -63,7 +66,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("generation_num_beams", "`hpsearch generate` samples; it has no beams"),
     ("generation_config", "options of `hpsearch generate` say it"),
     (
-        "push_to_hub hub_model_id hub_strategy hub_token hub_private_repo hub_always_push hub_revision push_to_hub_model_id \
+        "push_to_hub hub_model_id hub_strategy hub_token hub_private_repo hub_always_push \
+         hub_revision push_to_hub_model_id \
          push_to_hub_organization push_to_hub_token",
         "nothing is uploaded: `hpsearch export` writes a directory that `hf upload` takes",
     ),
@@ -80,7 +84,8 @@ const NOT_APPLICABLE: &[(&str, &str)] = &[
     ("use_peft", "`lora_r` above 0 asks for adapters"),
     ("modules_to_save", "the head is trained whole beside LoRA adapters"),
     (
-        "dataloader_num_workers dataloader_pin_memory dataloader_prefetch_factor dataloader_persistent_workers \
+        "dataloader_num_workers dataloader_pin_memory dataloader_prefetch_factor \
+         dataloader_persistent_workers \
          dataloader_multiprocessing_context dataloader_in_order dispatch_batches split_batches",
         "data is tokenised once and mapped into memory: nothing has to be loaded ahead",
     ),
@@ -111,14 +116,18 @@ const NOT_APPLICABLE: &[(&str, &str)] = &[
     ),
     ("torch_empty_cache_steps", "memory is reused from step to step"),
     (
-        "torch_compile torch_compile_backend torch_compile_mode torchdynamo use_liger_kernel liger_kernel_config use_ipex \
+        "torch_compile torch_compile_backend torch_compile_mode torchdynamo use_liger_kernel \
+         liger_kernel_config use_ipex \
          jit_mode_eval",
         "operations are fused already",
     ),
     (
-        "deepspeed fsdp fsdp_config fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap sharded_ddp num_processes ddp_backend \
-         ddp_find_unused_parameters ddp_bucket_cap_mb ddp_broadcast_buffers ddp_static_graph ddp_timeout local_rank parallelism_config \
-         accelerator_config average_tokens_across_devices log_on_each_node save_on_each_node log_level_replica",
+        "deepspeed fsdp fsdp_config fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap \
+         sharded_ddp num_processes ddp_backend \
+         ddp_find_unused_parameters ddp_bucket_cap_mb ddp_broadcast_buffers ddp_static_graph \
+         ddp_timeout local_rank parallelism_config \
+         accelerator_config average_tokens_across_devices log_on_each_node save_on_each_node \
+         log_level_replica",
         "a trial runs on one device; `[devices]` says how many trials run beside each other",
     ),
     ("ray_scope", "hpsearch searches itself"),
@@ -149,11 +158,13 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("fp16_opt_level", "leave it out: `fp16` is what apex calls O1"),
     (
         "tf32",
-        "leave it out: GPUs take the quickest kernel, with TF32 or without; `bf16 = true` computes products in bf16",
+        "leave it out: GPUs take the quickest kernel, with TF32 or without; `bf16 = true` \
+         computes products in bf16",
     ),
     (
         "optim_target_modules",
-        "leave it out: it is of optimisers that are not built (GaLore, APOLLO); `lora_r` trains few parameters, too",
+        "leave it out: it is of optimisers that are not built (GaLore, APOLLO); `lora_r` trains \
+         few parameters, too",
     ),
     ("neftune_noise_alpha", "leave it out: `model.dropout` is the noise there is"),
     ("use_dora", "leave it out: adapters are LoRA's, with `use_rslora` if wanted"),
@@ -184,7 +195,8 @@ pub(super) fn problem(key: &str) -> Option<ArgumentProblem> {
     })
 }
 
-/// What to do instead of giving an argument a value that Hugging Face's trainer takes and this one does not.
+/// What to do instead of giving an argument a value that Hugging Face's trainer takes and this one
+/// does not.
 pub(super) fn instead_of(name: &str, value: &str) -> Option<&'static str> {
     if name != "optim" {
         return None;

@@ -1,4 +1,5 @@
-//! Lines between two streams: each is read whole or refused whole, answered once, and the answer is flushed.
+//! Lines between two streams: each is read whole or refused whole, answered once, and the answer is
+//! flushed.
 
 use std::io::{self, BufRead, Read as _, Write};
 
@@ -10,7 +11,8 @@ pub const LONGEST_LINE: u64 = 8 << 20;
 /// How much memory is kept from one line to the next.
 const KEPT: usize = 64 << 10;
 
-/// Answers the lines of `input` on `output` until it ends or `quit` is said. A last line without an end is a line.
+/// Answers the lines of `input` on `output` until it ends or `quit` is said. A last line without an
+/// end is a line.
 ///
 /// # Errors
 /// A stream cannot be read or written.

@@ -19,7 +19,8 @@ pub(super) const INIT: &[Field] = &[
     field("direction", FieldKind::Direction, Absent, "which way the value gets better"),
     field("directions", FieldKind::List, Absent, "the same, as a list of one"),
     field("n_trials", NATURAL, Absent, "the study ends after so many trials"),
-    // How many trials may be out at once is known from the asks; the number is checked and nothing else.
+    // How many trials may be out at once is known from the asks; the number is checked and nothing
+    // else.
     field("workers", COUNT, Absent, "how many trials may be out at once"),
     field("sampler", FieldKind::Object, Absent, "`{\"type\":\"..\"}` with its options beside"),
     field("pruner", FieldKind::Object, Absent, "`{\"type\":\"..\"}` with its options beside"),
@@ -153,7 +154,8 @@ fn tell(mut own: Checked) -> Result<Request, Refusal> {
     Ok(Request::Tell { trial: own.take("id"), told, metrics })
 }
 
-/// The values of an object whose keys were checked against its fields. A key whose value is null is as good as absent.
+/// The values of an object whose keys were checked against its fields. A key whose value is null is
+/// as good as absent.
 #[derive(Debug)]
 pub(super) struct Checked {
     values: Map<String, Json>,
@@ -162,7 +164,8 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    /// The values of `object`, called `what` in messages, with the defaults of those that are absent.
+    /// The values of `object`, called `what` in messages, with the defaults of those that are
+    /// absent.
     fn read(
         what: &str,
         object: Map<String, Json>,

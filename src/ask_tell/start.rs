@@ -26,7 +26,8 @@ const CONDITION: &[Field] = &[
     field("param", FieldKind::AnyText, Required, "whose value it depends on"),
     field("in", FieldKind::List, Required, "a list of values"),
 ];
-/// Most parameters of a space. Checking their conditions takes the cube of their number in the worst case.
+/// Most parameters of a space. Checking their conditions takes the cube of their number in the
+/// worst case.
 const MOST_PARAMETERS: usize = 1000;
 /// Most configurations to run first.
 const MOST_ENQUEUED: usize = 100_000;
@@ -37,7 +38,8 @@ pub(super) fn study(mut init: Checked) -> Result<StudySpec, Refusal> {
     let enqueue: Vec<Json> = init.take::<Option<_>>("enqueue").unwrap_or_default();
     if parameters.len() > MOST_PARAMETERS || enqueue.len() > MOST_ENQUEUED {
         refuse!(
-            "`space` has {} parameters and `enqueue` {} configurations; {MOST_PARAMETERS} and {MOST_ENQUEUED} are the most",
+            "`space` has {} parameters and `enqueue` {} configurations; {MOST_PARAMETERS} and \
+             {MOST_ENQUEUED} are the most",
             parameters.len(),
             enqueue.len()
         );
@@ -66,7 +68,8 @@ pub(super) fn study(mut init: Checked) -> Result<StudySpec, Refusal> {
     };
     if let Some(index) = constraints.iter().position(is_limit_of_value) {
         refuse!(
-            "`constraints[{index}]`: `{METRIC}` is what is searched for; limits are over the `metrics` of a `tell`"
+            "`constraints[{index}]`: `{METRIC}` is what is searched for; limits are over the \
+             `metrics` of a `tell`"
         );
     }
     let mut spec =

@@ -176,7 +176,8 @@ fn failed_trials_count_towards_the_number_of_trials() {
     let answer = say(&mut session, r#"{"cmd":"ask"}"#);
     assert_eq!(
         answer,
-        json!({ "done": true, "reason": "the budget of 12 trials is used up, and no trial completed" })
+        json!({ "done": true, "reason": "the budget of 12 trials is used up, and no trial \
+            completed" })
     );
 }
 
@@ -491,5 +492,11 @@ fn what_is_required_is_never_asked_for_otherwise_and_the_best_keeps_the_limits()
 fn constraints_that_reject_everything_are_named() {
     let mut session = begun(r#","constraints":[{"require":"x ** 2 > 30"},{"require":"x > 1"}]"#);
     let said = refusal(&mut session, r#"{"cmd":"ask"}"#);
-    assert!(said.starts_with("none of 10000 random points keeps the constraints: `x ** 2 > 30` rejects every one, `x > 1` rejects "), "{said}");
+    assert!(
+        said.starts_with(
+            "none of 10000 random points keeps the constraints: `x ** 2 > 30` \
+        rejects every one, `x > 1` rejects "
+        ),
+        "{said}"
+    );
 }

@@ -1,4 +1,5 @@
-//! `hpsearch ask-tell`: a study in memory for a program that runs its trials itself, over standard input and output.
+//! `hpsearch ask-tell`: a study in memory for a program that runs its trials itself, over standard
+//! input and output.
 
 use std::io;
 

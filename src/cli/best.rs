@@ -22,9 +22,8 @@ use crate::study::trial::TrialState;
 
 /// What `hpsearch best` is told.
 #[derive(Clone, Debug, Args)]
-#[command(
-    after_help = "Examples:\n  hpsearch best digits\n  hpsearch best digits --json | jq .trial.params"
-)]
+#[command(after_help = "Examples:\n  hpsearch best digits\n  hpsearch best digits --json | jq \
+        .trial.params")]
 pub struct BestArguments {
     /// The study's name or file
     pub study: Option<String>,

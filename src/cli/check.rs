@@ -39,7 +39,8 @@ use answer::Answer;
 /// What `hpsearch check` is told.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Examples:\n  hpsearch check study.toml\n  hpsearch check study.toml --set budget.trials=50\n  hpsearch check --json | jq -r '.problems[] | \"\\(.line): \\(.message)\"'"
+    after_help = "Examples:\n  hpsearch check study.toml\n  hpsearch check study.toml --set \
+        budget.trials=50\n  hpsearch check --json | jq -r '.problems[] | \"\\(.line): \\(.message)\"'"
 )]
 pub struct CheckArguments {
     /// The study file
@@ -149,7 +150,8 @@ fn print(
     for flag in command_line::unstyled_flags(spec) {
         writeln!(
             console.out,
-            "flags     `{flag}` is written as true and false; `args_style = \"dashes\"` under [command] makes a flag of it, or nothing"
+            "flags     `{flag}` is written as true and false; `args_style = \"dashes\"` under \
+             [command] makes a flag of it, or nothing"
         )?;
     }
     found.missing.iter().for_each(|missing| console.say(&missing.to_string()));
@@ -170,7 +172,8 @@ fn print(
     Ok(Exit::Done)
 }
 
-/// What is ahead of the study: from its own trials, if the store has some, else what its file tells.
+/// What is ahead of the study: from its own trials, if the store has some, else what its file
+/// tells.
 fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, Failure> {
     let known = match SqliteReader::open(&console.store) {
         Ok(reader) => reader.study(&spec.name)?.map(|known| (reader, known)),
@@ -207,7 +210,8 @@ fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, F
 /// How many configurations are looked at for two whose command lines differ.
 const CONFIGURATIONS: u32 = 256;
 
-/// The command lines of two configurations, with other parameters active in the second if there are such; one where all are the same.
+/// The command lines of two configurations, with other parameters active in the second if there are
+/// such; one where all are the same.
 fn examples(spec: &StudySpec) -> Vec<String> {
     let Program::Command { run, args, .. } = &spec.program else { return Vec::new() };
     let points = (0..CONFIGURATIONS)
@@ -230,7 +234,8 @@ fn examples(spec: &StudySpec) -> Vec<String> {
     lines.into_iter().map(|(_, line)| one_line(&line)).collect()
 }
 
-/// The same configuration with numbers of four digits where the space has them: `0.01` for `0.010000000000000004`.
+/// The same configuration with numbers of four digits where the space has them: `0.01` for
+/// `0.010000000000000004`.
 fn short(params: Params, space: &Space) -> Params {
     let shortened = params.iter().map(|(name, value)| {
         let rounded = match value {
@@ -252,7 +257,8 @@ mod tests {
 
     fn study(directory: &Path, run: &str, space: &str) -> StudySpec {
         let text = format!(
-            "[study]\nmetric = \"loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 3\n[command]\nrun = [{run}]\n[space]\n{space}\n"
+            "[study]\nmetric = \"loss\"\ndirection = \"minimize\"\n[budget]\ntrials = \
+             3\n[command]\nrun = [{run}]\n[space]\n{space}\n"
         );
         config::parse(&text, Path::new("s.toml"), directory, &[])
             .unwrap_or_else(|problems| panic!("{problems}"))
@@ -261,7 +267,8 @@ mod tests {
     #[test]
     fn two_examples_differ_in_what_is_active() {
         let directory = tempfile::tempdir().unwrap();
-        let space = "optimizer = [\"sgd\", \"adam\"]\nlr = { float = [0.1, 0.9] }\nmomentum = { float = [0.1, 0.9], when = { optimizer = \"sgd\" } }";
+        let space = "optimizer = [\"sgd\", \"adam\"]\nlr = { float = [0.1, 0.9] }\nmomentum = { \
+            float = [0.1, 0.9], when = { optimizer = \"sgd\" } }";
         let run = r#""sh", "my train.sh", "--optimizer={optimizer}", "--lr", "{lr}", "--momentum", "{momentum}""#;
         let lines = examples(&study(directory.path(), run, space));
         assert_eq!(lines.len(), 2);

@@ -1,4 +1,5 @@
-//! `hpsearch completions`: what a shell needs to complete command lines, the studies of the store included.
+//! `hpsearch completions`: what a shell needs to complete command lines, the studies of the store
+//! included.
 
 use std::env;
 use std::ffi::OsStr;

@@ -58,7 +58,8 @@ pub struct Console {
     is_unread: Cell<bool>,
 }
 
-/// How long it is waited for somebody who reads standard output or standard error, with what a run does not depend on.
+/// How long it is waited for somebody who reads standard output or standard error, with what a run
+/// does not depend on.
 const READERS_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Columns of the titles of facts.
@@ -123,7 +124,8 @@ impl Console {
         if io::stdout().is_terminal() { terminal_size().0 } else { PIPE_COLUMNS }
     }
 
-    /// A command to type next, in backticks, with the store where it is another than the default: `hpsearch best digits`.
+    /// A command to type next, in backticks, with the store where it is another than the default:
+    /// `hpsearch best digits`.
     pub fn next(&self, words: &str) -> String {
         format!("`hpsearch {words}{}`", self.store_option())
     }
@@ -157,14 +159,19 @@ impl Console {
         Ok(SqliteStore::open(&self.store)?)
     }
 
-    /// Says that an older store was brought up to date, where its copy is, and what that still holds.
+    /// Says that an older store was brought up to date, where its copy is, and what that still
+    /// holds.
     pub fn tell_migration(&self, reader: &SqliteReader) {
         let Some(Migrated { from, copy, held_values }) = reader.migrated() else { return };
         let copy = copy.display();
-        self.say(&format!("the store had schema version {from} and was brought up to date; `{copy}` is a copy of it as it was"));
+        self.say(&format!(
+            "the store had schema version {from} and was brought up to date; \
+            `{copy}` is a copy of it as it was"
+        ));
         if *held_values {
             self.say(&format!(
-                "the values of `[command] env`, which that version stored, were erased from the store; `{copy}` still holds them: remove it once \
+                "the values of `[command] env`, which that version stored, were erased from the \
+                 store; `{copy}` still holds them: remove it once \
                  the store is in order"
             ));
         }
@@ -175,12 +182,14 @@ impl Console {
         self.print_lines(&lines(text));
     }
 
-    /// Says something to the person, on standard error, where a terminal's lines are not broken in words; nothing with `-q`.
+    /// Says something to the person, on standard error, where a terminal's lines are not broken in
+    /// words; nothing with `-q`.
     pub fn say(&self, text: &str) {
         self.say_styled(&lines(text));
     }
 
-    /// Says something that is not worth waiting for somebody who does not read standard error: the run begins without it.
+    /// Says something that is not worth waiting for somebody who does not read standard error: the
+    /// run begins without it.
     pub fn mention(&self, text: &str) {
         if has_room(io::stderr()) {
             self.say(text);
@@ -300,7 +309,8 @@ pub(super) fn terminal_size() -> (usize, usize) {
     (known(asked.unwrap_or(columns), PIPE_COLUMNS), known(rows, 24))
 }
 
-/// Whether what is printed has colours: never with `NO_COLOR`, always with `CLICOLOR_FORCE`, else on terminals that have any.
+/// Whether what is printed has colours: never with `NO_COLOR`, always with `CLICOLOR_FORCE`, else
+/// on terminals that have any.
 fn palette(variable: impl Fn(&str) -> Option<String>, is_terminal: bool) -> Palette {
     let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     let is_forced =

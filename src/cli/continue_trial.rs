@@ -21,7 +21,8 @@ Which trials keep a checkpoint is said by `[checkpoints] keep`.";
 
 /// What `hpsearch continue` is told.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES, override_usage = "hpsearch continue [OPTIONS] [STUDY] <TRIALS> --until <STEP>")]
+#[command(after_help = EXAMPLES, override_usage = "hpsearch continue [OPTIONS] [STUDY] <TRIALS> \
+    --until <STEP>")]
 pub struct ContinueArguments {
     /// The study's name or file, and trials of it
     #[arg(value_name = "STUDY, TRIALS", required = true)]

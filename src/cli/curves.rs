@@ -143,7 +143,8 @@ fn in_order(mut curves: Vec<Curve>, numbers: &[TrialNumber]) -> Vec<Curve> {
     numbers.iter().map(|number| (*number, take(*number))).collect()
 }
 
-/// The error about a metric that these trials do not report; `None` if they have reported nothing at all.
+/// The error about a metric that these trials do not report; `None` if they have reported nothing
+/// at all.
 fn unknown_metric(
     reader: &dyn StorageReader,
     study: &StudySummary,

@@ -37,7 +37,8 @@ Examples:
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = EXAMPLES,
-    override_usage = "hpsearch diff [OPTIONS] [STUDY] <TRIAL> <TRIAL>\n       hpsearch diff [OPTIONS] <STUDY.toml> [STUDY]"
+    override_usage = "hpsearch diff [OPTIONS] [STUDY] <TRIAL> <TRIAL>\n       hpsearch diff \
+        [OPTIONS] <STUDY.toml> [STUDY]"
 )]
 pub struct DiffArguments {
     /// A study and two trials, or a study file and a study
@@ -102,8 +103,14 @@ pub fn diff(arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Fa
             let named = trial_words::read(words)?;
             let [one, other] = named.trials.as_slice() else {
                 let given = count(named.trials.len() as u64, "trial");
-                return Err(Failure::usage(format!("two trials are compared, and the command line names {given}"))
-                    .help("write `hpsearch diff STUDY 3 7`, or `hpsearch diff study.toml` for a changed file"));
+                return Err(Failure::usage(format!(
+                    "two trials are compared, and the command line \
+                    names {given}"
+                ))
+                .help(
+                    "write `hpsearch diff STUDY 3 7`, or `hpsearch diff study.toml` for a \
+                        changed file",
+                ));
             };
             trials(named.study.as_deref(), [*one, *other], arguments, console)
         }
@@ -292,7 +299,8 @@ fn print(
     print_lineage(sides, console)
 }
 
-/// What the trials do not have in common of code, machine, program and data; their seeds always differ, and say least.
+/// What the trials do not have in common of code, machine, program and data; their seeds always
+/// differ, and say least.
 fn print_lineage(sides: &[Side; 2], console: &mut Console) -> Result<(), Failure> {
     let differences = lineage_differences([&sides[0], &sides[1]]);
     if sides.iter().all(|side| side.made.last().and_then(lineage::Made::lineage).is_none()) {

@@ -1,4 +1,5 @@
-//! `hpsearch doctor`: whether everything that studies need is in order, and what to do about what is not.
+//! `hpsearch doctor`: whether everything that studies need is in order, and what to do about what
+//! is not.
 
 mod machine;
 mod studies;

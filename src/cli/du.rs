@@ -1,4 +1,5 @@
-//! `hpsearch du`: what the store and the files of its trials take on the disk, and what could be freed.
+//! `hpsearch du`: what the store and the files of its trials take on the disk, and what could be
+//! freed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -203,8 +204,9 @@ fn study_usage(
     })
 }
 
-/// The path by which different ways of writing it are told to be one: the store may be given relative to where one is, a
-/// checkpoint is stored with its whole path. A link itself lies where it is, not where it leads.
+/// The path by which different ways of writing it are told to be one: the store may be given
+/// relative to where one is, a checkpoint is stored with its whole path. A link itself lies where
+/// it is, not where it leads.
 fn real(path: &Path) -> PathBuf {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return path.to_owned();

@@ -27,7 +27,8 @@ as there are any. A configuration that was tried is refused without --again.";
 
 /// What `hpsearch enqueue` is told.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES, override_usage = "hpsearch enqueue [OPTIONS] [STUDY] [KEY=VALUE]..")]
+#[command(after_help = EXAMPLES, override_usage = "hpsearch enqueue [OPTIONS] [STUDY] \
+    [KEY=VALUE]..")]
 pub struct EnqueueArguments {
     /// The study's name or file, and values of parameters
     #[arg(value_name = "STUDY, KEY=VALUE")]
@@ -101,7 +102,8 @@ fn value(space: &Space, name: &str, text: &str) -> (String, Value) {
     (name.to_owned(), value)
 }
 
-/// The parameters of a TOML file: those of its table `params`, as exports have it, or all of it, as `hpsearch best` prints it.
+/// The parameters of a TOML file: those of its table `params`, as exports have it, or all of it, as
+/// `hpsearch best` prints it.
 fn in_file(file: &Path) -> Result<Params, Failure> {
     let unusable = |why: String| {
         Failure::usage(format!("`{}` cannot be used: {why}", shown(file)))

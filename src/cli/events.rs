@@ -1,4 +1,5 @@
-//! `hpsearch events`: the journal of a study, as lines for people or for programs, so far or as it grows.
+//! `hpsearch events`: the journal of a study, as lines for people or for programs, so far or as it
+//! grows.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::Write as _;
@@ -111,8 +112,8 @@ struct Teller {
 }
 
 impl Teller {
-    /// Steps over what the last `limit` lines do not speak of. Folding 100,000 trials takes seconds, and a line speaks of
-    /// its own trial and of the best before it only.
+    /// Steps over what the last `limit` lines do not speak of. Folding 100,000 trials takes
+    /// seconds, and a line speaks of its own trial and of the best before it only.
     fn begin_late(
         &mut self,
         reader: &dyn StorageReader,
@@ -133,7 +134,8 @@ impl Teller {
         if follow {
             return Ok(());
         }
-        // The fold begins where the oldest trial of these lines was created: by place, as clocks may go back.
+        // The fold begins where the oldest trial of these lines was created: by place, as clocks
+        // may go back.
         let mut unborn: BTreeSet<TrialNumber> =
             page.iter().filter_map(|(_, _, event)| event.trial()).collect();
         let (mut created, mut ended) = (BTreeSet::new(), BTreeSet::new());
@@ -158,7 +160,8 @@ impl Teller {
         if let Some(first) = created.first() {
             self.view.stand_in_before(*first, Timestamp(0));
         }
-        // A trial whose value was taken back by `hpsearch continue` before all these lines no longer counts as a best one.
+        // A trial whose value was taken back by `hpsearch continue` before all these lines no
+        // longer counts as a best one.
         let (outcomes, _) = reader.outcomes(study, OutcomeCursor::default())?;
         let before = outcomes.iter().filter(|outcome| {
             outcome.state == TrialState::Complete && !ended.contains(&outcome.number)

@@ -26,8 +26,9 @@ pub enum Exit {
     Broken,
     /// The command line or the study file is wrong.
     Usage,
-    /// No trial is complete: the budget ended without one (`run`), or what was asked for is of the best trial and there is none
-    /// (`best`, `export`, `importance`). Verbs that show what there is show an empty table or picture instead, which is success.
+    /// No trial is complete: the budget ended without one (`run`), or what was asked for is of the
+    /// best trial and there is none (`best`, `export`, `importance`). Verbs that show what there is
+    /// show an empty table or picture instead, which is success.
     NoCompletedTrial,
     /// The failure limit was reached.
     FailureLimit,
@@ -65,7 +66,8 @@ impl Exit {
 }
 
 /// After a mistake that is not the user's.
-pub const AGAIN: &str = "what was written is safe: the same command goes on; `hpsearch doctor` looks at the machine and the store if it fails again";
+pub const AGAIN: &str = "what was written is safe: the same command goes on; `hpsearch doctor` \
+    looks at the machine and the store if it fails again";
 
 /// Why a verb could not do its work.
 #[derive(Debug)]
@@ -158,14 +160,19 @@ impl From<io::Error> for Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Failure::ReaderGone;
         }
-        Failure::new(Exit::Internal, error)
-            .help("see that the disk has space and that the files named may be read and written, then run the command again")
+        Failure::new(Exit::Internal, error).help(
+            "see that the disk has space and that the files named may be read and written, \
+                then run the command again",
+        )
     }
 }
 
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
-        Failure::new(Exit::Internal, error).help("run the command again with the hpsearch that wrote the data; please report it if this stays")
+        Failure::new(Exit::Internal, error).help(
+            "run the command again with the hpsearch that \
+            wrote the data; please report it if this stays",
+        )
     }
 }
 
@@ -216,12 +223,19 @@ impl From<JobError> for Failure {
     fn from(error: JobError) -> Self {
         match error {
             JobError::Start { .. } => Failure::new(Exit::Internal, error),
-            JobError::Killed { .. } => Failure::new(Exit::Internal, error).help("run the command again"),
+            JobError::Killed { .. } => Failure::new(Exit::Internal, error).help(
+                "run the command \
+                again",
+            ),
             JobError::OutOfMemory { .. } => Failure::new(Exit::Internal, error).help(
-                "free some memory, use a smaller model (`model.*`), shorter texts (`[data] max_length`) or less data, and run the command again",
+                "free some memory, use a smaller model (`model.*`), shorter texts (`[data] \
+                 max_length`) or less data, and run the command again",
             ),
             // The worker's sentence says what to change where it knows.
-            JobError::Failed(_) => Failure::new(Exit::Usage, error).help("change what it names and run the command again"),
+            JobError::Failed(_) => Failure::new(Exit::Usage, error).help(
+                "change what it names \
+                and run the command again",
+            ),
         }
     }
 }
@@ -279,7 +293,8 @@ mod tests {
         assert_eq!(failure.exit(), Exit::Store);
         assert_eq!(
             failure.to_string(),
-            "error: `runs/hpsearch.db` cannot be used for a store: choose another place with `--store PATH`\n  caused by: input/output error\nhelp: try again\n"
+            "error: `runs/hpsearch.db` cannot be used for a store: choose another place with \
+             `--store PATH`\n  caused by: input/output error\nhelp: try again\n"
         );
     }
 

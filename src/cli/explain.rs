@@ -1,4 +1,5 @@
-//! `hpsearch explain`: why a trial was proposed, why it was stopped, how its attempts ended, and how it compares.
+//! `hpsearch explain`: why a trial was proposed, why it was stopped, how its attempts ended, and
+//! how it compares.
 
 mod story;
 

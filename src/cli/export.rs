@@ -16,7 +16,8 @@ use crate::study::trial::TrialNumber;
 /// What `hpsearch export` is told.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Examples:\n  hpsearch export digits -o model\n  hpsearch export digits -o model --trial 7\n  hpsearch export digits -o small --quantize int8"
+    after_help = "Examples:\n  hpsearch export digits -o model\n  hpsearch export digits -o model \
+        --trial 7\n  hpsearch export digits -o small --quantize int8"
 )]
 pub struct ExportArguments {
     /// The study's name or file

@@ -171,7 +171,8 @@ fn form_of(path: &Path) -> Result<Format, Failure> {
         "jsonl" | "ndjson" => Ok(Format::Jsonl),
         other => {
             let help = format!(
-                "end the name in .csv, .tsv, .json or .jsonl: `-o {}`; or say with `--format` what to write into it",
+                "end the name in .csv, .tsv, .json or .jsonl: `-o {}`; or say with `--format` \
+                 what to write into it",
                 path.with_extension("csv").display()
             );
             Err(Failure::usage(format!(
@@ -209,7 +210,8 @@ impl Table<'_> {
         }
     }
 
-    /// Each row as a JSON object, with what stands before the first one, before the others, and behind each.
+    /// Each row as a JSON object, with what stands before the first one, before the others, and
+    /// behind each.
     fn objects(
         &self,
         reports: bool,
@@ -358,7 +360,8 @@ impl Table<'_> {
     }
 }
 
-/// A number that may be NaN or infinite, shortest form that reads back; nothing where there is none.
+/// A number that may be NaN or infinite, shortest form that reads back; nothing where there is
+/// none.
 fn cell(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| format!("{value:?}"))
 }

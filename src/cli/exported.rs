@@ -40,15 +40,19 @@ pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
     }
 }
 
-/// Says where an export lies if that is not where it was to go, and what became of what is not of it.
+/// Says where an export lies if that is not where it was to go, and what became of what is not of
+/// it.
 pub fn tell_placed(placed: &Placed, console: &mut Console) {
     if let Some(refused) = &placed.refused {
         console.say(&format!("warning: {refused}"));
         console.say(&format!("so this export is in {}", shown(&placed.directory)));
     }
     for kept in &placed.kept {
-        console
-            .say(&format!("the export that was there is kept as {}: it holds what hpsearch did not write, or has no list of its files", shown(kept)));
+        console.say(&format!(
+            "the export that was there is kept as {}: it holds what hpsearch did \
+                not write, or has no list of its files",
+            shown(kept)
+        ));
     }
     for (before, after) in &placed.renamed {
         let [before, after] = [before, after].map(|path| one_line(&path.to_string_lossy()));
@@ -87,13 +91,17 @@ fn of_another_step(spec: &StudySpec, exported: &Written) -> Option<String> {
                 |held| format!("{metric} {}", number(held)),
             );
             Some(format!(
-                "warning: the value of trial {number_of} is {value}, of which there is no checkpoint; this export holds {clock} {step} ({held}). \
-                 Write each {clock} to a path of its own, with the {clock} in its name, to keep the best one"
+                "warning: the value of trial {number_of} is {value}, of which there is no \
+                 checkpoint; this export holds {clock} {step} ({held}). \
+                 Write each {clock} to a path of its own, with the {clock} in its name, to keep \
+                 the best one"
             ))
         }
         Holds::Unknown { registered } => Some(format!(
-            "warning: the checkpoint was written to after it was registered at {clock} {registered}, so that nobody can tell which {clock} this \
-             export holds; the value of trial {number_of} is {value}. Register a checkpoint once it is complete, and write each to a path of its own"
+            "warning: the checkpoint was written to after it was registered at {clock} \
+             {registered}, so that nobody can tell which {clock} this \
+             export holds; the value of trial {number_of} is {value}. Register a checkpoint once \
+             it is complete, and write each to a path of its own"
         )),
     }
 }

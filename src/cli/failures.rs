@@ -36,8 +36,13 @@ pub fn say_what_next(
     );
     console.say(&format!("correct {cause}; then {retry}, and `{go_on}` goes on"));
     console.say(&match study.spec.budget.failures {
-        Some(limit) => format!("`failures = {limit}` under [budget] says how many trials may fail: retry them, or raise it, to go on"),
-        None => "`failures = N` under [budget] says how many trials may fail before a study ends".to_owned(),
+        Some(limit) => format!(
+            "`failures = {limit}` under [budget] says how many trials may \
+            fail: retry them, or raise it, to go on"
+        ),
+        None => "`failures = N` under [budget] says how many trials may fail before a study \
+            ends"
+            .to_owned(),
     });
     Ok(())
 }

@@ -1,9 +1,11 @@
-//! The process that a run leaves at its terminal: the run is its child, so that it can be detached and the shell gets its prompt back.
+//! The process that a run leaves at its terminal: the run is its child, so that it can be detached
+//! and the shell gets its prompt back.
 //!
-//! A shell gives its prompt back when the process that it started stops or ends, and no process can leave its shell while it goes
-//! on. So `hpsearch run` on a terminal starts itself once more, and only waits; the child, in the same process group, runs the
-//! study and has the screen. Detached, the child goes into a session of its own, and the waiting process ends. Nothing of the run
-//! is interrupted or moved by that: its process, its lease and its trials stay what they are.
+//! A shell gives its prompt back when the process that it started stops or ends, and no process can
+//! leave its shell while it goes on. So `hpsearch run` on a terminal starts itself once more, and
+//! only waits; the child, in the same process group, runs the study and has the screen. Detached,
+//! the child goes into a session of its own, and the waiting process ends. Nothing of the run is
+//! interrupted or moved by that: its process, its lease and its trials stay what they are.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -45,10 +47,11 @@ const LISTENS: u8 = b'l';
 /// The child: it goes on without the terminal.
 const DETACHED: u8 = b'd';
 
-/// Runs this command line in a child, and waits for it here; the exit code. `None` where that cannot be: the run then has the
-/// terminal itself, and stays on it.
+/// Runs this command line in a child, and waits for it here; the exit code. `None` where that
+/// cannot be: the run then has the terminal itself, and stays on it.
 pub fn wait_for_run() -> Option<ExitCode> {
-    // The child's stdin is its line to here: it opens the terminal anew, which must be the one that keys come from.
+    // The child's stdin is its line to here: it opens the terminal anew, which must be the one that
+    // keys come from.
     tcgetpgrp(io::stdin()).ok()?;
     terminal().ok()?;
     let (line, far) = UnixStream::pair().ok()?;
@@ -75,7 +78,8 @@ fn wait(mut run: Child, mut line: UnixStream, signals: Signals, before: &Before)
     if let Ok(line) = line.try_clone() {
         let (listens, run) = (Arc::clone(&listens), run.id());
         let passing = std::thread::Builder::new().name("signals".to_owned());
-        // Without the thread, signals to this process have no effect, and those to the group still reach the run.
+        // Without the thread, signals to this process have no effect, and those to the group still
+        // reach the run.
         let _without = passing.spawn(move || pass_on(signals, &line, &listens, run));
     }
     let mut word = [0];
@@ -100,7 +104,8 @@ fn wait(mut run: Child, mut line: UnixStream, signals: Signals, before: &Before)
     ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// Passes on what this process is sent. A signal of the terminal reaches both, and is counted once there.
+/// Passes on what this process is sent. A signal of the terminal reaches both, and is counted once
+/// there.
 fn pass_on(mut signals: Signals, mut line: &UnixStream, listens: &AtomicBool, run: u32) {
     for signal in signals.forever() {
         match (
@@ -109,8 +114,8 @@ fn pass_on(mut signals: Signals, mut line: &UnixStream, listens: &AtomicBool, ru
             Signal::from_named_raw(signal),
         ) {
             _ if signal == SIGTSTP => stop_behind(run),
-            // When this process goes on, so does the run; and a worker that was stopped between its fork and a group of its own,
-            // where `fg` does not reach it and the run waits for it.
+            // When this process goes on, so does the run; and a worker that was stopped between its
+            // fork and a group of its own, where `fg` does not reach it and the run waits for it.
             _ if signal == SIGCONT => processes::children(run)
                 .into_iter()
                 .chain([run])
@@ -124,8 +129,8 @@ fn pass_on(mut signals: Signals, mut line: &UnixStream, listens: &AtomicBool, ru
     }
 }
 
-/// Stops this process once the run has stopped, which gives the terminal back first: the shell takes it as soon as this process
-/// stops.
+/// Stops this process once the run has stopped, which gives the terminal back first: the shell
+/// takes it as soon as this process stops.
 fn stop_behind(run: u32) {
     let until = Instant::now() + SUSPENDING;
     while !processes::is_stopped(run) {
@@ -171,8 +176,9 @@ impl Foreground {
         self.signals.clone()
     }
 
-    /// Gives the terminal up, and lets the waiting process end: from now on nothing that happens to the terminal, its shell or
-    /// its session reaches this process. `say` says so there; what is printed after it goes to `log`.
+    /// Gives the terminal up, and lets the waiting process end: from now on nothing that happens to
+    /// the terminal, its shell or its session reaches this process. `say` says so there; what is
+    /// printed after it goes to `log`.
     ///
     /// # Errors
     /// The log cannot be written, or the system refuses a session; then nothing has changed.
@@ -193,8 +199,8 @@ impl Foreground {
     }
 }
 
-/// Waits for children that were being started: until they have become workers, in groups of their own, they are in the terminal's
-/// `group`, and the end of the waiting process may hang that up.
+/// Waits for children that were being started: until they have become workers, in groups of their
+/// own, they are in the terminal's `group`, and the end of the waiting process may hang that up.
 fn outwait_starts(group: Pid) {
     let is_in_group = |pid: u32| {
         i32::try_from(pid)
@@ -210,7 +216,8 @@ fn outwait_starts(group: Pid) {
     }
 }
 
-/// Hears the waiting process. Its end is the end of the terminal, unless it was let go: nobody could see or stop the run any more.
+/// Hears the waiting process. Its end is the end of the terminal, unless it was let go: nobody
+/// could see or stop the run any more.
 fn hear(mut line: UnixStream, signals: &Sender<i32>, is_detached: &AtomicBool) {
     let hang_up = || processes::signal(std::process::id(), Signal::HUP);
     let mut signal = [0];

@@ -65,14 +65,23 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     };
     if let Some(file) = &stores.others.unreadable {
         let file = one_line(&shown(file));
-        console.say(&format!("`{file}` may be a store and cannot be read: what may belong to its studies is left alone"));
+        console.say(&format!(
+            "`{file}` may be a store and cannot be read: what may belong to its \
+            studies is left alone"
+        ));
     }
     if reader.identity()?.is_some_and(|id| stores.others.ids.contains(&id)) {
-        console.say("a copy of this store lies beside it: files that only one of the two knows are left alone");
+        console.say(
+            "a copy of this store lies beside it: files that only one of the two knows \
+            are left alone",
+        );
     }
     for UnclaimedDirectory { directory, store } in homeless(&stores) {
         let (directory, store) = (one_line(&shown(&directory)), one_line(&shown(&store)));
-        console.say(&format!("`{directory}` belongs to a store that was at `{store}` and is not there: if it is gone for good, remove it yourself"));
+        console.say(&format!(
+            "`{directory}` belongs to a store that was at `{store}` and is not \
+            there: if it is gone for good, remove it yourself"
+        ));
     }
     let found = orphaned_files(&stores)?;
     let form = OutputForm::from(arguments.json);

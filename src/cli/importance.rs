@@ -154,7 +154,12 @@ fn print(
         ),
         (pruned, _) => {
             let which = format!("{} completed and {pruned} pruned trials", trials - pruned);
-            (which, "; pruned ones count as worse than completed ones, the earlier they were stopped the worse".to_owned())
+            (
+                which,
+                "; pruned ones count as worse than completed ones, the earlier they were \
+                stopped the worse"
+                    .to_owned(),
+            )
         }
     };
     Ok(writeln!(console.out, "\n{} of {which}: {means}{pruned}", evaluator.as_str())?)

@@ -132,8 +132,10 @@ pub fn init(arguments: &InitArguments, console: &mut Console) -> Result<Exit, Fa
                 .help("give the data too: `hpsearch init data.csv --model MODEL`"));
         }
         (None, None) => {
-            return Err(Failure::usage("what shall be searched: a data file, or a program?")
-                .help("`hpsearch init data.csv` for the built-in trainer, `hpsearch init --command \"python train.py\"` for a program"));
+            return Err(Failure::usage("what shall be searched: a data file, or a program?").help(
+                "`hpsearch init data.csv` for the built-in trainer, `hpsearch init \
+                    --command \"python train.py\"` for a program",
+            ));
         }
     };
     write(&arguments.output, &text)?;
@@ -156,7 +158,8 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     file.write_all(text.as_bytes()).map_err(broken)
 }
 
-/// A file as the study file names it: relative to the study file, where both are below the current directory.
+/// A file as the study file names it: relative to the study file, where both are below the current
+/// directory.
 fn as_named(path: &Path, study: &Path) -> Result<String, Failure> {
     let is_here = study.parent().is_none_or(|parent| parent == Path::new(""));
     let named =
@@ -195,8 +198,9 @@ const GENERIC: [&str; 24] = [
     "work",
 ];
 
-/// The study's name: as asked; else after the study file, where that is called more than `study.toml`; else after `file`, the data
-/// or the script. Data that is only called after its split has the name of its directory.
+/// The study's name: as asked; else after the study file, where that is called more than
+/// `study.toml`; else after `file`, the data or the script. Data that is only called after its
+/// split has the name of its directory.
 fn name(arguments: &InitArguments, file: &Path) -> String {
     let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
@@ -260,7 +264,10 @@ fn of_command(
     }
     let guess = arguments.metric.clone().or_else(|| script.metric.clone());
     if guess.is_none() {
-        console.say("the program must print lines like `@hpsearch {\"step\": 1, \"loss\": 0.5}`, or `pattern` under [command.metrics] find the metric in its own");
+        console.say(
+            "the program must print lines like `@hpsearch {\"step\": 1, \"loss\": 0.5}`, \
+            or `pattern` under [command.metrics] find the metric in its own",
+        );
     }
     let metric = match &arguments.metric {
         Some(metric) => metric.clone(),
@@ -304,7 +311,8 @@ fn of_command(
     parsed(&text, &arguments.output).map(|()| text)
 }
 
-/// What was found to search, as far as a study can search it: else nothing, and all words stay as they are.
+/// What was found to search, as far as a study can search it: else nothing, and all words stay as
+/// they are.
 fn checked(
     script: script::Script,
     words: &[String],
@@ -328,7 +336,8 @@ mod tests {
     use crate::study::spec::Program;
     use proptest::prelude::*;
 
-    /// Words as people write them, with what has a meaning in study files and their comments among them.
+    /// Words as people write them, with what has a meaning in study files and their comments among
+    /// them.
     fn word() -> impl Strategy<Value = String> {
         prop_oneof![
             Just("--lr".to_owned()),

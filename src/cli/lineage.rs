@@ -71,7 +71,8 @@ pub fn of_trial(
         .collect())
 }
 
-/// What the last attempt of a trial depends on, whole, with its seed and device: what is compared of two trials.
+/// What the last attempt of a trial depends on, whole, with its seed and device: what is compared
+/// of two trials.
 pub fn facts(study: &StudySummary, trial: &Trial, made: &[Made]) -> Vec<(String, String)> {
     let mut facts =
         vec![("seed".to_owned(), seed_of(SeedTree::new(study.spec.seed), trial).to_string())];
@@ -120,7 +121,8 @@ pub fn print_attempts(made: &[Made], console: &mut Console) -> Result<(), Failur
     Ok(())
 }
 
-/// Says which files of the command are not what they were in the last run: its trials are of another program than those to come.
+/// Says which files of the command are not what they were in the last run: its trials are of
+/// another program than those to come.
 pub fn say_changed_programs(
     reader: &dyn StorageReader,
     study: &StudySummary,

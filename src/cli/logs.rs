@@ -23,7 +23,9 @@ use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 #[derive(Clone, Debug, Args)]
 #[command(
     allow_missing_positional = true,
-    after_help = "Examples:\n  hpsearch logs digits 7\n  hpsearch logs digits 7 -f\n  hpsearch logs digits 7 --grep error\n  hpsearch logs digits 7 --json | jq -r .text\n  hpsearch logs 7 --attempt 0      the only study of the store"
+    after_help = "Examples:\n  hpsearch logs digits 7\n  hpsearch logs digits 7 -f\n  hpsearch \
+        logs digits 7 --grep error\n  hpsearch logs digits 7 --json | jq -r .text\n  hpsearch \
+        logs 7 --attempt 0      the only study of the store"
 )]
 pub struct LogsArguments {
     /// The study's name or file
@@ -175,8 +177,8 @@ enum Form {
     Shown,
 }
 
-/// What is before a terminal: escape sequences are left out, a line that is written over and over is several, and other
-/// control characters are spaces.
+/// What is before a terminal: escape sequences are left out, a line that is written over and over
+/// is several, and other control characters are spaces.
 struct Screen {
     form: Form,
     /// The beginning of a character whose end has not come yet.

@@ -30,7 +30,8 @@ const LONGEST: usize = 4_000;
 
 /// What `hpsearch note` is told.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES, override_usage = "hpsearch note [OPTIONS] [STUDY] [TRIALS] [-m <TEXT>]")]
+#[command(after_help = EXAMPLES, override_usage = "hpsearch note [OPTIONS] [STUDY] [TRIALS] [-m \
+    <TEXT>]")]
 pub struct NoteArguments {
     /// The study's name or file, and trials of it
     #[arg(value_name = "STUDY, TRIALS")]

@@ -1,4 +1,5 @@
-//! Where results go: straight to standard output, or through a pager once they are longer than the screen.
+//! Where results go: straight to standard output, or through a pager once they are longer than the
+//! screen.
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::process::{Child, Command, Stdio};
@@ -21,7 +22,8 @@ pub struct Paging {
 }
 
 impl Paging {
-    /// The pager that the environment asks for, `less -FRX` by default; `None` for an empty `PAGER` and for `cat`.
+    /// The pager that the environment asks for, `less -FRX` by default; `None` for an empty `PAGER`
+    /// and for `cat`.
     pub fn from_environment(
         variable: impl Fn(&str) -> Option<String>,
         (columns, rows): (usize, usize),
@@ -38,7 +40,8 @@ impl Paging {
 
 /// The stream of results.
 pub struct Output {
-    // Not locked: whichever thread panics must be able to give the terminal back, and would wait for this one for ever.
+    // Not locked: whichever thread panics must be able to give the terminal back, and would wait
+    // for this one for ever.
     stdout: BufWriter<Stdout>,
     paged: Paged,
 }
@@ -133,7 +136,8 @@ impl Write for Output {
     }
 }
 
-/// Rows that the finished lines in `bytes` take on a screen; colours count as text, which at worst pages a little early.
+/// Rows that the finished lines in `bytes` take on a screen; colours count as text, which at worst
+/// pages a little early.
 fn rows_of(bytes: &[u8], columns: usize) -> usize {
     let text = String::from_utf8_lossy(bytes);
     text.split_inclusive('\n')

@@ -28,8 +28,8 @@ pub fn refuse_inputs(
     .help("give another file to `-o`"))
 }
 
-/// Refuses an output that is there already: it may be anybody's. What is no file is written to, and the files of these names
-/// were opened by the shell.
+/// Refuses an output that is there already: it may be anybody's. What is no file is written to, and
+/// the files of these names were opened by the shell.
 pub fn refuse_existing(output: &Path) -> Result<(), Failure> {
     let opened = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
     if opened.iter().any(|name| output.starts_with(name)) || !output.is_file() {
@@ -39,8 +39,9 @@ pub fn refuse_existing(output: &Path) -> Result<(), Failure> {
     Err(Failure::usage(message).help("give another file to `-o`, or say `--overwrite`"))
 }
 
-/// Writes a file beside its place and renames it there when it is complete: nobody sees half of it, and a failure leaves
-/// what was there. What is no file, such as `/dev/stdout` or a FIFO, is written to.
+/// Writes a file beside its place and renames it there when it is complete: nobody sees half of it,
+/// and a failure leaves what was there. What is no file, such as `/dev/stdout` or a FIFO, is
+/// written to.
 pub fn whole_file<T>(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,

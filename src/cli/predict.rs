@@ -23,7 +23,8 @@ use crate::study::device::Device;
 /// What `hpsearch predict` is told.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Examples:\n  hpsearch predict model \"what a film\"\n  cat texts.txt | hpsearch predict model\n  hpsearch predict model --file new.csv -o labelled.csv"
+    after_help = "Examples:\n  hpsearch predict model \"what a film\"\n  cat texts.txt | hpsearch \
+        predict model\n  hpsearch predict model --file new.csv -o labelled.csv"
 )]
 pub struct PredictArguments {
     /// The directory that `export` wrote
@@ -38,7 +39,8 @@ pub struct PredictArguments {
     /// The column of texts in that file
     #[arg(long, value_name = "NAME", default_value = "text", requires = "file")]
     pub column: String,
-    /// The first line of that .csv or .tsv file is a row; its columns are called column1, column2, ..
+    /// The first line of that .csv or .tsv file is a row; its columns are called column1, column2,
+    /// ..
     #[arg(long, requires = "file")]
     pub no_header: bool,
     /// Write a .csv with each text, its labels and their scores
@@ -47,7 +49,8 @@ pub struct PredictArguments {
     /// Replace that file if it is there already
     #[arg(long, requires = "output")]
     pub overwrite: bool,
-    /// The K most likely labels of each text; by default those with a score of at least 0.05, with -o the first
+    /// The K most likely labels of each text; by default those with a score of at least 0.05, with
+    /// -o the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top_k: Option<u32>,
     /// Print JSON
@@ -156,7 +159,10 @@ fn unlabelled(predictions: &[Option<Labels>]) -> Option<Failure> {
     let failure = Failure::usage(format!(
         "the model gives {which} scores that are no numbers (NaN or infinite), so there is no label"
     ));
-    Some(failure.help("its weights or their products overflow: export another trial (`hpsearch export STUDY --trial N -o DIR`), or train it again with a lower learning rate"))
+    Some(failure.help(
+        "its weights or their products overflow: export another trial (`hpsearch \
+        export STUDY --trial N -o DIR`), or train it again with a lower learning rate",
+    ))
 }
 
 /// The files that lie in a directory.
@@ -164,7 +170,8 @@ fn files_of(directory: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// Those of a text's labels that are asked for; `None` where a score is no number, which JSON has as null.
+/// Those of a text's labels that are asked for; `None` where a score is no number, which JSON has
+/// as null.
 fn labels(prediction: &Value, arguments: &PredictArguments) -> Option<Labels> {
     let all = prediction.get("labels").and_then(Value::as_array).into_iter().flatten();
     let each = all.map(|label| {
@@ -202,12 +209,19 @@ fn texts(arguments: &PredictArguments, console: &Console) -> Result<Vec<String>,
 fn given(texts: &[String], arguments: &PredictArguments) -> Result<Vec<String>, Failure> {
     let directory = arguments.directory.display();
     if texts.iter().any(|text| text == "-") {
-        return Err(Failure::usage("`-` means standard input, and there are other texts beside it")
-            .help(format!("give `-` alone, or write all texts to standard input, one a line: `cat texts.txt | hpsearch predict {directory}`")));
+        return Err(Failure::usage(
+            "`-` means standard input, and there are other texts beside it",
+        )
+        .help(format!(
+            "give `-` alone, or write all texts to standard input, one a line: `cat \
+                texts.txt | hpsearch predict {directory}`"
+        )));
     }
     if let Some(file) = texts.iter().find(|text| Path::new(text).is_file()) {
-        return Err(Failure::usage(format!("`{file}` is a file, not a text"))
-            .help(format!("`hpsearch predict {directory} --file {file}` labels the texts in it; as a text itself it goes through standard input")));
+        return Err(Failure::usage(format!("`{file}` is a file, not a text")).help(format!(
+            "`hpsearch predict {directory} --file {file}` labels the texts in it; \
+                as a text itself it goes through standard input"
+        )));
     }
     Ok(texts.to_vec())
 }
@@ -223,8 +237,10 @@ fn texts_of_stdin(console: &Console) -> Result<Vec<String>, Failure> {
     let name = Path::new("standard input");
     let content = data_file::text(name, &bytes)?;
     if content.trim().is_empty() {
-        return Err(Failure::usage("standard input is empty: there is no text to label")
-            .help("give texts as arguments, in a file with `--file FILE`, or on standard input, one a line"));
+        return Err(Failure::usage("standard input is empty: there is no text to label").help(
+            "give texts as arguments, in a file with `--file FILE`, or on standard input, \
+                one a line",
+        ));
     }
     Ok(content.lines().map(str::to_owned).collect())
 }
@@ -252,7 +268,8 @@ fn texts_of_file(file: &Path, arguments: &PredictArguments) -> Result<Vec<String
         data_file::find_separator(content.as_bytes(), false).filter(|_| data_file::is_quoted(file));
     let header = if arguments.no_header { Header::Numbered } else { Header::FirstLine };
     let help = if is_table {
-        "`--column NAME` says which column holds the texts; `--no-header`: the first line is a row, and the columns are called column1, column2, .."
+        "`--column NAME` says which column holds the texts; `--no-header`: the first line is a \
+         row, and the columns are called column1, column2, .."
     } else {
         "`--column NAME` says which key holds the texts"
     };
@@ -261,7 +278,8 @@ fn texts_of_file(file: &Path, arguments: &PredictArguments) -> Result<Vec<String
     Ok(rows.into_iter().map(|row| row.text).collect())
 }
 
-/// `text,label,score`, and `label_2,score_2` and so on where several are asked for; no label and the score NaN where there is none.
+/// `text,label,score`, and `label_2,score_2` and so on where several are asked for; no label and
+/// the score NaN where there is none.
 fn write_csv(
     output: &Path,
     texts: &[String],

@@ -1,4 +1,5 @@
-//! What is asked of a study by several verbs: the trials that are named, and what is said of the answers.
+//! What is asked of a study by several verbs: the trials that are named, and what is said of the
+//! answers.
 
 use super::console::Console;
 use super::exit::{Exit, Failure};

@@ -17,7 +17,8 @@ they saved. On a study that nobody runs they start when it is run.";
 
 /// What `hpsearch retry` is told.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES, override_usage = "hpsearch retry [OPTIONS] [STUDY] <TRIALS | --failed>")]
+#[command(after_help = EXAMPLES, override_usage = "hpsearch retry [OPTIONS] [STUDY] <TRIALS | \
+    --failed>")]
 pub struct RetryArguments {
     /// The study's name or file, and trials of it
     #[arg(value_name = "STUDY, TRIALS")]

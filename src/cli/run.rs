@@ -248,7 +248,8 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         let mut runner = Runner::start(&mut store, &study, places, Box::new(launcher), &path)?
             .describe(found)?;
         if let Some(reporter) = lines(arguments, console) {
-            // A file of its own: the lock of `stdout` would be held for as long as a reader does not read.
+            // A file of its own: the lock of `stdout` would be held for as long as a reader does
+            // not read.
             runner.report_to(
                 reporter,
                 Box::new(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
@@ -324,10 +325,14 @@ fn named_like_a_study(file: &Path, console: &Console) -> Option<Failure> {
     SqliteReader::open(&console.store).ok()?.study(name).ok()??;
     let failure =
         Failure::usage(format!("`{name}` is a study of the store, and running it takes its file"));
-    Some(failure.help("`hpsearch run STUDY.toml` goes on with it; `hpsearch watch` and `hpsearch show` take the name"))
+    Some(failure.help(
+        "`hpsearch run STUDY.toml` goes on with it; `hpsearch watch` and `hpsearch \
+        show` take the name",
+    ))
 }
 
-/// The error about a study that the store beside its file has, and the one of this directory has not: nobody chose to begin it again.
+/// The error about a study that the store beside its file has, and the one of this directory has
+/// not: nobody chose to begin it again.
 fn stored_beside_its_file(
     spec: &StudySpec,
     file: &Path,
@@ -348,7 +353,8 @@ fn stored_beside_its_file(
     }
     let name = one_line(&spec.name);
     let failure = Failure::usage(format!(
-        "the study `{name}` is in the store beside its file, and there is none of it in this directory"
+        "the study `{name}` is in the store beside its file, and there is none of it in this \
+         directory"
     ));
     let run = format!("hpsearch run {}{}", shown(file), sets(&arguments.set));
     Some(failure.help(format!(
@@ -400,10 +406,12 @@ fn refuse_change(
     Some(Exit::StudyChanged)
 }
 
-/// What the screen's thread and the runner's share: written once by the runner's, read by the screen's.
+/// What the screen's thread and the runner's share: written once by the runner's, read by the
+/// screen's.
 type Ended = Arc<Mutex<Option<RunnerEnd>>>;
 
-/// Has the runner leave if the screen panics (as a message to a terminal that was closed does): the scope waits for it, and without a screen nobody could stop it any more.
+/// Has the runner leave if the screen panics (as a message to a terminal that was closed does): the
+/// scope waits for it, and without a screen nobody could stop it any more.
 struct InOrder(Sender<Input>);
 
 impl Drop for InOrder {
@@ -414,7 +422,8 @@ impl Drop for InOrder {
     }
 }
 
-/// Runs with the live leaderboard: the runner on a thread of its own, the screen here, with nothing but the store between them.
+/// Runs with the live leaderboard: the runner on a thread of its own, the screen here, with nothing
+/// but the store between them.
 fn on_screen(
     mut store: SqliteStore,
     study: &StoredStudy,
@@ -444,7 +453,8 @@ fn on_screen(
                 Err(error) => RunnerEnd::Finished(error.to_string()),
             };
             *ended_there.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
-            // What is left to be saved of its log is saved when the screen has closed its own connection.
+            // What is left to be saved of its log is saved when the screen has closed its own
+            // connection.
             Some((outcome, store))
         });
         let inputs = match inputs_rx.recv() {
@@ -500,18 +510,26 @@ fn on_screen(
     })
 }
 
-/// Lets the run go on without its terminal. Where that cannot be, it stays on it, without its screen.
+/// Lets the run go on without its terminal. Where that cannot be, it stays on it, without its
+/// screen.
 fn detach(study: &StoredStudy, log: &Path, console: &Console) {
     let (name, pid) = (&study.spec.name, std::process::id());
     let says = || {
-        console.say(&format!("study `{name}` goes on in the background, as process {pid}; what it says at its end goes to {}", shown(log)));
+        console.say(&format!(
+            "study `{name}` goes on in the background, as process {pid}; what it \
+            says at its end goes to {}",
+            shown(log)
+        ));
         let [watch, stop] = ["watch", "stop"].map(|verb| console.next(&format!("{verb} {name}")));
         console.say(&format!("{watch} shows it, {stop} stops it"));
     };
     let detached = console.foreground.as_ref().map(|foreground| foreground.detach(log, says));
     if let Some(Err(error)) = detached {
         let log = shown(log);
-        console.say(&format!("cannot detach, `{log}` or a session is refused ({error}): the study goes on here without its screen; Ctrl-C stops it"));
+        console.say(&format!(
+            "cannot detach, `{log}` or a session is refused ({error}): the study \
+            goes on here without its screen; Ctrl-C stops it"
+        ));
     }
 }
 
@@ -619,7 +637,8 @@ fn conclude(
         }
         Outcome::Refused(reason) => {
             let help = format!(
-                "nothing is lost, and no trial failed: make room on the disk (`df -h`, `df -i`), raise the limit (`ulimit -n`, `ulimit -u`) or \
+                "nothing is lost, and no trial failed: make room on the disk (`df -h`, `df -i`), \
+                 raise the limit (`ulimit -n`, `ulimit -u`) or \
                  allow writing there, then go on with: {}",
                 command_to_go_on(arguments, &file, console)
             );

@@ -1,4 +1,5 @@
-//! `hpsearch show`: a study in words: what is searched, by whom, until when, how far it is, and where its results come from.
+//! `hpsearch show`: a study in words: what is searched, by whom, until when, how far it is, and
+//! where its results come from.
 
 mod trial;
 

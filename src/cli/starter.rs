@@ -17,8 +17,10 @@ const FILES: [(&str, &str); 4] = [
 /// Offers to write the quickstart; its study file if the person wants it.
 pub fn offer() -> Result<PathBuf, Failure> {
     let refusal = || {
-        Failure::usage("no study file is given, and there is no `study.toml` here")
-            .help("`hpsearch run STUDY.toml` runs one; on a terminal, `hpsearch run` offers to write an example")
+        Failure::usage("no study file is given, and there is no `study.toml` here").help(
+            "`hpsearch run STUDY.toml` runs one; on a terminal, `hpsearch run` offers to \
+                write an example",
+        )
     };
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(refusal());
@@ -34,7 +36,8 @@ pub fn offer() -> Result<PathBuf, Failure> {
         return Ok(file);
     }
     eprint!(
-        "There is no study file here. Write an example (quickstart.toml and data/, 130 kB) and run it? [Y/n] "
+        "There is no study file here. Write an example (quickstart.toml and data/, 130 kB) and \
+         run it? [Y/n] "
     );
     io::stderr().flush()?;
     let mut answer = String::new();

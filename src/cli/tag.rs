@@ -27,7 +27,8 @@ digits and any of `._/-`, up to 64.";
 
 /// What `hpsearch tag` is told.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES, override_usage = "hpsearch tag [OPTIONS] [STUDY] [TRIALS] [+TAG | -TAG]..")]
+#[command(after_help = EXAMPLES, override_usage = "hpsearch tag [OPTIONS] [STUDY] [TRIALS] [+TAG \
+    | -TAG]..")]
 pub struct TagArguments {
     /// The study's name or file, trials of it, and tags to give (+) or take (-)
     #[arg(value_name = "STUDY, TRIALS, TAGS", allow_hyphen_values = true)]

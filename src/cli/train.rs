@@ -1,4 +1,5 @@
-//! `hpsearch train`: trains the model of a `best.toml` again, or one configuration of a study file, or only looks whether it would learn.
+//! `hpsearch train`: trains the model of a `best.toml` again, or one configuration of a study file,
+//! or only looks whether it would learn.
 
 mod probe;
 mod profile;
@@ -23,10 +24,13 @@ use crate::storage::paths::store_files;
 /// What `hpsearch train` is told.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Examples:\n  hpsearch train best.toml -o model\n  hpsearch train study.toml --set trainer.learning_rate=3e-4\n  hpsearch train study.toml --find-lr\n  hpsearch train study.toml --overfit-one-batch --steps 200\n  hpsearch train study.toml --profile 20"
+    after_help = "Examples:\n  hpsearch train best.toml -o model\n  hpsearch train study.toml \
+        --set trainer.learning_rate=3e-4\n  hpsearch train study.toml --find-lr\n  hpsearch train \
+        study.toml --overfit-one-batch --steps 200\n  hpsearch train study.toml --profile 20"
 )]
 pub struct TrainArguments {
-    /// A best.toml, as `export` writes it, or a study file: its first [[enqueue]] or the middle of its space
+    /// A best.toml, as `export` writes it, or a study file: its first [[enqueue]] or the middle of
+    /// its space
     #[arg(value_name = "FILE.toml")]
     pub file: PathBuf,
     /// Override a key of a study file, as often as needed
@@ -132,8 +136,10 @@ fn target(arguments: &TrainArguments, console: &Console) -> Result<Target, Failu
 fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Failure> {
     let file = &arguments.file;
     let text = config::file::read_to_string(file).map_err(|error| {
-        Failure::usage(format!("`{}` cannot be read: {error}", file.display()))
-            .help("give a study file, or the best.toml that `hpsearch export STUDY -o DIR` writes into DIR")
+        Failure::usage(format!("`{}` cannot be read: {error}", file.display())).help(
+            "give a study file, or the best.toml that `hpsearch export STUDY -o DIR` writes \
+                into DIR",
+        )
     })?;
     // A best.toml names its study; a study file has a table of that name, or says nothing at all.
     let names_study = text

@@ -1,4 +1,5 @@
-//! `[STUDY] [TRIALS..]`: words of which the first may name a study and the others are numbers of trials.
+//! `[STUDY] [TRIALS..]`: words of which the first may name a study and the others are numbers of
+//! trials.
 
 use super::exit::Failure;
 use crate::study::trial::TrialNumber;

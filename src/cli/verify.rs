@@ -179,7 +179,8 @@ fn what_was_decided(verified: &Verified) -> String {
 fn print(name: &str, verified: &Verified, console: &mut Console) -> Result<(), Failure> {
     for VersionChange { kind, name: policy, stored, here } in &verified.versions {
         let words = format!(
-            "{kind} `{}` decided by its rules of version {stored}; this hpsearch has version {here}, which may decide otherwise",
+            "{kind} `{}` decided by its rules of version {stored}; this hpsearch has version \
+             {here}, which may decide otherwise",
             one_line(policy)
         );
         console.hanging("note: ", 6, &words)?;
@@ -216,7 +217,8 @@ fn print(name: &str, verified: &Verified, console: &mut Console) -> Result<(), F
     Ok(())
 }
 
-/// `table "report" has "value" (accuracy at step 1) of trial 3 otherwise than the journal, which ends with event 40`
+/// `table "report" has "value" (accuracy at step 1) of trial 3 otherwise than the journal, which
+/// ends with event 40`
 fn in_table(table: &str, about: &str, difference: &Difference) -> String {
     let field = if difference.field.is_empty() {
         "something".to_owned()
@@ -231,7 +233,8 @@ fn in_table(table: &str, about: &str, difference: &Difference) -> String {
     match difference.seq.0 {
         0 => format!("table `{table}` has {field}{row}{about} otherwise than the other tables"),
         seq => format!(
-            "table `{table}` has {field}{row}{about} otherwise than the journal, which ends with event {seq}"
+            "table `{table}` has {field}{row}{about} otherwise than the journal, which ends with \
+             event {seq}"
         ),
     }
 }

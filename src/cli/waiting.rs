@@ -1,4 +1,5 @@
-//! A line on standard error while something long is done: drawn again and again on a terminal, now and then a line elsewhere.
+//! A line on standard error while something long is done: drawn again and again on a terminal, now
+//! and then a line elsewhere.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

@@ -1,4 +1,5 @@
-//! The best configuration where it was run several times: the mean of its runs, and how sure that is.
+//! The best configuration where it was run several times: the mean of its runs, and how sure that
+//! is.
 
 use serde::Serialize;
 

@@ -84,7 +84,8 @@ pub(super) fn read(
     Some(Program::Command { run, cwd, env, args, metrics })
 }
 
-/// Words that would be left out with an inactive parameter, and whose place the next ones would take.
+/// Words that would be left out with an inactive parameter, and whose place the next ones would
+/// take.
 fn check_positional(
     run: &[String],
     list: &[Node],
@@ -99,13 +100,16 @@ fn check_positional(
     for (index, name) in positional {
         let Some(word) = list.get(index) else { continue };
         let message = format!(
-            "`{{{name}}}` is inactive in some configurations, and the words behind it would take its place"
+            "`{{{name}}}` is inactive in some configurations, and the words behind it would take \
+             its place"
         );
         let problem = Diagnostic::error(word.place, message).label("known by its place");
         let problem = problem
-            .related(searched.get(name).map(|parameter| parameter.place), "active under a condition")
+            .related(searched.get(name).map(|parameter| parameter.place), "active under a \
+                condition")
             .help(format!("give it an option: \"--{name}\", \"{{{name}}}\", or \"--{name}={{{name}}}\"; both are left out where it is inactive"))
-            .help(format!("or take it out: where it is active, the program finds it in the environment variable {}", variable(name)));
+            .help(format!("or take it out: where it is active, the program finds it in the \
+                environment variable {}", variable(name)));
         problems.push(Diagnostic { severity: Severity::ErrorIfNew, ..problem });
     }
 }
@@ -196,10 +200,12 @@ fn check_variables(searched: &Searched, problems: &mut Vec<Diagnostic>) {
         let Some(earlier) = seen.insert(own.clone(), parameter) else { continue };
         let earlier_name = &earlier.dimension.name;
         let message = format!(
-            "`{earlier_name}` and `{name}` both become {own}: the program finds only one of them there"
+            "`{earlier_name}` and `{name}` both become {own}: the program finds only one of them \
+             there"
         );
         let way_out = format!(
-            "read them from the file HPSEARCH_PARAMS, or as `{{{earlier_name}}}` and `{{{name}}}` in `run`; or rename one"
+            "read them from the file HPSEARCH_PARAMS, or as `{{{earlier_name}}}` and `{{{name}}}` \
+             in `run`; or rename one"
         );
         problems.push(
             Diagnostic::warning(parameter.place, message)

@@ -1,16 +1,18 @@
-//! The words of a command for one configuration: values, flags, and what is left out with an inactive parameter.
+//! The words of a command for one configuration: values, flags, and what is left out with an
+//! inactive parameter.
 //!
-//! A word that names an inactive parameter is dropped. Where the whole word is the placeholder, and the word before it is an option
-//! (it begins with `-`, and has no `=` and no placeholder), the option is dropped with it. Where the study's `args_style` has flags,
-//! a boolean after an option becomes that option alone, or nothing; so does one in the option's own word, `--flag={flag}`.
+//! A word that names an inactive parameter is dropped. Where the whole word is the placeholder, and
+//! the word before it is an option (it begins with `-`, and has no `=` and no placeholder), the
+//! option is dropped with it. Where the study's `args_style` has flags, a boolean after an option
+//! becomes that option alone, or nothing; so does one in the option's own word, `--flag={flag}`.
 
 use super::placeholder::{Piece, fill_in, pieces};
 use crate::study::params::{Params, Value};
 use crate::study::space::{Distribution, Space};
 use crate::study::spec::{ArgsRules, Inactive, Program, StudySpec};
 
-/// The words that a trial of `params` is started with. What is no parameter of the study stays, as a study of an earlier version
-/// or of a program may have it.
+/// The words that a trial of `params` is started with. What is no parameter of the study stays, as
+/// a study of an earlier version or of a program may have it.
 pub fn words(run: &[String], rules: ArgsRules, space: &Space, params: &Params) -> Vec<String> {
     let knows = |name: &str| space.dimension(name).is_some() || params.get(name).is_some();
     let has_flags = rules.style.is_some_and(crate::study::spec::ArgsStyle::has_flags);
@@ -52,7 +54,8 @@ enum Role {
     OfOption,
     /// A word that says itself what it is about: `--lr={lr}`, `model.lr={lr}`.
     Named,
-    /// One whose place says what it is about, and which cannot be left out without the next one taking its place.
+    /// One whose place says what it is about, and which cannot be left out without the next one
+    /// taking its place.
     Positional,
 }
 
@@ -76,7 +79,8 @@ fn role(run: &[String], index: usize, knows: impl Fn(&str) -> bool + Copy) -> Ro
     }
 }
 
-/// Whether a word announces a value: `--lr`, `-x`; not `--`, after which there are no options, and not `-`, which is standard input.
+/// Whether a word announces a value: `--lr`, `-x`; not `--`, after which there are no options, and
+/// not `-`, which is standard input.
 fn is_option(word: &str, knows: impl Fn(&str) -> bool + Copy) -> bool {
     word.starts_with('-')
         && !["-", "--"].contains(&word)
@@ -84,7 +88,8 @@ fn is_option(word: &str, knows: impl Fn(&str) -> bool + Copy) -> bool {
         && names(word, knows).next().is_none()
 }
 
-/// The parameter that decides over a flag, if the word is nothing else: `{flag}` after its option, or `--flag={flag}`.
+/// The parameter that decides over a flag, if the word is nothing else: `{flag}` after its option,
+/// or `--flag={flag}`.
 fn flag(word: &str, role: Role, knows: impl Fn(&str) -> bool + Copy) -> Option<&str> {
     match (role, pieces(word, knows).as_slice()) {
         (Role::OfOption, [Piece::Placeholder(name, _)]) => Some(name),
@@ -102,7 +107,8 @@ fn names(word: &str, knows: impl Fn(&str) -> bool) -> impl Iterator<Item = &str>
     })
 }
 
-/// Words that cannot be left out where a parameter they name is inactive: the index of each, and the parameter.
+/// Words that cannot be left out where a parameter they name is inactive: the index of each, and
+/// the parameter.
 pub(super) fn positional(
     run: &[String],
     is_conditional: impl Fn(&str) -> bool + Copy,
@@ -127,8 +133,8 @@ pub(super) fn names_inactive(
     run.iter().any(|word| names(word, knows).any(&is_conditional))
 }
 
-/// The booleans that are written as `true` and `false` where the program may want a flag: no style is given, and an option announces
-/// them.
+/// The booleans that are written as `true` and `false` where the program may want a flag: no style
+/// is given, and an option announces them.
 pub fn unstyled_flags(spec: &StudySpec) -> Vec<&str> {
     let Program::Command { run, args, .. } = &spec.program else { return Vec::new() };
     if args.style.is_some() {
@@ -148,8 +154,8 @@ pub fn unstyled_flags(spec: &StudySpec) -> Vec<&str> {
         .collect()
 }
 
-/// Whether a stored study began when the words of inactive parameters became empty instead of being dropped, and `spec` still has its
-/// command: its trials go on with the words they had.
+/// Whether a stored study began when the words of inactive parameters became empty instead of being
+/// dropped, and `spec` still has its command: its trials go on with the words they had.
 pub fn has_earlier_rules(known: &StudySpec, spec: &StudySpec) -> bool {
     let (Program::Command { run: before, args, .. }, Program::Command { run, .. }) =
         (&known.program, &spec.program)
@@ -237,7 +243,8 @@ mod tests {
             (&["p", "-m", "{momentum}", "x"], &["p", "x"]),
             (&["p", "--momentum={momentum}", "x"], &["p", "x"]),
             (&["p", "model.momentum={momentum}"], &["p"]),
-            // The word before is dropped only if it is an option that waits for this value, and for nothing else.
+            // The word before is dropped only if it is an option that waits for this value, and for
+            // nothing else.
             (&["p", "--lr={lr}", "{momentum}"], &["p", "--lr=0.5"]),
             (&["p", "--{lr}", "{momentum}"], &["p", "--0.5"]),
             (&["p", "--", "{momentum}"], &["p", "--"]),

@@ -52,7 +52,8 @@ pub(super) fn check(spec: &StudySpec, tree: &Table, problems: &mut Vec<Diagnosti
             let message = format!("no pattern has a group for the study's metric `{metric}`");
             let problem = Diagnostic::warning(node.place, message);
             problems.push(problem.help(format!(
-                "name a group `(?<{metric}>..)`, or have the program print `@hpsearch` lines with it"
+                "name a group `(?<{metric}>..)`, or have the program print `@hpsearch` lines with \
+                 it"
             )));
         }
         Ok(_) => {}

@@ -62,9 +62,10 @@ fn one(
         (None, None) => {
             if section.lacks("require") && section.lacks("limit") {
                 let problem = Diagnostic::error(node.place, "this constraint has no condition");
-                problems.push(
-                    problem.help("write `require = \"width * depth <= 4096\"` over parameters, or `limit = \"latency_ms <= 20\"` over metrics"),
-                );
+                problems.push(problem.help(
+                    "write `require = \"width * depth <= 4096\"` over parameters, or \
+                        `limit = \"latency_ms <= 20\"` over metrics",
+                ));
             }
             None
         }
@@ -111,7 +112,8 @@ fn condition(
     is_sound.then_some(expression)
 }
 
-/// Where an error of a text is in its source: exact where the text stands there as it is, without escapes.
+/// Where an error of a text is in its source: exact where the text stands there as it is, without
+/// escapes.
 fn place(node: &Node, text: &str, error: &ExpressionError) -> Place {
     let quotes = (node.place.end - node.place.start).checked_sub(text.len());
     let Some(opening) =

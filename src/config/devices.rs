@@ -32,7 +32,8 @@ pub(super) fn read(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> Dev
 }
 
 fn selected(node: &Node, problems: &mut Vec<Diagnostic>) -> Vec<String> {
-    const HELP: &str = "write \"auto\", or a list such as [\"cpu\"], [\"cuda:0\", \"cuda:1\"], [\"cuda:*\"] or [\"wgpu:0\"]";
+    const HELP: &str = "write \"auto\", or a list such as [\"cpu\"], [\"cuda:0\", \"cuda:1\"], \
+        [\"cuda:*\"] or [\"wgpu:0\"]";
     if node.text() == Some("auto") {
         return vec!["auto".to_owned()];
     }

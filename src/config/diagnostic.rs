@@ -1,4 +1,5 @@
-//! Messages about a study file: what is wrong, where, what to do, rendered as rustc renders its own.
+//! Messages about a study file: what is wrong, where, what to do, rendered as rustc renders its
+//! own.
 
 #![expect(
     clippy::disallowed_methods,
@@ -20,7 +21,8 @@ use super::shown::{one_line, same_length};
 pub enum Severity {
     /// The study is invalid.
     Error,
-    /// A study that begins is invalid; one that is stored, and began before this was an error, goes on.
+    /// A study that begins is invalid; one that is stored, and began before this was an error, goes
+    /// on.
     ErrorIfNew,
     /// The study runs; the user should know.
     Warning,
@@ -63,7 +65,8 @@ pub struct Diagnostic {
     pub help: Vec<String>,
 }
 
-/// A problem that does not say yet what to do: [`help`](Complaint::help) makes it a [`Diagnostic`], so that none is shown without.
+/// A problem that does not say yet what to do: [`help`](Complaint::help) makes it a [`Diagnostic`],
+/// so that none is shown without.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Complaint(Diagnostic);
@@ -131,7 +134,8 @@ pub enum Look {
 }
 
 impl Look {
-    /// What standard error shows: colours on a terminal unless `NO_COLOR` is set (<https://no-color.org>) or `TERM` is `dumb`.
+    /// What standard error shows: colours on a terminal unless `NO_COLOR` is set
+    /// (<https://no-color.org>) or `TERM` is `dumb`.
     pub fn of_stderr() -> Self {
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -183,7 +187,8 @@ impl Diagnostics {
         self.list.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
-    /// All of them with their snippets, an empty line between them, and how many there are at the end.
+    /// All of them with their snippets, an empty line between them, and how many there are at the
+    /// end.
     pub fn render(&self, look: Look) -> String {
         let renderer = match look {
             Look::Plain => Renderer::plain(),
@@ -300,7 +305,8 @@ fn annotation<'a>(
     kind.span(start..end).label(label)
 }
 
-/// Advice in lines of a narrow terminal, broken outside of backticks; the renderer indents what follows a newline.
+/// Advice in lines of a narrow terminal, broken outside of backticks; the renderer indents what
+/// follows a newline.
 fn wrapped(text: &str) -> String {
     const WIDTH: usize = 66;
     let mut lines = String::new();

@@ -39,7 +39,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// Another value of a variable of `[command] env`, which may be a secret: taken, and said by its name.
+    /// Another value of a variable of `[command] env`, which may be a secret: taken, and said by
+    /// its name.
     pub fn of_value(name: &str) -> Self {
         let (path, old, new) = (
             format!("command.env.{name}"),
@@ -58,8 +59,8 @@ impl fmt::Display for Change {
     }
 }
 
-/// The differences to a stored study of which so many trials are complete. While none is, the command may change with `--accept`:
-/// there is nothing yet that could not be compared any more.
+/// The differences to a stored study of which so many trials are complete. While none is, the
+/// command may change with `--accept`: there is nothing yet that could not be compared any more.
 pub fn difference_to_stored(old: &StudySpec, new: &StudySpec, complete: u64) -> Vec<Change> {
     let mut changes = difference(old, new);
     for change in
@@ -74,7 +75,8 @@ pub fn difference_to_stored(old: &StudySpec, new: &StudySpec, complete: u64) -> 
 const COMMAND: [&str; 4] =
     ["command.run", "command.cwd", "command.args_style", "command.metrics.pattern"];
 
-/// All differences, in the order of the study file's tables. The study's name is no difference: it says which study is meant.
+/// All differences, in the order of the study file's tables. The study's name is no difference: it
+/// says which study is meant.
 pub fn difference(old: &StudySpec, new: &StudySpec) -> Vec<Change> {
     let mut changes = Changes { old, new, list: Vec::new() };
     study(&mut changes);
@@ -157,7 +159,8 @@ fn study(changes: &mut Changes<'_>) {
     changes.compare("study.value", NeedsFork, |spec| written(&spec.value));
     changes.compare("study.step", NeedsFork, |spec| written(&spec.step));
     changes.compare("study.seed", NeedsFork, |spec| written(&spec.seed));
-    // The contract does not name these; like the sampler they decide which points are proposed and run.
+    // The contract does not name these; like the sampler they decide which points are proposed and
+    // run.
     changes.compare("study.duplicates", NeedsAccept, |spec| written(&spec.duplicates));
     changes.compare("study.deterministic", NeedsAccept, |spec| written(&spec.deterministic));
     changes.compare("study.replicates", NeedsAccept, |spec| written(&spec.replicates));

@@ -1,4 +1,5 @@
-//! Reads what people name as a file: a pipe, a socket or a device in its place would hang, or never end.
+//! Reads what people name as a file: a pipe, a socket or a device in its place would hang, or never
+//! end.
 
 use std::fs::{self, File, FileType};
 use std::io::{self, Read};
@@ -10,8 +11,8 @@ use crate::storage::sqlite::open_file;
 /// Where a process finds the streams that it was given: `check /dev/stdin`, `check <(make-study)`.
 const STREAMS: [&str; 3] = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
 
-/// Opens a file for reading. What is no regular file is not opened, but for the streams of this process; nor is a store
-/// that this process has open.
+/// Opens a file for reading. What is no regular file is not opened, but for the streams of this
+/// process; nor is a store that this process has open.
 ///
 /// # Errors
 /// The system's, and `InvalidInput` for what is no file.
@@ -55,7 +56,8 @@ pub fn read_to_string(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The nearest part of a path that exists, if that is no directory: nothing can be made below it, nor in its place.
+/// The nearest part of a path that exists, if that is no directory: nothing can be made below it,
+/// nor in its place.
 pub(super) fn in_the_way(path: &Path) -> Option<&Path> {
     let there = |part: &&Path| fs::symlink_metadata(part).is_ok();
     path.ancestors()

@@ -1,4 +1,5 @@
-//! A search that another program describes in JSON, by the tables of a study file and with their checks.
+//! A search that another program describes in JSON, by the tables of a study file and with their
+//! checks.
 
 use serde_json::{Map, Value as Json};
 
@@ -88,7 +89,8 @@ impl JsonSearch {
         }
     }
 
-    /// A value of the list element at `index`. Null is absent in an object, and not finite elsewhere.
+    /// A value of the list element at `index`. Null is absent in an object, and not finite
+    /// elsewhere.
     fn node(&self, json: &Json, index: usize) -> Node {
         let item = match json {
             Json::Null => Item::Number(f64::NAN),

@@ -95,8 +95,9 @@ fn whole_table(entry: &Entry) -> Option<Diagnostic> {
     Some(problem.help(format!("write for example `--set {}.{key}=...`", table.name)))
 }
 
-/// Takes out of the file what has no meaning any more beside an override: options of another sampler or pruner, a parameter's other
-/// kind of range. What other overrides say stays, and so do slips of the file, which are told.
+/// Takes out of the file what has no meaning any more beside an override: options of another
+/// sampler or pruner, a parameter's other kind of range. What other overrides say stays, and so do
+/// slips of the file, which are told.
 fn drop_what_it_replaces(tree: &mut Table, entry: &Entry) {
     let Item::Table(overlay) = &entry.value.item else { return };
     let Some(table) = tree
@@ -146,7 +147,8 @@ fn drop_what_it_replaces(tree: &mut Table, entry: &Entry) {
     }
 }
 
-/// The path of the one value of an override that is written with dots: all but its last key, and that.
+/// The path of the one value of an override that is written with dots: all but its last key, and
+/// that.
 fn leaf(overlay: &Table) -> Option<(String, String)> {
     let mut path = String::new();
     let mut table = overlay;
@@ -174,7 +176,8 @@ fn parameter<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
     }
 }
 
-/// `study.metric` and `study.direction` of a file that says them in a single [[study.objective]]: they are put there.
+/// `study.metric` and `study.direction` of a file that says them in a single [[study.objective]]:
+/// they are put there.
 fn of_objective(tree: &mut Table, mut entry: Entry) -> Entry {
     let objectives = tree
         .entries
@@ -200,7 +203,8 @@ fn of_objective(tree: &mut Table, mut entry: Entry) -> Entry {
     entry
 }
 
-/// Puts `entry` where `path` leads, whichever way the file writes that path: dotted, quoted or nested.
+/// Puts `entry` where `path` leads, whichever way the file writes that path: dotted, quoted or
+/// nested.
 fn put(table: &mut Table, mut entry: Entry, path: &str, problems: &mut Vec<Diagnostic>) {
     let found = table.entries.iter_mut().find(|own| {
         path == own.key
@@ -281,8 +285,11 @@ mod tests {
         assert_eq!(overridden("[budget]\ntrials = 3", "budget.time=90m")["budget"]["time"], "90m");
         assert_eq!(overridden("", "study.direction=maximize")["study"]["direction"], "maximize");
         assert_eq!(
-            overridden("[space]\nx = { float = [0, 1], log = true }", "space.x={ int = [1, 2] }")["space"]
-                ["x"],
+            overridden(
+                "[space]\nx = { float = [0, 1], log = true \
+                }",
+                "space.x={ int = [1, 2] }"
+            )["space"]["x"],
             serde_json::json!({"int": [1, 2]})
         );
     }

@@ -1,8 +1,10 @@
-//! `{name}` in the words of a command: what is one, what it becomes, and how braces are written that are none.
+//! `{name}` in the words of a command: what is one, what it becomes, and how braces are written
+//! that are none.
 //!
-//! A name in single braces is a placeholder; in double braces it stands for itself in single ones: `{{name}}` is `{name}`. Each
-//! further pair of pairs is one more pair of braces around that: `{{{name}}}` is the value in braces. A name is that of a parameter,
-//! or what begins with a letter or `_` and goes on with letters, digits, `_`, `-` and `.`. Braces around anything else are left
+//! A name in single braces is a placeholder; in double braces it stands for itself in single ones:
+//! `{{name}}` is `{name}`. Each further pair of pairs is one more pair of braces around that:
+//! `{{{name}}}` is the value in braces. A name is that of a parameter, or what begins with a letter
+//! or `_` and goes on with letters, digits, `_`, `-` and `.`. Braces around anything else are left
 //! as they are (`{1..3}`, `[a-z]{2}`, `{"a": {"b": 1}}`, `{print $1}`), doubled or not.
 
 use std::ops::Range;
@@ -12,7 +14,8 @@ use std::ops::Range;
 pub enum Piece<'a> {
     /// Text that stays as it is.
     Text(&'a str),
-    /// Where a parameter's value goes: the name, and the bytes of the word that name it, braces included.
+    /// Where a parameter's value goes: the name, and the bytes of the word that name it, braces
+    /// included.
     Placeholder(&'a str, Range<usize>),
 }
 

@@ -15,8 +15,9 @@ pub struct Moved {
     pub to: PathBuf,
 }
 
-/// The specification that is stored, `old`, as it reads where the project is now, if `new` shows that it was moved: paths of
-/// `old` and of `new` differ in their first parts only, and `is_moved` says that what was there is here now.
+/// The specification that is stored, `old`, as it reads where the project is now, if `new` shows
+/// that it was moved: paths of `old` and of `new` differ in their first parts only, and `is_moved`
+/// says that what was there is here now.
 pub fn moved(
     old: &StudySpec,
     new: &StudySpec,

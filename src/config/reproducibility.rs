@@ -1,4 +1,5 @@
-//! `deterministic`, `replicates` and `race` against the budget: what cannot be, and what weakens them.
+//! `deterministic`, `replicates` and `race` against the budget: what cannot be, and what weakens
+//! them.
 
 use super::diagnostic::Diagnostic;
 use super::section::Section;
@@ -29,7 +30,8 @@ pub(super) fn check(
         return;
     }
     if spec.devices.packed {
-        let message = "how many trials share a device is measured, and `deterministic = true` cannot hold then";
+        let message = "how many trials share a device is measured, and `deterministic = true` \
+            cannot hold then";
         let place = devices.place_of("trials_per_device");
         problems.push(
             Diagnostic::error(place, message)
@@ -39,10 +41,12 @@ pub(super) fn check(
     for node in CLOCKS.iter().filter_map(|key| budget.node(key)) {
         let problem = Diagnostic::warning(
             node.place,
-            "this ends trials or the study by the clock, and `deterministic = true` cannot hold then",
+            "this ends trials or the study by the clock, and `deterministic = true` cannot hold \
+             then",
         );
-        problems.push(
-            problem.help("as long as it is not reached, decisions do not depend on who is faster; `budget.trials` ends a study in the same place"),
-        );
+        problems.push(problem.help(
+            "as long as it is not reached, decisions do not depend on who is faster; \
+                `budget.trials` ends a study in the same place",
+        ));
     }
 }

@@ -26,8 +26,8 @@ use crate::study::step::StepUnit;
 use crate::study::suggestion::{nearest, quoted};
 use crate::{pruners, samplers};
 
-/// The study of `tree`. `stem`: its name if it has none; `base`: the absolute directory that paths are relative to.
-/// `None` only when `problems` has an error.
+/// The study of `tree`. `stem`: its name if it has none; `base`: the absolute directory that paths
+/// are relative to. `None` only when `problems` has an error.
 pub(super) fn resolve(
     tree: &Table,
     stem: &str,
@@ -220,7 +220,10 @@ impl<'a> StudyFile<'a> {
                 if self.lacks("space") {
                     let problem =
                         Diagnostic::error(None, "the study has no [space]: nothing to search");
-                    problems.push(problem.help("write under [space] for example `learning_rate = { float = [1e-5, 1e-1], log = true }`"));
+                    problems.push(problem.help(
+                        "write under [space] for example `learning_rate = \
+                        { float = [1e-5, 1e-1], log = true }`",
+                    ));
                 }
                 None
             }
@@ -301,7 +304,10 @@ impl<'a> StudyFile<'a> {
             None => {
                 if self.lacks("data") {
                     let problem = Diagnostic::error(place, "a [trainer] study needs [data]");
-                    problems.push(problem.help("write [data] with `train = \"train.csv\"`, and the columns `text` and `label`"));
+                    problems.push(problem.help(
+                        "write [data] with `train = \"train.csv\"`, and \
+                        the columns `text` and `label`",
+                    ));
                 }
                 return (None, Some(arguments));
             }
@@ -357,11 +363,15 @@ fn check_cost(budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
             cost.place,
             "`budget.cost` needs `price_per_hour`: what an hour of one device costs",
         );
-        problems.push(problem.help("write for example `price_per_hour = 2.5` under [budget], or `device_hours` instead of `cost`"));
+        problems.push(problem.help(
+            "write for example `price_per_hour = 2.5` under [budget], or \
+            `device_hours` instead of `cost`",
+        ));
     }
 }
 
-/// Builds the sampler as a trial of it. A study without a limit (`unlimited`: its budget) must have one that ends by itself.
+/// Builds the sampler as a trial of it. A study without a limit (`unlimited`: its budget) must have
+/// one that ends by itself.
 fn check_sampler(
     spec: &StudySpec,
     sampler: &Chosen,

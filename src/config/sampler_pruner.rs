@@ -48,7 +48,10 @@ impl Chosen<'_> {
                         .related(length, "a full trial's length")
                         .help(format!("make `{option}` smaller, or trials longer"));
                 }
-                problem.help(format!("change `{option}`, or leave it out: `hpsearch list` tells what `{policy}` takes"))
+                problem.help(format!(
+                    "change `{option}`, or leave it out: `hpsearch list` tells \
+                    what `{policy}` takes"
+                ))
             }
             RegistryError::Unsuitable { policy, why, advice } => {
                 Diagnostic::error(self.place, format!("`{policy}` cannot serve this study: {why}"))

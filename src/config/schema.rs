@@ -9,7 +9,8 @@ use crate::samplers::SAMPLERS;
 use crate::study::field::{Field, object_schema};
 use crate::study::registry::Entry;
 
-/// The schema. Keys and tables that are not supported yet are left out, so that an editor marks them.
+/// The schema. Keys and tables that are not supported yet are left out, so that an editor marks
+/// them.
 pub fn schema() -> Json {
     let tables = TABLES.iter().filter(|table| table.contents != Contents::NotYet);
     let properties: Map<String, Json> =
@@ -54,7 +55,8 @@ fn space() -> Json {
     let choices = json!({ "type": "array", "items": scalar, "minItems": 1 });
     let bounds = |number: &str| json!({ "type": "array", "items": { "type": number }, "minItems": 2, "maxItems": 2 });
     let when = json!({ "type": "object", "additionalProperties": { "anyOf": [scalar, choices, { "type": "object" }] }, "minProperties": 1 });
-    let axis = json!({ "type": "boolean", "description": "equal ratios matter equally", "default": false });
+    let axis = json!({ "type": "boolean", "description": "equal ratios matter \
+        equally", "default": false });
     let one = |kind: &str, range: Json, step: Option<Json>| {
         let mut properties = Map::new();
         properties.insert(kind.to_owned(), range);
@@ -81,7 +83,8 @@ fn space() -> Json {
     json!({ "type": "object", "additionalProperties": parameter, "minProperties": 1 })
 }
 
-/// One alternative for each sampler or pruner, with its own options; the first also serves a table without `type`.
+/// One alternative for each sampler or pruner, with its own options; the first also serves a table
+/// without `type`.
 fn registered(fields: &[Field], entries: impl Iterator<Item = Entry<()>>) -> Json {
     let alternative = |entry: Entry<()>| {
         let mut schema = object_schema(fields.iter().chain(entry.options));

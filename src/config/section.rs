@@ -1,4 +1,5 @@
-//! A table of the study file checked against its fields: what is wrong is reported, what is right can be read.
+//! A table of the study file checked against its fields: what is wrong is reported, what is right
+//! can be read.
 
 use std::collections::BTreeMap;
 
@@ -126,7 +127,8 @@ pub(super) fn not_yet(place: Place, what: &str, instead: &str) -> Diagnostic {
         .help(instead)
 }
 
-/// An error for a text that goes where C's strings end at a NUL: paths, arguments and variables of programs.
+/// An error for a text that goes where C's strings end at a NUL: paths, arguments and variables of
+/// programs.
 pub(super) fn nul(name: &str, node: &Node) -> Diagnostic {
     Diagnostic::error(node.place, format!("`{name}` has a NUL character (\\u0000)"))
         .help("take it out: no path, argument or variable holds one")

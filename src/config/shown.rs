@@ -1,13 +1,15 @@
-//! Text as it may be shown on a terminal: what files, programs and stores hold may drive it otherwise.
+//! Text as it may be shown on a terminal: what files, programs and stores hold may drive it
+//! otherwise.
 
-/// Whether a character does something to a terminal instead of being shown: control characters, and the marks that turn the
-/// direction of whatever stands around them.
+/// Whether a character does something to a terminal instead of being shown: control characters, and
+/// the marks that turn the direction of whatever stands around them.
 pub fn drives_a_terminal(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
 
-/// A text without line breaks and other control characters, which would break a line or drive the terminal.
+/// A text without line breaks and other control characters, which would break a line or drive the
+/// terminal.
 pub fn one_line(text: &str) -> String {
     text.chars().map(|char| if drives_a_terminal(char) { ' ' } else { char }).collect()
 }
@@ -17,7 +19,8 @@ pub fn lines(text: &str) -> String {
     text.split('\n').map(one_line).collect::<Vec<_>>().join("\n")
 }
 
-/// A file's text, with harmless characters of the same length in the place of what drives a terminal: places in it stay true.
+/// A file's text, with harmless characters of the same length in the place of what drives a
+/// terminal: places in it stay true.
 pub(super) fn same_length(text: &str) -> String {
     let harmless = |char: char| match char {
         '\n' | '\t' | '\r' => char,

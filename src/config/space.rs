@@ -17,7 +17,8 @@ pub(super) const KINDS: [&str; 3] = ["float", "int", "choice"];
 /// Every key of a parameter.
 pub(super) const KEYS: [&str; 7] = ["float", "int", "choice", "log", "step", "prior", "when"];
 
-const EXAMPLE: &str = "write `learning_rate = { float = [1e-5, 1e-1], log = true }`, `{ int = [1, 8] }` or a list of choices";
+const EXAMPLE: &str = "write `learning_rate = { float = [1e-5, 1e-1], log = true }`, `{ int = [1, \
+    8] }` or a list of choices";
 
 /// A parameter with the places its messages point at.
 #[derive(Clone, Debug)]
@@ -134,7 +135,8 @@ fn definitions<'a>(prefix: &str, table: &'a Table) -> Vec<(String, &'a Entry)> {
     definitions
 }
 
-/// Whether a table holds parameters rather than being one. Wrongly written parameters must not pass as groups.
+/// Whether a table holds parameters rather than being one. Wrongly written parameters must not pass
+/// as groups.
 fn is_group(table: &Table) -> bool {
     let defines = |entry: &Entry| {
         let nested = matches!(entry.value.item, Item::Table(_));
@@ -475,7 +477,10 @@ fn condition(
     let what = format!("space.{name}.when");
     let Some(table) = node.table() else {
         let problem = node.wrong(format!("`{what}` must be a table"));
-        problems.push(problem.help("write `when = { optimizer = \"sgd\" }` or `when = { optimizer = [\"sgd\", \"adam\"] }`"));
+        problems.push(problem.help(
+            "write `when = { optimizer = \"sgd\" }` or `when = { optimizer \
+            = [\"sgd\", \"adam\"] }`",
+        ));
         return Default::default();
     };
     let mut condition = Condition::default();

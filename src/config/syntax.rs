@@ -112,7 +112,8 @@ impl Node {
         }
     }
 
-    /// The kind and, where it is short, the value, for messages: "`3`", "the string `abc`", "a table".
+    /// The kind and, where it is short, the value, for messages: "`3`", "the string `abc`", "a
+    /// table".
     pub fn describe(&self) -> String {
         match &self.item {
             Item::Text(text) if text.chars().count() <= 40 && !text.is_empty() => {
@@ -247,7 +248,8 @@ impl Reader<'_> {
                 value: self.node(value.get_ref(), value.span()),
             })
             .collect();
-        // The parser sorts by name; the order of the file is the order of the space and of messages.
+        // The parser sorts by name; the order of the file is the order of the space and of
+        // messages.
         entries.sort_by_key(|entry| entry.place);
         Table { form, entries }
     }

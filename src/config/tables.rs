@@ -1,4 +1,5 @@
-//! The tables of a study file with their fields: parsing, suggestions, the schema and the reference all read them here.
+//! The tables of a study file with their fields: parsing, suggestions, the schema and the reference
+//! all read them here.
 
 use serde_json::json;
 
@@ -203,7 +204,8 @@ const RETRY: &[Field] = &[
         "on",
         FieldKind::Words(CAUSES),
         Of(|| json!(RetrySpec::default().on)),
-        "for which causes; a built-in trial out of memory has its rows at once halved first, which is no retry",
+        "for which causes; a built-in trial out of memory has its rows at once halved first, \
+         which is no retry",
     ),
 ];
 
@@ -237,7 +239,8 @@ const COMMAND: &[Field] = &[
         "args_style",
         FieldKind::Choice(ArgsStyle::WORDS),
         Absent,
-        "how the program takes booleans: dashes and equals, as a flag or nothing; else as true and false",
+        "how the program takes booleans: dashes and equals, as a flag or nothing; else as true \
+         and false",
     ),
     field(
         "metrics",
@@ -273,7 +276,8 @@ const CONSTRAINT: &[Field] = &[
         "limit",
         FieldKind::Text,
         Absent,
-        "a condition over the metrics of a trial's last report: trials that break it rank below all others",
+        "a condition over the metrics of a trial's last report: trials that break it rank below \
+         all others",
     ),
 ];
 

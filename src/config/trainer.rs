@@ -1,4 +1,5 @@
-//! `[trainer]` and `[data]`: fixed arguments and searched ones checked against the tables of arguments, alone and together.
+//! `[trainer]` and `[data]`: fixed arguments and searched ones checked against the tables of
+//! arguments, alone and together.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +20,8 @@ use crate::study::params::{Params, Value};
 use crate::study::space::{Distribution, Space};
 use crate::study::step::StepUnit;
 
-/// Points of the space at which arguments are checked together; enough to meet a contradiction of two choices in ten.
+/// Points of the space at which arguments are checked together; enough to meet a contradiction of
+/// two choices in ten.
 const PROBES: u32 = 128;
 /// Points that are looked at where none so far can be trained.
 const MOST_PROBES: u32 = 4_096;
@@ -43,7 +45,8 @@ impl Arguments {
 /// The argument that names the directory of a pretrained model.
 const PRETRAINED: &str = "model.pretrained";
 
-/// Reads `[trainer]`: each argument on its own; the directory of a pretrained model becomes absolute, and must be there.
+/// Reads `[trainer]`: each argument on its own; the directory of a pretrained model becomes
+/// absolute, and must be there.
 pub(super) fn read_trainer(
     table: &Table,
     base: &Path,
@@ -74,7 +77,10 @@ pub(super) fn read_trainer(
                         Diagnostic::error(leaf.value.place, format!("`{}`: {what}", leaf.name))
                             .label(what);
                     let problem = problem.help(format!("looked for {}", directory.display()));
-                    let problem = problem.help("a pretrained model is a directory with config.json, model.safetensors and tokenizer.json");
+                    let problem = problem.help(
+                        "a pretrained model is a directory with \
+                        config.json, model.safetensors and tokenizer.json",
+                    );
                     problems.push(if is_of_hub(text) && !cfg!(feature = "hub") {
                         problem.help(of_hub(text))
                     } else {
@@ -91,7 +97,8 @@ pub(super) fn read_trainer(
     arguments
 }
 
-/// Checks the searched parameters of a trainer study: each is an argument, takes all its values, and is not fixed too.
+/// Checks the searched parameters of a trainer study: each is an argument, takes all its values,
+/// and is not fixed too.
 pub(super) fn check_searched(
     searched: &Searched,
     arguments: &Arguments,
@@ -144,11 +151,13 @@ pub(crate) fn is_of_hub(text: &str) -> bool {
 pub(crate) fn of_hub(name: &str) -> String {
     let name = name.split('@').next().unwrap_or(name);
     format!(
-        "names of the Hugging Face Hub need `--features hub` when hpsearch is built; or get it: hf download {name} --local-dir DIR"
+        "names of the Hugging Face Hub need `--features hub` when hpsearch is built; or get it: \
+         hf download {name} --local-dir DIR"
     )
 }
 
-/// Directories among which is searched are named whole: a trial's parameters mean the same wherever the study file lies.
+/// Directories among which is searched are named whole: a trial's parameters mean the same wherever
+/// the study file lies.
 fn check_directories(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
     let Distribution::Choice { choices } = &parameter.dimension.distribution else { return };
     let directories =
@@ -181,7 +190,8 @@ fn check_range(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
     let name = &parameter.dimension.name;
     let values: Vec<Json> = match &parameter.dimension.distribution {
         Distribution::Choice { choices } => choices.iter().map(Value::to_json).collect(),
-        // The ends, and some between them: a range of numbers is none of integers although its ends may be.
+        // The ends, and some between them: a range of numbers is none of integers although its ends
+        // may be.
         range => [0.0, 1.0, 0.11, 0.37, 0.53, 0.79]
             .into_iter()
             .map(|unit| range.from_unit(unit).to_json())
@@ -206,8 +216,9 @@ fn check_range(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
     });
 }
 
-/// Checks fixed and searched arguments together at points all over the space that keep the constraints: contradictions everywhere
-/// are an error, some a warning, which names the constraints that leave them out where it can.
+/// Checks fixed and searched arguments together at points all over the space that keep the
+/// constraints: contradictions everywhere are an error, some a warning, which names the constraints
+/// that leave them out where it can.
 pub(super) fn check_together(
     arguments: &Arguments,
     space: &Space,
@@ -274,7 +285,8 @@ pub(super) fn check_together(
     });
 }
 
-/// The condition under which the first of two arguments is a multiple of the second; nothing where neither is searched.
+/// The condition under which the first of two arguments is a multiple of the second; nothing where
+/// neither is searched.
 fn requirement(multiple: &Multiple, searched: &Searched) -> Option<String> {
     let name = |argument: &str| {
         searched

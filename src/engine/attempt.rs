@@ -95,8 +95,8 @@ impl RunningAttempt {
         Effect::Leave { trial: self.trial, attempt: self.attempt }
     }
 
-    /// Asks it to pause: a command at its next report, for it may lose its work since the last checkpoint otherwise;
-    /// everything else at once.
+    /// Asks it to pause: a command at its next report, for it may lose its work since the last
+    /// checkpoint otherwise; everything else at once.
     pub fn ask_to_pause(
         &mut self,
         waits_for_report: bool,

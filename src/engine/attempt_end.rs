@@ -1,4 +1,5 @@
-//! How attempts end, and what becomes of their trials: they finish, pause, wait, are retried, or fail.
+//! How attempts end, and what becomes of their trials: they finish, pause, wait, are retried, or
+//! fail.
 
 use super::Engine;
 use super::attempt::Leaving;
@@ -20,7 +21,8 @@ impl Engine {
         let Some(running) = self.slots[slot].running.take() else { return };
         let device = self.slots[slot].device().clone();
         let leaving = match running.leaving.map(|(leaving, _)| leaving) {
-            // A report was on its way when it was asked to leave: what its pruner said to that stays said.
+            // A report was on its way when it was asked to leave: what its pruner said to that
+            // stays said.
             Some(
                 leaving @ (Leaving::TimedOut(_) | Leaving::Draining | Leaving::Holding { .. }),
             ) => Some(self.last_word(number).unwrap_or(leaving)),
@@ -50,7 +52,8 @@ impl Engine {
             self.refusals.forget();
         }
         match (end, leaving) {
-            // Whatever its process made of it in its last moment: its user was told that it is killed.
+            // Whatever its process made of it in its last moment: its user was told that it is
+            // killed.
             (_, Some(Leaving::Killed)) => self.fail(number, "killed on request".to_owned()),
             (AttemptEnd::Completed, _) => self.complete(number, message),
             (AttemptEnd::Paused, _) if self.has_arrived(number) => self.complete(number, None),
@@ -97,8 +100,9 @@ impl Engine {
         self.answer_killers(number);
     }
 
-    /// What its pruner said to a trial's last report, if its turn ends with that. Such a trial must not go on from its checkpoint:
-    /// the step would not be reported again, and nobody would hear of it.
+    /// What its pruner said to a trial's last report, if its turn ends with that. Such a trial must
+    /// not go on from its checkpoint: the step would not be reported again, and nobody would hear
+    /// of it.
     fn last_word(&self, number: TrialNumber) -> Option<Leaving> {
         let trial = self.view.trial(number).filter(|trial| trial.continued.is_none())?;
         let (step, _) = trial.last()?;
@@ -122,7 +126,8 @@ impl Engine {
         self.past_its_end(number).is_some_and(|(until, step)| step >= until)
     }
 
-    /// What there is to say of a trial that was to go on past its end, and ended before it was there.
+    /// What there is to say of a trial that was to go on past its end, and ended before it was
+    /// there.
     fn short_of_asked(&self, number: TrialNumber) -> Option<String> {
         let (until, step) = self.past_its_end(number).filter(|(until, step)| step < until)?;
         let clock = self.spec.step.as_str();
@@ -147,15 +152,18 @@ impl Engine {
         let why = match remark {
             Some(remark) => remark,
             None if others.is_empty() && self.spec.program.has_patterns() => format!(
-                "no pattern of [command.metrics] finds `{metric}` in what it printed; `hpsearch check STUDY.toml --try 'a line'` shows what they find"
+                "no pattern of [command.metrics] finds `{metric}` in what it printed; `hpsearch \
+                 check STUDY.toml --try 'a line'` shows what they find"
             ),
             None if others.is_empty() => {
                 format!(
-                    "it ended without a line `@hpsearch {{\"step\": .., \"{metric}\": ..}}`; what it prints in its own words is found by `pattern` under [command.metrics]"
+                    "it ended without a line `@hpsearch {{\"step\": .., \"{metric}\": ..}}`; what \
+                     it prints in its own words is found by `pattern` under [command.metrics]"
                 )
             }
             None => format!(
-                "it reported {others} but never `{metric}`, the study's metric; let the program print that too, or name another in [study]"
+                "it reported {others} but never `{metric}`, the study's metric; let the program \
+                 print that too, or name another in [study]"
             ),
         };
         self.failures.in_a_row += 1;

@@ -1,11 +1,15 @@
-//! What comes of running out of memory: a trial of the built-in trainer goes on with half the rows at once.
+//! What comes of running out of memory: a trial of the built-in trainer goes on with half the rows
+//! at once.
 //!
-//! Halving is no retry. It needs no `"oom"` in `[retry] on` and takes nothing from `[retry] max`, for it does not do the same again
-//! in the hope of better luck: each attempt needs less memory than the one before, until one row is left. Only then, or with
-//! `auto_find_batch_size = false`, or for a command, is running out of memory a failure like others. A trial's parameters stay as
-//! they were suggested, and so do its optimiser steps: for the search it is a trial that completed, or one that failed.
+//! Halving is no retry. It needs no `"oom"` in `[retry] on` and takes nothing from `[retry] max`,
+//! for it does not do the same again in the hope of better luck: each attempt needs less memory
+//! than the one before, until one row is left. Only then, or with `auto_find_batch_size = false`,
+//! or for a command, is running out of memory a failure like others. A trial's parameters stay as
+//! they were suggested, and so do its optimiser steps: for the search it is a trial that completed,
+//! or one that failed.
 //!
-//! What is known of it is in the journal: how many attempts ended for lack of memory says how many rows the next one gets.
+//! What is known of it is in the journal: how many attempts ended for lack of memory says how many
+//! rows the next one gets.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +32,8 @@ pub struct BatchHalving {
 }
 
 impl BatchHalving {
-    /// Of a trial with these parameters, `times` of whose attempts ran out of memory; `None` where rows are not halved.
+    /// Of a trial with these parameters, `times` of whose attempts ran out of memory; `None` where
+    /// rows are not halved.
     pub fn new(spec: &StudySpec, params: &Params, times: u32) -> Option<Self> {
         let Program::Trainer { arguments, .. } = &spec.program else { return None };
         let mut values = arguments.clone();
@@ -56,7 +61,8 @@ impl BatchHalving {
         self.usual.halved(self.halved)
     }
 
-    /// What there is to say of it: `4 of 32 rows at once in training, 8 of 64 in evaluation: it ran out of memory 3 times`.
+    /// What there is to say of it: `4 of 32 rows at once in training, 8 of 64 in evaluation: it ran
+    /// out of memory 3 times`.
     pub fn in_words(self) -> String {
         let times = self.halved + u32::from(self.exhausted);
         let times = match times {
@@ -100,7 +106,8 @@ impl OutOfMemory {
 }
 
 impl Engine {
-    /// The same with the ends of all attempts that there were: how many rows at once the next ones get depends on them.
+    /// The same with the ends of all attempts that there were: how many rows at once the next ones
+    /// get depends on them.
     #[must_use]
     pub fn with_ends<'a>(
         mut self,
@@ -110,13 +117,15 @@ impl Engine {
         self
     }
 
-    /// How far the batches of a trial were halved that has run out of memory, if that can be helped.
+    /// How far the batches of a trial were halved that has run out of memory, if that can be
+    /// helped.
     pub(super) fn halving_of(&self, trial: &Trial) -> Option<BatchHalving> {
         let times = Some(self.out_of_memory.times(trial.number)).filter(|times| *times > 0)?;
         BatchHalving::new(&self.spec, &trial.params, times)
     }
 
-    /// What an attempt says at its end, with the rows that it had if it ran out of memory; before its end is written.
+    /// What an attempt says at its end, with the rows that it had if it ran out of memory; before
+    /// its end is written.
     pub(super) fn with_rows(
         &self,
         number: TrialNumber,
@@ -134,8 +143,8 @@ impl Engine {
         }
     }
 
-    /// A trial that has just run out of memory, and whose attempt's end is written, goes on with half the rows at once; `Err`: the
-    /// message, with the reason why it cannot.
+    /// A trial that has just run out of memory, and whose attempt's end is written, goes on with
+    /// half the rows at once; `Err`: the message, with the reason why it cannot.
     pub(super) fn go_on_with_fewer_rows(
         &mut self,
         number: TrialNumber,
@@ -145,7 +154,8 @@ impl Engine {
             return Err(message);
         };
         if halving.exhausted {
-            let help = "fewer rows there are not: a smaller model (`model.*`), shorter texts (`[data] max_length`) or fewer trials at a time need less";
+            let help = "fewer rows there are not: a smaller model (`model.*`), shorter texts \
+                (`[data] max_length`) or fewer trials at a time need less";
             return Err(format!("{message}; {help}"));
         }
         let (before, now) = (halving.usual.halved(halving.halved - 1), halving.rows());

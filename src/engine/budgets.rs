@@ -11,13 +11,15 @@ use crate::study::time::Timestamp;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Budgets {
     begun: Timestamp,
-    /// Since when the study is paused with nothing running, and how long it was so before: time that does not count.
+    /// Since when the study is paused with nothing running, and how long it was so before: time
+    /// that does not count.
     idle_since: Option<Timestamp>,
     idle: Duration,
     pub meter: DeviceMeter,
     /// The limit on the time of devices that ended the search.
     pub spent: Option<DeviceLimit>,
-    /// Whether the target is reached or the patience used up: only what its user asked for is run then.
+    /// Whether the target is reached or the patience used up: only what its user asked for is run
+    /// then.
     pub goal_reached: bool,
 }
 
@@ -44,7 +46,8 @@ impl Budgets {
         now.since(self.begun).saturating_sub(self.idle + idle)
     }
 
-    /// When the time of the study is used up, of which earlier runs used `ran_micros`; while it is idle, its time stands still.
+    /// When the time of the study is used up, of which earlier runs used `ran_micros`; while it is
+    /// idle, its time stands still.
     pub fn time_deadline(&self, budget: &Budget, ran_micros: i64) -> Option<Timestamp> {
         let limit = budget.time.filter(|_| self.idle_since.is_none())?.as_micros();
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -67,7 +70,8 @@ impl Budgets {
     ) -> Option<Timestamp> {
         let busy = u32::try_from(self.meter.devices()).ok().filter(|busy| *busy > 0)?;
         let left = budget.device_limit()?.time().saturating_sub(self.device_time(view, now));
-        // Rounded up, for a tick that comes a moment too early would find a moment left, again and again.
+        // Rounded up, for a tick that comes a moment too early would find a moment left, again and
+        // again.
         Some(now.after(left / busy + Duration::from_micros(1)))
     }
 

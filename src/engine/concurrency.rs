@@ -1,19 +1,25 @@
-//! How many trials run at once on a device where nobody said it (`trials_per_device = "auto"`): decided from what they take and do there.
+//! How many trials run at once on a device where nobody said it (`trials_per_device = "auto"`):
+//! decided from what they take and do there.
 //!
-//! One trial begins. Another is admitted once all that run were measured, if there is memory for it and for what those that run may
-//! still take, with a tenth to spare, **and** the last admission raised the throughput. What a trial takes is what it was seen to take
-//! or what trials like it took (see [`memory_model`](crate::analysis::memory_model)), whichever is more; where that cannot be told, as much as the largest so far.
-//! Throughput is the sum of what each trial has of the speed that it had with one trial less. Speeds are steps a second
-//! between two reports, or, where trials are too short for that, trials that end, or the CPU time that they get. Where one
-//! more did not make it at least [`GROWTH`] times as much, the number goes back by one, without anyone having to leave, and is
-//! tried again later and later. Under memory pressure all the same, for a trial may need more than any before it, the
-//! youngest saves and waits; the best one never does.
+//! One trial begins. Another is admitted once all that run were measured, if there is memory for it
+//! and for what those that run may still take, with a tenth to spare, **and** the last admission
+//! raised the throughput. What a trial takes is what it was seen to take or what trials like it
+//! took (see [`memory_model`](crate::analysis::memory_model)), whichever is more; where that cannot
+//! be told, as much as the largest so far. Throughput is the sum of what each trial has of the
+//! speed that it had with one trial less. Speeds are steps a second between two reports, or, where
+//! trials are too short for that, trials that end, or the CPU time that they get. Where one more
+//! did not make it at least [`GROWTH`] times as much, the number goes back by one, without anyone
+//! having to leave, and is tried again later and later. Under memory pressure all the same, for a
+//! trial may need more than any before it, the youngest saves and waits; the best one never does.
 //!
-//! On a CPU nobody is admitted whom no core is left for. Trials of the built-in trainer compute all the time, on as many threads as they
-//! were given: as long as cores are left the CPU does more with another, and nothing but memory is measured, once each that runs has
-//! reported. What other programs use is measured. Where neither cores nor memory have room, the device is saturated; that is said once.
+//! On a CPU nobody is admitted whom no core is left for. Trials of the built-in trainer compute all
+//! the time, on as many threads as they were given: as long as cores are left the CPU does more
+//! with another, and nothing but memory is measured, once each that runs has reported. What other
+//! programs use is measured. Where neither cores nor memory have room, the device is saturated;
+//! that is said once.
 //!
-//! It knows no clock, no device and no process: whoever runs the study tells it what is the case, and the journal what was decided.
+//! It knows no clock, no device and no process: whoever runs the study tells it what is the case,
+//! and the journal what was decided.
 
 use std::time::Duration;
 
@@ -24,8 +30,8 @@ use crate::study::event::ConcurrencyChange;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
-/// An admission has to make a device do so many times as much. A busy machine's measurements are off by more: trials that wait for one lock were
-/// measured at 1.07.
+/// An admission has to make a device do so many times as much. A busy machine's measurements are
+/// off by more: trials that wait for one lock were measured at 1.07.
 pub const GROWTH: f64 = 1.05;
 /// Trials are admitted up to this share of a device's memory.
 pub const FILLED: f64 = 0.9;
@@ -33,7 +39,8 @@ pub const FILLED: f64 = 0.9;
 pub const SHORT: f64 = 0.95;
 /// So many cores more than there are may be wanted: what trials use is measured with errors.
 const SLACK: f64 = 0.5;
-/// A number that was no better is tried again after so long at the earliest, and then after twice that, and so on.
+/// A number that was no better is tried again after so long at the earliest, and then after twice
+/// that, and so on.
 const RETRY: Duration = Duration::from_secs(120);
 
 /// What waits for a slot.
@@ -232,7 +239,11 @@ impl Concurrency {
             return self.advice(ConcurrencyChange::Back, reason);
         }
         if self.exclusive {
-            return self.saturated("its compute mode is `exclusive`, for one process at a time; `nvidia-smi -c 0` lets several share it".to_owned());
+            return self.saturated(
+                "its compute mode is `exclusive`, for one process at a time; \
+                `nvidia-smi -c 0` lets several share it"
+                    .to_owned(),
+            );
         }
         if let Some(reason) = self.lack_of_cores(trials) {
             return self.saturated(reason);
@@ -260,7 +271,8 @@ impl Concurrency {
         Some(Advice { slots: self.slots, change, leaves: None, reason })
     }
 
-    /// Why a trial that is expected to take so much cannot begin beside those that run, if it cannot.
+    /// Why a trial that is expected to take so much cannot begin beside those that run, if it
+    /// cannot.
     pub fn lack_of_memory(&self, trials: &[RunningTrial], memory: u64) -> Option<String> {
         let (_, total) = self.memory.filter(|_| !trials.is_empty())?;
         let (expected, capacity) = (self.expected(trials, Some(memory)), self.capacity(total));
@@ -274,7 +286,8 @@ impl Concurrency {
         })
     }
 
-    /// What will be in use at most with those that run, and another. Of whom nothing is known, as much as the largest is expected.
+    /// What will be in use at most with those that run, and another. Of whom nothing is known, as
+    /// much as the largest is expected.
     fn expected(&self, trials: &[RunningTrial], next: Option<u64>) -> u64 {
         let all = trials.iter().map(|trial| trial.memory).chain(std::iter::once(next));
         all.fold(self.others, |sum, memory| sum.saturating_add(memory.unwrap_or(self.largest)))
@@ -285,14 +298,16 @@ impl Concurrency {
         self.limit.map_or(total, |limit| total.min(self.others.saturating_add(limit)))
     }
 
-    /// A share of that; where trials have a limit of their own, of this, for what others take is theirs.
+    /// A share of that; where trials have a limit of their own, of this, for what others take is
+    /// theirs.
     fn up_to(&self, share: f64, capacity: u64) -> f64 {
         let is_theirs = |limit: u64| self.others.saturating_add(limit) <= capacity;
         let of_others = if self.limit.is_some_and(is_theirs) { self.others } else { 0 };
         float(of_others) + share * float(capacity - of_others)
     }
 
-    /// Fewer trials, where there are more than cores: an earlier run was on another machine, or with fewer threads each.
+    /// Fewer trials, where there are more than cores: an earlier run was on another machine, or
+    /// with fewer threads each.
     fn fit_to_cores(&mut self, now: Timestamp) -> Option<Advice> {
         let (cores, threads) = self.cores.zip(self.threads)?;
         let slots = (cores / threads).max(1);
@@ -359,8 +374,9 @@ impl Concurrency {
         self.advice(ConcurrencyChange::MemoryPressure, reason)
     }
 
-    /// How much more the device does with so many than with one less; `None` while that was not measured. Of one trial, and
-    /// of as many as an earlier run left, there is nothing to compare with.
+    /// How much more the device does with so many than with one less; `None` while that was not
+    /// measured. Of one trial, and of as many as an earlier run left, there is nothing to compare
+    /// with.
     fn growth(&self, trials: &[RunningTrial], now: Timestamp) -> Option<Option<f64>> {
         if self.threads.is_some() {
             return self.throughput.is_under_way(trials).then_some(None);

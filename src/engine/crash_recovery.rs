@@ -1,4 +1,5 @@
-//! After a crash: what the runner that was killed had spent, and what becomes of the attempts that it left open.
+//! After a crash: what the runner that was killed had spent, and what becomes of the attempts that
+//! it left open.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +11,11 @@ use crate::study::event::{AttemptEnd, Event};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
-/// The end of a runner that was killed, to be written in its stead: when it was last heard, and how long it had run until
-/// then. While the study was paused and nothing ran, time stood still.
+/// The end of a runner that was killed, to be written in its stead: when it was last heard, and how
+/// long it had run until then. While the study was paused and nothing ran, time stood still.
 ///
-/// `events`: what was written since the runner began, in order, its own beginning first; `None` if that is not there.
-/// `paused`: whether the study is paused at the end of it.
+/// `events`: what was written since the runner began, in order, its own beginning first; `None` if
+/// that is not there. `paused`: whether the study is paused at the end of it.
 pub fn end_of_killed_runner<'a>(
     paused: bool,
     events: impl IntoIterator<Item = (Timestamp, &'a Event)>,
@@ -106,7 +107,8 @@ impl Engine {
                 device_micros: Some(0),
                 memory: None,
             });
-            // A pause counts if the attempt was to reach it; otherwise it is the one that this attempt was resumed from.
+            // A pause counts if the attempt was to reach it; otherwise it is the one that this
+            // attempt was resumed from.
             let arrived = until.zip(last).is_some_and(|(until, (step, _))| until <= step);
             match (verdict, self.hold_of(number)) {
                 _ if continued.is_some() && arrived => self.complete(number, None),

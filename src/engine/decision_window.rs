@@ -1,9 +1,11 @@
-//! What decisions may know in a study whose decisions must not depend on who is faster (`deterministic = true`).
+//! What decisions may know in a study whose decisions must not depend on who is faster
+//! (`deterministic = true`).
 //!
-//! A *turn* is a trial's way from its start to its end or to its pruner's pause, over all attempts that this takes; turns
-//! are numbered in the order in which they begin. With `w` slots, results become known in that order, and one at a time:
-//! whatever begins turn `n` knows all results up to turn `n - w` (of more, if nothing could be begun before) and none after,
-//! and so do the verdicts during turn `n`. None of this depends on when something happens; a journal says it all.
+//! A *turn* is a trial's way from its start to its end or to its pruner's pause, over all attempts
+//! that this takes; turns are numbered in the order in which they begin. With `w` slots, results
+//! become known in that order, and one at a time: whatever begins turn `n` knows all results up to
+//! turn `n - w` (of more, if nothing could be begun before) and none after, and so do the verdicts
+//! during turn `n`. None of this depends on when something happens; a journal says it all.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -111,7 +113,8 @@ impl DecisionWindow {
         self.turns.front().filter(|turn| turn.ended).map(|turn| turn.trial)
     }
 
-    /// What the verdicts about a trial may know: its own reports, and what was known when its turn began.
+    /// What the verdicts about a trial may know: its own reports, and what was known when its turn
+    /// began.
     pub fn known_of(&mut self, trial: &Trial) -> Option<&StudyState> {
         let turn = self.turns.iter_mut().find(|turn| turn.trial == trial.number)?;
         trial.clone_into(turn.then.trials.get_mut(trial.number.index())?);

@@ -1,4 +1,5 @@
-//! Trials on devices with `trials_per_device = "auto"`: what [`Concurrency`] advises becomes events, and whoever makes room leaves.
+//! Trials on devices with `trials_per_device = "auto"`: what [`Concurrency`] advises becomes
+//! events, and whoever makes room leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,7 +117,8 @@ impl Engine {
         }
     }
 
-    /// A process knows its own memory better than who looks once a second; of a GPU's it knows nothing.
+    /// A process knows its own memory better than who looks once a second; of a GPU's it knows
+    /// nothing.
     pub(super) fn note_peak(&mut self, trial: TrialNumber, attempt: AttemptNumber, bytes: u64) {
         let Some(index) = self.slots.of_attempt(trial, attempt) else { return };
         let slot = &mut self.slots[index];
@@ -128,7 +130,8 @@ impl Engine {
         }
     }
 
-    /// Whether a trial has to wait until others on the device of a slot have left, for want of memory; said once.
+    /// Whether a trial has to wait until others on the device of a slot have left, for want of
+    /// memory; said once.
     pub(super) fn waits_for_memory(&mut self, index: usize, number: TrialNumber) -> bool {
         let device = self.slots[index].device();
         let shared = self.sharing.devices.get(device).filter(|_| self.phase == Phase::Searching);
@@ -155,7 +158,8 @@ impl Engine {
         }
     }
 
-    /// An attempt has left its slot, which is empty already: why it was asked to make room, if it was.
+    /// An attempt has left its slot, which is empty already: why it was asked to make room, if it
+    /// was.
     pub(super) fn note_end(
         &mut self,
         index: usize,
@@ -240,7 +244,8 @@ impl Engine {
         }
     }
 
-    /// Says which slots there are: of a device that the engine shares out, as many as are used at a time.
+    /// Says which slots there are: of a device that the engine shares out, as many as are used at a
+    /// time.
     pub(super) fn tell_slots(&mut self) {
         let slots = self.slots.in_use(|device| self.sharing.slots(device));
         self.emit(Event::SlotsChanged { slots });

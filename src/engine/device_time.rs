@@ -1,4 +1,5 @@
-//! The time of devices: a device is used while at least one of its slots is busy, and counts once however many are.
+//! The time of devices: a device is used while at least one of its slots is busy, and counts once
+//! however many are.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,8 +7,9 @@ use std::time::Duration;
 use crate::study::device::Device;
 use crate::study::time::Timestamp;
 
-/// Measures it. What has passed on a device is told at each start and each end of an attempt there, so that the sum of what
-/// was told, and what has passed since, is exact at every moment, also for whoever reads no more than the journal.
+/// Measures it. What has passed on a device is told at each start and each end of an attempt there,
+/// so that the sum of what was told, and what has passed since, is exact at every moment, also for
+/// whoever reads no more than the journal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeviceMeter {
     used: BTreeMap<Device, Use>,

@@ -92,8 +92,8 @@ pub enum Effect {
         /// Which.
         attempt: AttemptNumber,
     },
-    /// Look at what an attempt's processes are doing and write it into its log: it takes too long, or says nothing, and is asked
-    /// to leave.
+    /// Look at what an attempt's processes are doing and write it into its log: it takes too long,
+    /// or says nothing, and is asked to leave.
     Examine {
         /// Whose.
         trial: TrialNumber,

@@ -29,8 +29,8 @@ impl Engine {
         }
     }
 
-    /// Asks to leave what ran longer than `trial_time` or said nothing for `stall_time`, kills what outstayed its grace, and ends the
-    /// run when the study's time is over.
+    /// Asks to leave what ran longer than `trial_time` or said nothing for `stall_time`, kills what
+    /// outstayed its grace, and ends the run when the study's time is over.
     pub(super) fn enforce_deadlines(&mut self) {
         if matches!(self.phase, Phase::Waiting | Phase::Over) {
             return;
@@ -66,7 +66,8 @@ impl Engine {
         }
     }
 
-    /// Ends the run where nothing runs, and the machine refused too often and long what trials need.
+    /// Ends the run where nothing runs, and the machine refused too often and long what trials
+    /// need.
     pub(super) fn check_refusals(&mut self) {
         self.refusals.tick(self.now);
         if let Some(why) = self.refusals.give_up(self.now).filter(|_| self.slots.are_idle()) {
@@ -74,7 +75,8 @@ impl Engine {
         }
     }
 
-    /// Notes when a paused study, or one whose devices are all paused, begins and ends to have nothing on its slots.
+    /// Notes when a paused study, or one whose devices are all paused, begins and ends to have
+    /// nothing on its slots.
     pub(super) fn track_idleness(&mut self) {
         let is_paused = self.view.paused.is_some() || self.has_no_open_slot();
         self.budgets.note_idle(is_paused && self.slots.are_idle(), self.now);
@@ -146,7 +148,8 @@ impl Engine {
         self.effects.push(Effect::Finish(outcome));
     }
 
-    /// The end of a study with what its race took on top of the budget, where that is one of time or devices.
+    /// The end of a study with what its race took on top of the budget, where that is one of time
+    /// or devices.
     fn with_its_race(&self, outcome: Outcome) -> Outcome {
         let budget = &self.spec.budget;
         let is_limited = budget.time.is_some() || budget.device_limit().is_some();
@@ -212,14 +215,16 @@ impl Engine {
             _ if breaking == all => format!("each of {all} complete trials breaks a limit"),
             _ if nan + breaking > 0 => {
                 format!(
-                    "none of {all} complete trials can be the best: {nan} without a value (NaN), {breaking} beyond a limit"
+                    "none of {all} complete trials can be the best: {nan} without a value (NaN), \
+                     {breaking} beyond a limit"
                 )
             }
             _ => "no configuration has completed all of its runs".to_owned(),
         })
     }
 
-    /// Paused trials that were never promoted count as pruned; then the study is over. Those that their user paused stay.
+    /// Paused trials that were never promoted count as pruned; then the study is over. Those that
+    /// their user paused stay.
     fn close_study(&mut self, reason: &str) {
         for trial in self.trials_that(Trial::waits_for_its_pruner) {
             let why =

@@ -50,7 +50,8 @@ impl Engine {
         Ok(self.when(format!("the budget is {} now", parts.join(" and "))))
     }
 
-    /// The keys of the budget that could not be stored any more with `by` on top, nor what was added in all.
+    /// The keys of the budget that could not be stored any more with `by` on top, nor what was
+    /// added in all.
     fn beyond_a_store(&self, by: Extension) -> Vec<&'static str> {
         let before = self.spec.budget.beyond_a_store();
         let mut budget = self.spec.budget.clone();

@@ -1,4 +1,5 @@
-//! When failed trials end a run: `budget.failures`, too many in a row, or first trials that all fail in the same way.
+//! When failed trials end a run: `budget.failures`, too many in a row, or first trials that all
+//! fail in the same way.
 
 use super::Engine;
 use super::first_failures::FirstFailures;
@@ -6,8 +7,9 @@ use crate::study::spec::{Count, Program, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::trial::TrialState;
 
-/// A run whose first trials all fail, or so many in a row later, ends without `budget.failures` to say otherwise: failed trials
-/// do not count towards `budget.trials`, so a broken program would be started for ever.
+/// A run whose first trials all fail, or so many in a row later, ends without `budget.failures` to
+/// say otherwise: failed trials do not count towards `budget.trials`, so a broken program would be
+/// started for ever.
 const FRUITLESS: u64 = 10;
 
 /// The failures of a run.

@@ -1,14 +1,18 @@
-//! The final comparison (`race`): the finalists, the best configurations, run again on fresh seeds until one of them has won.
+//! The final comparison (`race`): the finalists, the best configurations, run again on fresh seeds
+//! until one of them has won.
 //!
-//! A race comes on top of **every** limit of the budget, and is always run to its end: cut short it would name no winner, and what
-//! it takes is known before, `LEAST_ROUNDS` to `MOST_ROUNDS` runs of each finalist at most, which the forecast says. What it used
-//! is used: a budget of device-hours or cost that is raised afterwards has to be raised by that, too.
+//! A race comes on top of **every** limit of the budget, and is always run to its end: cut short it
+//! would name no winner, and what it takes is known before, `LEAST_ROUNDS` to `MOST_ROUNDS` runs of
+//! each finalist at most, which the forecast says. What it used is used: a budget of device-hours
+//! or cost that is raised afterwards has to be raised by that, too.
 //!
-//! The runs of the search are why a configuration was chosen, so that their values flatter it: only fresh runs count. In a
-//! round every finalist has the same seed, so that what the seed does to all of them cancels (the paired t test, one side). A
-//! finalist that is worse than the one in front leaves. The truly best one does so with a chance of at most 5 % in the whole
-//! race: the level is shared by all comparisons that may put it out, with each other one in each round (Bonferroni). Compare Birattari and others 2002, "A racing algorithm for
-//! configuring metaheuristics", which tests ranks; with so few rounds ranks say too little.
+//! The runs of the search are why a configuration was chosen, so that their values flatter it: only
+//! fresh runs count. In a round every finalist has the same seed, so that what the seed does to all
+//! of them cancels (the paired t test, one side). A finalist that is worse than the one in front
+//! leaves. The truly best one does so with a chance of at most 5 % in the whole race: the level is
+//! shared by all comparisons that may put it out, with each other one in each round (Bonferroni).
+//! Compare Birattari and others 2002, "A racing algorithm for configuring metaheuristics", which
+//! tests ranks; with so few rounds ranks say too little.
 
 use super::{Engine, Outcome, Phase};
 use crate::study::event::Event;
@@ -94,7 +98,8 @@ fn judge(view: &StudyState, race: &Race, running: &[TrialNumber], rounds: u32) -
         let chance = chance_of_above_zero(&losses_above(direction, best, values));
         if chance < level {
             let reason = format!(
-                "worse than trial {first}: mean {} against {} in {rounds} rounds; p {} in the paired t test, below {}",
+                "worse than trial {first}: mean {} against {} in {rounds} rounds; p {} in the \
+                 paired t test, below {}",
                 brief(other.mean),
                 brief(sample.mean),
                 brief(chance),

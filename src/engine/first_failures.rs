@@ -1,4 +1,5 @@
-//! Ends a study whose first trials all fail in the same way: the program is at fault then, and no configuration will help.
+//! Ends a study whose first trials all fail in the same way: the program is at fault then, and no
+//! configuration will help.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +7,18 @@ use crate::study::event::{AttemptEnd, Event};
 use crate::study::spec::{FailureCause, Program};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-/// So many failures of different configurations that are alike, before any trial completes, end a study.
+/// So many failures of different configurations that are alike, before any trial completes, end a
+/// study.
 const ALIKE: usize = 3;
 
-/// How a trial failed, as far as that tells something of its program: memory, devices and limits of time tell nothing.
+/// How a trial failed, as far as that tells something of its program: memory, devices and limits of
+/// time tell nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Failure {
     /// The program ended as if all were well, and had reported no value.
     NoValue,
-    /// The program failed: its exit status (of a command), and its last words without their numbers, which may be those of its
-    /// configuration.
+    /// The program failed: its exit status (of a command), and its last words without their
+    /// numbers, which may be those of its configuration.
     Program { status: String, words: String },
 }
 
@@ -54,8 +57,8 @@ fn without_numbers(words: &str) -> String {
     kept
 }
 
-/// The trials that failed since the study was last over, in that order: a function of the journal. Nothing once a trial has completed or
-/// was pruned.
+/// The trials that failed since the study was last over, in that order: a function of the journal.
+/// Nothing once a trial has completed or was pruned.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FirstFailures {
     /// Of trials that have not ended, how their last attempt did.

@@ -5,7 +5,8 @@ use crate::study::spec::Budget;
 use crate::study::state::StudyState;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
-/// Whether a trial is still to be run because its user said so: it runs although the study's goal is reached.
+/// Whether a trial is still to be run because its user said so: it runs although the study's goal
+/// is reached.
 pub(super) fn is_asked_for(trial: &Trial) -> bool {
     let runs_on = matches!(trial.state, TrialState::Queued | TrialState::Running);
     runs_on && (trial.origin == Origin::Asked || trial.continued.is_some())
@@ -36,7 +37,8 @@ pub(super) fn reached(budget: &Budget, known: &StudyState, order: Order) -> Opti
     })
 }
 
-/// The best trial and how many complete and pruned ones ended after it, if those are as many as `patience`.
+/// The best trial and how many complete and pruned ones ended after it, if those are as many as
+/// `patience`.
 fn stalled(known: &StudyState, patience: u64, order: Order) -> Option<(TrialNumber, u64)> {
     let best = known.best()?;
     let counts = |trial: &&Trial| matches!(trial.state, TrialState::Complete | TrialState::Pruned);

@@ -94,7 +94,8 @@ pub enum Input {
         /// Bytes.
         bytes: u64,
     },
-    /// What devices and the trials on them take now; told about once a second where devices share themselves out.
+    /// What devices and the trials on them take now; told about once a second where devices share
+    /// themselves out.
     Load(Vec<Load>),
     /// The first signal: checkpoint and leave.
     Interrupt,

@@ -1,7 +1,8 @@
-//! What trials will take of memory, as their study has learned it: for their slots on shared devices, and for what is proposed.
+//! What trials will take of memory, as their study has learned it: for their slots on shared
+//! devices, and for what is proposed.
 //!
-//! All of it is in the journal: an attempt's end says what it took at most, and what its device had for one trial alone. What is proposed
-//! is then the same whenever the journal is.
+//! All of it is in the journal: an attempt's end says what it took at most, and what its device had
+//! for one trial alone. What is proposed is then the same whenever the journal is.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -19,7 +20,8 @@ use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::trial::{Trial, TrialNumber};
 
-/// Configurations are measured against memory once a trial took this share of what a device has: before, all of them fit.
+/// Configurations are measured against memory once a trial took this share of what a device has:
+/// before, all of them fit.
 const SCARCE: u64 = 4;
 /// So many trials are learned from.
 const KEPT: usize = 128;
@@ -37,7 +39,8 @@ pub(super) struct MemoryEstimates {
     too_large: Vec<Sizes>,
     /// What each device has for a trial that is alone on it.
     rooms: BTreeMap<Device, u64>,
-    /// Where attempts run, and with how many training rows at once, where that is not what their arguments say.
+    /// Where attempts run, and with how many training rows at once, where that is not what their
+    /// arguments say.
     open: BTreeMap<TrialNumber, (Device, Option<u64>)>,
 }
 
@@ -84,7 +87,8 @@ impl MemoryEstimates {
         self.model.get_or_init(|| MemoryModel::learn(&self.seen)).as_ref()
     }
 
-    /// What half of the last trials took at most, where it can be told beforehand what a trial takes.
+    /// What half of the last trials took at most, where it can be told beforehand what a trial
+    /// takes.
     fn median(&self) -> Option<u64> {
         self.model()?;
         let mut taken: Vec<u64> = self.seen.iter().map(|seen| seen.bytes).collect();
@@ -92,8 +96,8 @@ impl MemoryEstimates {
         taken.get(taken.len() / 2).copied()
     }
 
-    /// What trials may take that are to be proposed: what the roomiest device has, and by the same model less than any that
-    /// found too little there. `None` while memory is no matter.
+    /// What trials may take that are to be proposed: what the roomiest device has, and by the same
+    /// model less than any that found too little there. `None` while memory is no matter.
     fn room(&self) -> Option<(&MemoryModel, u64, u64)> {
         let roomiest = self.rooms.values().copied().max().filter(|room| *room > 0)?;
         let is_scarce = self.largest >= roomiest / SCARCE;
@@ -118,7 +122,8 @@ impl Engine {
         Some(model.expect(&sizes(&self.spec, &trial.params, rows)).most)
     }
 
-    /// The same of whoever is next: a trial that waits, or one that is still to be proposed and takes as much as others do.
+    /// The same of whoever is next: a trial that waits, or one that is still to be proposed and
+    /// takes as much as others do.
     pub(super) fn memory_estimate_of_next(&self) -> Option<u64> {
         match self.queue.first().and_then(|number| self.view.trial(number)) {
             Some(trial) => self.memory_estimate(trial),
@@ -126,8 +131,8 @@ impl Engine {
         }
     }
 
-    /// Calls `propose` with the memory that a proposed trial may take, where that matters; and tells how many configurations it skipped,
-    /// and why.
+    /// Calls `propose` with the memory that a proposed trial may take, where that matters; and
+    /// tells how many configurations it skipped, and why.
     pub(super) fn within_memory<T>(
         &self,
         propose: impl FnOnce(Option<Room<'_>>) -> T,

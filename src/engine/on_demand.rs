@@ -1,4 +1,5 @@
-//! Trials on demand: a program that runs them itself asks for one and tells how it ended; no slot is filled unasked.
+//! Trials on demand: a program that runs them itself asks for one and tells how it ended; no slot
+//! is filled unasked.
 
 use super::attempt::Leaving;
 use super::{Effect, Engine, EngineError, Phase};
@@ -61,13 +62,14 @@ impl Engine {
     /// Those of [`Engine::new`].
     pub fn on_demand(spec: StudySpec, view: StudyState) -> Result<Self, EngineError> {
         let engine = Engine::new(spec, view, vec![Slot { index: 0, device: Device::Cpu }])?;
-        // Whoever asks decides how many trials are out, when each is told, and where it runs: the slots say no more than that
-        // they are not ours.
+        // Whoever asks decides how many trials are out, when each is told, and where it runs: the
+        // slots say no more than that they are not ours.
         Ok(Engine { filling: Filling::OnDemand, decision_window: None, ..engine })
     }
 
-    /// Something to run for whoever asks: the effects hold one launch. Without one, there is nothing as long as the trials
-    /// that are out are not told, or the study is paused; with [`Effect::Finish`], there is nothing at all.
+    /// Something to run for whoever asks: the effects hold one launch. Without one, there is
+    /// nothing as long as the trials that are out are not told, or the study is paused; with
+    /// [`Effect::Finish`], there is nothing at all.
     ///
     /// # Errors
     /// The sampler cannot propose a point. Nothing has changed then.
@@ -87,7 +89,8 @@ impl Engine {
         Ok(std::mem::take(&mut self.effects))
     }
 
-    /// Takes the end of a trial that is out, or of one that waits: a program may know the value of a paused trial.
+    /// Takes the end of a trial that is out, or of one that waits: a program may know the value of
+    /// a paused trial.
     ///
     /// # Errors
     /// There is no such trial, or it has ended.
@@ -114,7 +117,8 @@ impl Engine {
         Ok(std::mem::take(&mut self.effects))
     }
 
-    /// Ends the study if there is nothing left of it: no trial is out or waits, and the budget leaves no room.
+    /// Ends the study if there is nothing left of it: no trial is out or waits, and the budget
+    /// leaves no room.
     pub fn close_if_done(&mut self, now: Timestamp) -> Vec<Effect> {
         self.now = now;
         let counts = self.view.counts;

@@ -1,4 +1,5 @@
-//! Who is paused and resumed: the study, a trial, a device; and what a trial does that its user paused.
+//! Who is paused and resumed: the study, a trial, a device; and what a trial does that its user
+//! paused.
 
 use super::attempt::Leaving;
 use super::requests::{Refusal, Served, over, refused};
@@ -127,10 +128,12 @@ impl Engine {
         Ok(match self.ask_all_to_pause(self.slots.of_device(device)) {
             0 => format!("nothing is started on {device} until it is resumed"),
             1 => format!(
-                "the trial on {device} saves, leaves and waits for another slot; nothing is started there until it is resumed"
+                "the trial on {device} saves, leaves and waits for another slot; nothing is \
+                 started there until it is resumed"
             ),
             trials => format!(
-                "the {trials} trials on {device} save, leave and wait for other slots; nothing is started there until it is resumed"
+                "the {trials} trials on {device} save, leave and wait for other slots; nothing is \
+                 started there until it is resumed"
             ),
         })
     }
@@ -227,7 +230,8 @@ impl Engine {
         Some(Decision::Pause(Reason::Held(why.to_owned())))
     }
 
-    /// What is on the slot need not pause any more, unless it is held; if it was told already, it is queued again when it has left.
+    /// What is on the slot need not pause any more, unless it is held; if it was told already, it
+    /// is queued again when it has left.
     fn withdraw_pause(&mut self, index: usize) {
         let Some(trial) = self.slots[index].running.as_ref().map(|running| running.trial) else {
             return;
@@ -270,7 +274,8 @@ impl Engine {
         self.emit(Event::TrialPaused { trial: number, reason, hold: Some(hold) });
     }
 
-    /// A trial that left before its end waits for a slot, or for its user if that is who wants it to.
+    /// A trial that left before its end waits for a slot, or for its user if that is who wants it
+    /// to.
     pub(super) fn requeue(&mut self, number: TrialNumber, why: &str) {
         match self.hold_of(number) {
             Some(hold) => self.hold(number, hold),

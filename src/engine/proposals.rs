@@ -96,8 +96,8 @@ impl Engine {
         trial
     }
 
-    /// Whether the budget allows another trial: those that count, those that still may, and the further runs that each of
-    /// them may need.
+    /// Whether the budget allows another trial: those that count, those that still may, and the
+    /// further runs that each of them may need.
     pub(super) fn may_create(&self) -> bool {
         let Some(limit) = self.spec.budget.trials else { return true };
         let known = self.known_view();
@@ -140,8 +140,8 @@ impl Engine {
         Ok(Some(trial))
     }
 
-    /// A configuration for the next trial, and the sampler that drew it; those that were tried are drawn again a few times,
-    /// unless they are wanted.
+    /// A configuration for the next trial, and the sampler that drew it; those that were tried are
+    /// drawn again a few times, unless they are wanted.
     pub(super) fn draw(&self, enqueued: Option<&Params>) -> Result<Option<Drawn>, String> {
         let (drawn, skipped) = self.within_memory(|room| self.draw_within(enqueued, room));
         Ok(drawn?.map(|drawn| Drawn { skipped, ..drawn }))
@@ -194,7 +194,8 @@ impl Engine {
                 return Ok(last);
             }
         }
-        // A sampler that cannot leave what it knows; a space with every configuration tried has nothing new.
+        // A sampler that cannot leave what it knows; a space with every configuration tried has
+        // nothing new.
         let is_new = |params: &Params| self.proposals.first_with(params).is_none();
         let untried = last.as_ref().and_then(|_| samplers::untried(&ask, is_new, &mut rng));
         Ok(untried.map(|params| drawn(params, None)).or(last))

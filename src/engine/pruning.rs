@@ -13,8 +13,8 @@ use crate::study::seed::StreamRng;
 use crate::study::state::StudyState;
 use crate::study::trial::{Trial, TrialNumber};
 
-/// The history that consists of these trials of a state. Only the state itself tells what changed lately, which spares samplers and
-/// pruners a look at all of it.
+/// The history that consists of these trials of a state. Only the state itself tells what changed
+/// lately, which spares samplers and pruners a look at all of it.
 #[expect(clippy::ptr_arg, reason = "whether it is borrowed is what is asked")]
 pub(super) fn history_of<'a>(known: &'a StudyState, trials: &'a Cow<'_, [Trial]>) -> History<'a> {
     match trials {

@@ -20,7 +20,8 @@ const LONGEST_ROW: u32 = 120;
 #[derive(Debug)]
 pub(super) struct Refusals {
     first_wait: Duration,
-    /// How many times something was tried in vain; what is refused at once on several slots is one time.
+    /// How many times something was tried in vain; what is refused at once on several slots is one
+    /// time.
     row: u32,
     since: Timestamp,
     /// Nothing is started before.

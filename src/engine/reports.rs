@@ -13,7 +13,8 @@ use crate::study::trial::{AttemptNumber, Trial, TrialNumber};
 /// Whether a pruner has a say about a report, which is not in the state yet.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Judged {
-    /// It was reported before: a decision once given at a step is never asked for again, a rerun hears what was said.
+    /// It was reported before: a decision once given at a step is never asked for again, a rerun
+    /// hears what was said.
     Before(Decision),
     /// The trial only measures its configuration.
     Never,
@@ -33,7 +34,8 @@ impl Judged {
         if trial.curve.binary_search_by_key(&step, |(at, _)| *at).is_err() {
             return Judged::Now;
         }
-        // A pause that its pruner has lifted since is not one: a trial without a checkpoint comes by there again.
+        // A pause that its pruner has lifted since is not one: a trial without a checkpoint comes
+        // by there again.
         let stands = |verdict: &Decision| {
             !matches!(verdict, Decision::Pause(_)) || trial.until.is_some_and(|end| end <= step)
         };
@@ -91,7 +93,8 @@ impl Engine {
         self.effects.push(Effect::Answer { trial: number, attempt, verdict });
     }
 
-    /// Notes what is odd about a trial's words. The first of its kind is told at once, the others are counted.
+    /// Notes what is odd about a trial's words. The first of its kind is told at once, the others
+    /// are counted.
     pub(super) fn remark(&mut self, trial: TrialNumber, attempt: AttemptNumber, remark: &Remark) {
         let Some(slot) = self.slots.of_attempt(trial, attempt) else { return };
         let Some(running) = &mut self.slots[slot].running else { return };

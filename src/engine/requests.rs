@@ -32,8 +32,8 @@ pub(super) fn all_of(refusals: Vec<Refusal>) -> Result<(), Refusal> {
 }
 
 impl Engine {
-    /// Serves requests while nobody runs the study: what a dead runner left open is closed first. The caller holds the
-    /// lease, and carries out the effects (events, and files to remove).
+    /// Serves requests while nobody runs the study: what a dead runner left open is closed first.
+    /// The caller holds the lease, and carries out the effects (events, and files to remove).
     pub fn serve_at_rest(&mut self, now: Timestamp, requests: Vec<(i64, Request)>) -> Vec<Effect> {
         self.now = now;
         self.recover();
@@ -50,7 +50,8 @@ impl Engine {
         let served = match request {
             Request::Stop => self.stop_run(),
             Request::Kill { trial } => match self.kill_trial(*trial) {
-                // Answered once it is gone: whoever asks again after a crash finds the request still there.
+                // Answered once it is gone: whoever asks again after a crash finds the request
+                // still there.
                 None => return self.killing.push((id, *trial)),
                 Some(served) => served,
             },
@@ -65,7 +66,8 @@ impl Engine {
             Request::Retry { trials: Retried::AllFailed } => self.retry_failed(),
             Request::Extend { by } => self.extend(*by),
             Request::Continue { trial, until } => self.continue_trial(*trial, *until),
-            // The store writes them at once; a pending one is of a program that only drives the engine.
+            // The store writes them at once; a pending one is of a program that only drives the
+            // engine.
             Request::Note { trial, .. } | Request::Tag { trial, .. } => {
                 trial.map_or(Ok(()), |trial| self.known(trial).map(|_| ())).map(|()| {
                     request.entry().into_iter().for_each(|entry| self.emit(entry));

@@ -1,4 +1,5 @@
-//! Which checkpoints stay: what running and paused trials go on from, the best trials' best, and no more than fit.
+//! Which checkpoints stay: what running and paused trials go on from, the best trials' best, and no
+//! more than fit.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -31,7 +32,8 @@ pub type Dropped = (TrialNumber, PathBuf);
 pub struct Plan {
     /// Those that need not stay.
     pub dropped: Vec<Dropped>,
-    /// What the others take on the disk, as far as it was measured, if that is more than `max_disk`.
+    /// What the others take on the disk, as far as it was measured, if that is more than
+    /// `max_disk`.
     pub exceeded: Option<u64>,
 }
 
@@ -52,12 +54,14 @@ impl Rule {
 
     /// What need not stay of the checkpoints of `trials`: of a study, all that have some.
     ///
-    /// `keep`: a complete trial keeps its best one while it is among the best; a pruned or failed one none; one that is not
-    /// over, the one to go on from, its best, and those that are newer than its reports.
+    /// `keep`: a complete trial keeps its best one while it is among the best; a pruned or failed
+    /// one none; one that is not over, the one to go on from, its best, and those that are newer
+    /// than its reports.
     ///
-    /// `max_disk`: of what is left, more goes until the rest fits: first what `keep = "all"` kept of trials beyond that, then
-    /// the complete trials' from the worst on, then the best ones of unfinished trials that are behind the study's best. What
-    /// a trial goes on from stays, and so does the best trial's.
+    /// `max_disk`: of what is left, more goes until the rest fits: first what `keep = "all"` kept
+    /// of trials beyond that, then the complete trials' from the worst on, then the best ones of
+    /// unfinished trials that are behind the study's best. What a trial goes on from stays, and so
+    /// does the best trial's.
     pub fn plan(&self, trials: &[&Trial]) -> Plan {
         let mut dropped = self.beyond_keep(trials);
         let exceeded = self.max_disk.and_then(|limit| self.make_room(trials, limit, &mut dropped));
@@ -120,7 +124,8 @@ impl Rule {
     fn in_order<'a>(&self, trials: &[&'a Trial]) -> Vec<(TrialNumber, &'a Checkpoint)> {
         let mut order: Vec<(TrialNumber, &Checkpoint)> = Vec::new();
         let ranked = self.ranked(trials);
-        // Of what `keep = "all"` has kept: trials that came to nothing, then what is not a trial's best or newest.
+        // Of what `keep = "all"` has kept: trials that came to nothing, then what is not a trial's
+        // best or newest.
         let in_vain =
             |trial: &&&Trial| matches!(trial.state, TrialState::Pruned | TrialState::Failed);
         order.extend(trials.iter().filter(in_vain).flat_map(|trial| others(trial, &[])));
@@ -135,7 +140,8 @@ impl Rule {
         order.extend(ranked.iter().skip(1).rev().filter_map(|trial| {
             Some((trial.number, trial.checkpoints.get(self.best_of(trial)?)?))
         }));
-        // A trial that is behind now can only win with a later report, and that has a later checkpoint.
+        // A trial that is behind now can only win with a later report, and that has a later
+        // checkpoint.
         let to_beat = ranked.first().and_then(|best| self.score(best));
         let is_behind = |trial: &&Trial| {
             !trial.state.is_finished() && to_beat.is_some_and(|best| self.score(trial) > Some(best))
@@ -151,7 +157,8 @@ impl Rule {
         order
     }
 
-    /// Complete trials that have checkpoints, the best first. Runs that only measure a configuration are not exported.
+    /// Complete trials that have checkpoints, the best first. Runs that only measure a
+    /// configuration are not exported.
     fn ranked<'a>(&self, trials: &[&'a Trial]) -> Vec<&'a Trial> {
         let is_kept = |trial: &&Trial| {
             trial.state == TrialState::Complete
@@ -214,7 +221,8 @@ pub(super) struct Retention {
     rule: Rule,
     /// Trials that have checkpoints.
     holding: BTreeSet<TrialNumber>,
-    /// Whether checkpoints take more than `max_disk` although none can be dropped; said when it begins.
+    /// Whether checkpoints take more than `max_disk` although none can be dropped; said when it
+    /// begins.
     exceeded: bool,
 }
 
@@ -266,7 +274,8 @@ impl Retention {
 
     /// What one running trial does not need any more.
     fn superseded(&self, trial: &Trial) -> Vec<Dropped> {
-        // Only what is before the one to go on from can be: there is little of that, however many there are.
+        // Only what is before the one to go on from can be: there is little of that, however many
+        // there are.
         let resumable = newest_reported(trial).filter(|resumable| *resumable > 0);
         let Some(resumable) = resumable.filter(|_| self.rule.keep_best.is_some()) else {
             return Vec::new();
@@ -295,7 +304,8 @@ impl Retention {
 }
 
 impl Engine {
-    /// Drops what one running trial does not need any more; with a limit on the disk, what the study does not.
+    /// Drops what one running trial does not need any more; with a limit on the disk, what the
+    /// study does not.
     pub(super) fn drop_superseded(&mut self, number: TrialNumber) {
         if self.retention.rule.max_disk.is_some() {
             return self.tidy();
@@ -317,7 +327,8 @@ impl Engine {
         self.retention.exceeded = exceeded.is_some();
     }
 
-    /// A new checkpoint of a running trial: where there is no room left, that of a trial without hope is given up at once.
+    /// A new checkpoint of a running trial: where there is no room left, that of a trial without
+    /// hope is given up at once.
     ///
     /// One that may be paused needs it to go on from, and so does one that is about to leave.
     pub(super) fn take_in_checkpoint(&mut self, number: TrialNumber, slot: usize, path: &Path) {
@@ -334,7 +345,8 @@ impl Engine {
         }
     }
 
-    /// A copy was taken of what its command writes over: what lies there is no earlier step's any more, if it was taken for one.
+    /// A copy was taken of what its command writes over: what lies there is no earlier step's any
+    /// more, if it was taken for one.
     pub(super) fn forget_original(&mut self, number: TrialNumber, copy: &Path) {
         if let Some(path) =
             original_of(copy).filter(|original| self.lists(number, |listed| listed == original))

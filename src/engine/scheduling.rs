@@ -1,4 +1,5 @@
-//! What a free slot runs next: a waiting trial, a promoted one, another run of a configuration, or a new one.
+//! What a free slot runs next: a waiting trial, a promoted one, another run of a configuration, or
+//! a new one.
 
 use super::attempt::RunningAttempt;
 use super::batch_halving::BatchHalving;
@@ -62,7 +63,8 @@ impl Engine {
         }
     }
 
-    /// Lets decisions know the results of one more trial, where nothing can be begun without and they are there.
+    /// Lets decisions know the results of one more trial, where nothing can be begun without and
+    /// they are there.
     fn learn(&mut self) -> bool {
         let next = self.decision_window.as_ref().and_then(DecisionWindow::next_known);
         let Some(trial) = next else { return false };

@@ -1,4 +1,5 @@
-//! Runs an engine against scripted workers under a virtual clock: searches in microseconds, faults on demand.
+//! Runs an engine against scripted workers under a virtual clock: searches in microseconds, faults
+//! on demand.
 
 mod world;
 
@@ -110,12 +111,13 @@ pub struct Simulation {
     pub luck: f64,
     /// What goes wrong.
     pub faults: Box<Faults>,
-    /// How many rows have room, where trials are the built-in trainer's: with more, a worker runs out of memory.
+    /// How many rows have room, where trials are the built-in trainer's: with more, a worker runs
+    /// out of memory.
     pub room: Box<Room>,
     /// How wrong the clock is: it may jump, forward and back.
     pub clock_error: Box<ClockError>,
-    /// What is asked, and once the curves of all trials have how many points; in that order. A study that waits hears the
-    /// next at once.
+    /// What is asked, and once the curves of all trials have how many points; in that order. A
+    /// study that waits hears the next at once.
     pub requests: Vec<(u64, Request)>,
 }
 

@@ -105,7 +105,8 @@ impl Slots {
         names.into_iter().collect::<Vec<_>>().join(", ")
     }
 
-    /// Gives a device so many slots: those that are taken away for it. Idle ones go first, so that as few trials as possible move.
+    /// Gives a device so many slots: those that are taken away for it. Idle ones go first, so that
+    /// as few trials as possible move.
     pub fn resize(&mut self, device: &Device, wanted: usize) -> Vec<usize> {
         let mut there = self.of_device(device);
         there.sort_by_key(|index| (self[*index].running.is_none(), *index));

@@ -1,4 +1,5 @@
-//! How fast the trials on a device are with how many others: what tells whether it does more with one more.
+//! How fast the trials on a device are with how many others: what tells whether it does more with
+//! one more.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,9 +68,10 @@ impl OfTrials {
         of_trial.copied().unwrap_or_default()
     }
 
-    /// How much more is done by `slots` trials, of which `now` tells the speed, than by one less: the sum of their speeds, each as a
-    /// share of what it had with one less. Of one that came last that is not known, and what the others had on average stands
-    /// for it; were it faster than them, it would say nothing about room.
+    /// How much more is done by `slots` trials, of which `now` tells the speed, than by one less:
+    /// the sum of their speeds, each as a share of what it had with one less. Of one that came last
+    /// that is not known, and what the others had on average stands for it; were it faster than
+    /// them, it would say nothing about room.
     fn growth(
         &self,
         trials: &[RunningTrial],
@@ -173,12 +175,14 @@ impl Throughput {
             || trials.iter().all(|trial| self.reports.contains_key(&trial.trial))
     }
 
-    /// Whether what runs now was measured: all of them at a few reports each, or so many ends, or some seconds of CPU time.
+    /// Whether what runs now was measured: all of them at a few reports each, or so many ends, or
+    /// some seconds of CPU time.
     pub fn is_measured(&self, trials: &[RunningTrial], now: Timestamp) -> bool {
         self.has_steps(trials) || self.by_ends().is_some() || self.has_cores(trials, now)
     }
 
-    /// How many times as much the device does with so many as with one less; `None` while that was not measured.
+    /// How many times as much the device does with so many as with one less; `None` while that was
+    /// not measured.
     pub fn growth(&self, trials: &[RunningTrial], now: Timestamp) -> Option<f64> {
         let (slots, fewer) = (self.slots, self.slots.checked_sub(1).filter(|fewer| *fewer > 0)?);
         if self.has_steps(trials)
@@ -201,8 +205,8 @@ impl Throughput {
         trials.iter().all(|trial| tells(self.steps.at(trial.trial, self.slots)))
     }
 
-    /// How fast a trial is with as many as there are now. A report that is overdue counts as far as it is: otherwise whoever
-    /// is kept waiting would seem as fast as before.
+    /// How fast a trial is with as many as there are now. A report that is overdue counts as far as
+    /// it is: otherwise whoever is kept waiting would seem as fast as before.
     fn pace_of(&self, trial: &RunningTrial, now: Timestamp) -> Work {
         let mut work = self.steps.at(trial.trial, self.slots);
         if let Some((last, _)) = self

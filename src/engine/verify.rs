@@ -1,4 +1,5 @@
-//! Decides a stored study again, event by event, and says where the journal first has something else.
+//! Decides a stored study again, event by event, and says where the journal first has something
+//! else.
 
 mod replay;
 mod tables;
@@ -39,7 +40,8 @@ pub struct Verified {
     pub difference: Option<Difference>,
 }
 
-/// What differs where an entry of a journal cannot follow those before it: one was taken out, put in or moved.
+/// What differs where an entry of a journal cannot follow those before it: one was taken out, put
+/// in or moved.
 pub const ORDER: &str = "order";
 
 /// A sampler or pruner that decides by other rules now.
@@ -62,8 +64,8 @@ pub struct Difference {
     pub seq: Seq,
     /// The trial it is about.
     pub trial: Option<TrialNumber>,
-    /// What was decided: `proposal`, `verdict`, `promotion`, `race`, `value` or `rows`; `state`, where a table has something else
-    /// than the journal; [`ORDER`].
+    /// What was decided: `proposal`, `verdict`, `promotion`, `race`, `value` or `rows`; `state`,
+    /// where a table has something else than the journal; [`ORDER`].
     pub what: &'static str,
     /// That table.
     pub table: Option<&'static str>,
@@ -86,8 +88,8 @@ impl Difference {
     }
 }
 
-/// The first entry that cannot follow those before it: trials are created one after another, and nothing happens to a trial
-/// that there is not.
+/// The first entry that cannot follow those before it: trials are created one after another, and
+/// nothing happens to a trial that there is not.
 fn misplaced(journal: &[Entry]) -> Option<Difference> {
     let mut next = TrialNumber(0);
     for entry in journal {
@@ -109,8 +111,8 @@ fn misplaced(journal: &[Entry]) -> Option<Difference> {
     None
 }
 
-/// Decides everything in `journal` again. `revisions` are the versions of the specification, each with the last event
-/// before it; `tables` is the state that the store's tables hold.
+/// Decides everything in `journal` again. `revisions` are the versions of the specification, each
+/// with the last event before it; `tables` is the state that the store's tables hold.
 ///
 /// # Errors
 /// A sampler or pruner of the study is unknown here.

@@ -1,4 +1,5 @@
-//! Writes an exported directory: checked files into a draft, made durable, then put into place; what was there goes last.
+//! Writes an exported directory: checked files into a draft, made durable, then put into place;
+//! what was there goes last.
 
 use std::fs::{self, File};
 use std::io;
@@ -32,11 +33,12 @@ pub enum Otherwise {
     Beside,
 }
 
-/// Writes `exported` to `target`, replacing an earlier export; `told` hears how many bytes of the checkpoint are read, and how many it has.
+/// Writes `exported` to `target`, replacing an earlier export; `told` hears how many bytes of the
+/// checkpoint are read, and how many it has.
 ///
 /// # Errors
-/// The target may not be replaced, the checkpoint is damaged, or files cannot be read or written. Nothing half-written is left then,
-/// and what was there before is there.
+/// The target may not be replaced, the checkpoint is damaged, or files cannot be read or written.
+/// Nothing half-written is left then, and what was there before is there.
 pub fn write(
     exported: &Exported<'_>,
     target: &Target,
@@ -105,7 +107,8 @@ fn place_for(
     Ok((place, stamps))
 }
 
-/// The first of the places that may be written, what is there, and why it is not the one that was asked for.
+/// The first of the places that may be written, what is there, and why it is not the one that was
+/// asked for.
 fn place(
     target: &Target,
     otherwise: Otherwise,
@@ -182,7 +185,8 @@ fn sync(directory: &Path) -> Result<(), ExportError> {
         .map_err(ExportError::io("sync", directory))
 }
 
-/// Has the draft take its place, then removes what was there. Where it lies now, and why not where it was to go.
+/// Has the draft take its place, then removes what was there. Where it lies now, and why not where
+/// it was to go.
 fn put_in_place(
     draft: Draft,
     target: &Target,
@@ -200,7 +204,8 @@ fn put_in_place(
             Found::Export(earlier) => {
                 swap(&from, &path, target.path()).map(|old| Some((old, earlier)))
             }
-            // What it holds may have been edited since: nobody can tell, and so it stays, where people see it.
+            // What it holds may have been edited since: nobody can tell, and so it stays, where
+            // people see it.
             Found::WithoutMarker => draft::aside(&path, &path).and_then(|aside| {
                 fs::rename(&from, &path).inspect_err(|_| drop(fs::rename(&aside, &path)))?;
                 kept.push(aside);
@@ -234,7 +239,8 @@ fn is_taken(error: &io::Error) -> bool {
     )
 }
 
-/// Puts the directory `new` where `path` is, in one step where the file system can; where the old one lies then.
+/// Puts the directory `new` where `path` is, in one step where the file system can; where the old
+/// one lies then.
 fn swap(new: &Path, path: &Path, target: &Path) -> io::Result<PathBuf> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     match renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE) {

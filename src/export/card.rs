@@ -1,4 +1,5 @@
-//! The README of an exported directory: a model card with its data, arguments and metrics, and the study it came from.
+//! The README of an exported directory: a model card with its data, arguments and metrics, and the
+//! study it came from.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -65,7 +66,10 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
         rows(&mut text, ["argument", "value"], &recipe.trainer);
     }
     leaders(&mut text, exported);
-    text.push_str("\n`best.toml` holds every argument, the data's paths and digests and the seed; `metrics.json` the figures above.\n");
+    text.push_str(
+        "\n`best.toml` holds every argument, the data's paths and digests and the seed; \
+        `metrics.json` the figures above.\n",
+    );
     lines(&text)
 }
 
@@ -76,7 +80,8 @@ fn in_words(task: TaskKind) -> &'static str {
             "text classification: one label per text (`single_label_classification`)"
         }
         TaskKind::MultiLabelClassification => {
-            "multi-label text classification: any number of labels per text (`multi_label_classification`)"
+            "multi-label text classification: any number of labels per text \
+             (`multi_label_classification`)"
         }
         TaskKind::TextRegression => "text regression: a number per text (`regression`)",
         TaskKind::LanguageModeling => {
@@ -95,12 +100,14 @@ fn reached(exported: &Exported<'_>) -> String {
         Holds::Value => format!("where it reached {value}"),
         Holds::Another { step, value: held } => {
             format!(
-                "and **holds {clock} {step}, where it had {}**: the trial's value is {value}{at}, of which there is no checkpoint",
+                "and **holds {clock} {step}, where it had {}**: the trial's value is {value}{at}, \
+                 of which there is no checkpoint",
                 in_words(held)
             )
         }
         Holds::Unknown { registered } => format!(
-            "and **which {clock} it holds is not known**: it was written to after it was registered at {clock} {registered}; the trial's value is {value}{at}"
+            "and **which {clock} it holds is not known**: it was written to after it was \
+             registered at {clock} {registered}; the trial's value is {value}{at}"
         ),
     }
 }
@@ -110,11 +117,15 @@ fn weights(text: &mut String, quantized: &Quantized, after: &Metrics) {
     let Quantized { format, before, bytes: [large, small] } = quantized;
     let _infallible = writeln!(
         text,
-        "\n## Weights\n\nWhole numbers of eight bits with a scale for each channel (`{}`), {small} bytes\n\
+        "\n## Weights\n\nWhole numbers of eight bits with a scale for each channel (`{}`), \
+         {small} bytes\n\
          instead of {large}: in `model.safetensors` a weight is\n\
-         `<name>` (I8) times `<name>_scale` (F32); biases and norms are F32. `hpsearch predict`, `generate` and\n\
-         a study's `model` read them as they are. transformers refuses this directory, for it does not know the\n\
-         `model_type` `hpsearch-int8`: `hpsearch export` without `--quantize` writes one that it loads.\n\n\
+         `<name>` (I8) times `<name>_scale` (F32); biases and norms are F32. `hpsearch predict`, \
+         `generate` and\n\
+         a study's `model` read them as they are. transformers refuses this directory, for it \
+         does not know the\n\
+         `model_type` `hpsearch-int8`: `hpsearch export` without `--quantize` writes one that it \
+         loads.\n\n\
          | metric | single floats | {} | difference |\n|---|---|---|---|",
         format.word(),
         format.word(),
@@ -130,8 +141,8 @@ fn weights(text: &mut String, quantized: &Quantized, after: &Metrics) {
 /// What the Hub's pages are sorted by.
 fn front_matter(exported: &Exported<'_>) -> String {
     let kind = TaskKind::of(&exported.recipe.trainer_arguments());
-    // The Hub has one tag for all models with a head that reads a text; `problem_type` in config.json says what the head does, and a
-    // tag of its own says it on the model's page.
+    // The Hub has one tag for all models with a head that reads a text; `problem_type` in
+    // config.json says what the head does, and a tag of its own says it on the model's page.
     let (task, tag) = match kind {
         TaskKind::TextClassification => ("text-classification", None),
         TaskKind::MultiLabelClassification | TaskKind::TextRegression => {

@@ -1,4 +1,5 @@
-//! What of a checkpoint goes into an export, and under which names: files only, each of them read once and to its end.
+//! What of a checkpoint goes into an export, and under which names: files only, each of them read
+//! once and to its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -223,8 +224,8 @@ impl Walk<'_> {
             .map_err(|error| self.damaged(format!("{DIGESTS}: {error}")))
     }
 
-    /// The name in the export's directory: `checkpoint-README.md` for a `README.md` of the checkpoint's own, since the export
-    /// has one; `others` are names that are taken too.
+    /// The name in the export's directory: `checkpoint-README.md` for a `README.md` of the
+    /// checkpoint's own, since the export has one; `others` are names that are taken too.
     fn name_in_export(&mut self, name: &OsStr, others: &[OsString]) -> PathBuf {
         let is_ours = |name: &OsStr| {
             OURS.iter().chain(&marker::NAMES).any(|ours| name.eq_ignore_ascii_case(ours))
@@ -260,7 +261,8 @@ fn odd(metadata: &Metadata) -> LeftOut {
 }
 
 impl Plan {
-    /// Copies everything into `draft`, and checks what was saved; what was written. `told` hears how many bytes of how many are read.
+    /// Copies everything into `draft`, and checks what was saved; what was written. `told` hears
+    /// how many bytes of how many are read.
     pub(super) fn copy(
         &self,
         checkpoint: &Path,

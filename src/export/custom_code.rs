@@ -1,7 +1,9 @@
-//! Makes transformers load a classifier of the trainer's own architecture: its code goes with the weights.
+//! Makes transformers load a classifier of the trainer's own architecture: its code goes with the
+//! weights.
 //!
-//! How: "Building custom models", <https://huggingface.co/docs/transformers/custom_models>. `auto_map` in `config.json` names the
-//! classes of a module that lies beside it; `from_pretrained(DIR, trust_remote_code=True)` runs it.
+//! How: "Building custom models", <https://huggingface.co/docs/transformers/custom_models>.
+//! `auto_map` in `config.json` names the classes of a module that lies beside it;
+//! `from_pretrained(DIR, trust_remote_code=True)` runs it.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +20,8 @@ const OWN: &str = ENCODER_TYPES[0];
 /// The module, without its `.py`.
 const MODULE: &str = "modeling_hpsearch";
 
-/// Puts the code beside `config.json` in `directory`, if that describes the trainer's own architecture; the files written.
+/// Puts the code beside `config.json` in `directory`, if that describes the trainer's own
+/// architecture; the files written.
 pub(super) fn add(directory: &Path) -> Result<Vec<(PathBuf, Written)>, ExportError> {
     let Ok(bytes) = std::fs::read(directory.join("config.json")) else { return Ok(Vec::new()) };
     let Ok(mut config) = serde_json::from_slice::<Value>(&bytes) else { return Ok(Vec::new()) };

@@ -1,4 +1,5 @@
-//! Directories beside an export that are in the making: known as ours from the first moment, and gone when their writer is.
+//! Directories beside an export that are in the making: known as ours from the first moment, and
+//! gone when their writer is.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -87,7 +88,8 @@ impl Drop for Draft {
     }
 }
 
-/// Removes a directory whose marker says that all of it is ours. The marker goes last: what is killed before is still known.
+/// Removes a directory whose marker says that all of it is ours. The marker goes last: what is
+/// killed before is still known.
 fn clear(path: &Path) {
     if !matches!(Marker::read(path), Ok(marker::Found::Marker(_))) {
         return;
@@ -142,14 +144,16 @@ fn prefix(target: &Path, purpose: Purpose) -> OsString {
     name
 }
 
-/// While it is held, no other export settles or replaces beside `target`. `None` where the file system has no locks.
+/// While it is held, no other export settles or replaces beside `target`. `None` where the file
+/// system has no locks.
 pub(super) fn alone(target: &Path) -> Option<File> {
     let directory = File::open(target.parent()?).ok()?;
     directory.lock().is_ok().then_some(directory)
 }
 
-/// Settles what killed exports left beside `target`: an export that was being replaced is put back if nothing took its place, and
-/// what is ours and of no use is removed. Directories with what somebody put into an old export are handed back.
+/// Settles what killed exports left beside `target`: an export that was being replaced is put back
+/// if nothing took its place, and what is ours and of no use is removed. Directories with what
+/// somebody put into an old export are handed back.
 pub(super) fn settle(target: &Path) -> Vec<PathBuf> {
     let Some(entries) = target.parent().and_then(|parent| fs::read_dir(parent).ok()) else {
         return Vec::new();
@@ -204,7 +208,8 @@ fn is_of(name: &OsStr, prefix: &OsStr) -> bool {
     process.splitn(2, |byte| *byte == b'-').all(is_number)
 }
 
-/// Removes an export that was replaced, as far as it is what was exported; what is left of it gets a name that people see.
+/// Removes an export that was replaced, as far as it is what was exported; what is left of it gets
+/// a name that people see.
 pub(super) fn remove(old: &Path, target: &Path, depth: Depth, known: &Stamps) -> Option<PathBuf> {
     let is_gone = match earlier::look(old, depth, known) {
         Ok(Found::Export(earlier)) => earlier::remove(old, &earlier),
@@ -223,7 +228,8 @@ pub(super) fn aside(directory: &Path, target: &Path) -> io::Result<PathBuf> {
         name.push(if number == 1 { ".old".to_owned() } else { format!(".old-{number}") });
         let path = target.with_file_name(name);
         if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            // Whatever appears there meanwhile is not replaced: a directory with something in it cannot be.
+            // Whatever appears there meanwhile is not replaced: a directory with something in it
+            // cannot be.
             return fs::rename(directory, &path).map(|()| path);
         }
         number += 1;

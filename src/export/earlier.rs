@@ -74,7 +74,8 @@ pub(super) enum Found {
     Empty,
     /// An export with nothing beside it.
     Export(Earlier),
-    /// What looks like an export of a version that left no marker: what its files were nobody can tell.
+    /// What looks like an export of a version that left no marker: what its files were nobody can
+    /// tell.
     WithoutMarker,
 }
 
@@ -209,8 +210,9 @@ fn open_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)
 }
 
-/// Removes the files of an export that are as they were when they were looked at, and the directories that are empty then.
-/// Whether it is gone: what somebody put in or changed meanwhile is not removed.
+/// Removes the files of an export that are as they were when they were looked at, and the
+/// directories that are empty then. Whether it is gone: what somebody put in or changed meanwhile
+/// is not removed.
 pub(super) fn remove(directory: &Path, earlier: &Earlier) -> bool {
     for (below, stamp) in &earlier.stamps {
         let path = directory.join(below);

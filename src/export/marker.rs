@@ -130,8 +130,8 @@ impl Marker {
         Ok(bytes)
     }
 
-    /// Puts the marker into `directory`, in place of another, and on the disk. While the file that is handed back is open,
-    /// [`lock`] says that the directory's writer lives.
+    /// Puts the marker into `directory`, in place of another, and on the disk. While the file that
+    /// is handed back is open, [`lock`] says that the directory's writer lives.
     ///
     /// # Errors
     /// What prevents writing it.
@@ -150,8 +150,8 @@ impl Marker {
     }
 }
 
-/// The marker's file, locked, if its writer is gone; `None` while it lives. The kernel releases the lock at a writer's death, whatever
-/// it dies of and wherever its process id counts.
+/// The marker's file, locked, if its writer is gone; `None` while it lives. The kernel releases the
+/// lock at a writer's death, whatever it dies of and wherever its process id counts.
 pub(super) fn lock(directory: &Path) -> Option<File> {
     lock_file(&directory.join(MARKER))
 }
@@ -196,7 +196,8 @@ fn encoded(path: &Path) -> String {
     text
 }
 
-/// The path that [`encoded`] made the text of; `None` for what does not lie strictly below the marker's directory.
+/// The path that [`encoded`] made the text of; `None` for what does not lie strictly below the
+/// marker's directory.
 fn below(text: &str) -> Option<PathBuf> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -116,7 +116,8 @@ impl Recipe {
     pub fn to_text(&self) -> Result<String, ExportError> {
         let body = toml::to_string_pretty(self)
             .map_err(|error| ExportError::Format { file: "best.toml", why: error.to_string() })?;
-        // TOML takes control characters beyond ASCII as they are; a terminal does not. In strings in single quotes an escape is none.
+        // TOML takes control characters beyond ASCII as they are; a terminal does not. In strings
+        // in single quotes an escape is none.
         let tame: String = body
             .chars()
             .map(|char| {
@@ -183,7 +184,8 @@ fn is_tame(char: char) -> bool {
 const EPOCHS: &str = "num_train_epochs";
 const STEPS: &str = "max_steps";
 
-/// Where a built-in trial had ended first, and how long it became, if its value at `step` is of after that.
+/// Where a built-in trial had ended first, and how long it became, if its value at `step` is of
+/// after that.
 pub fn continued(spec: &StudySpec, trial: &Trial, step: Option<u64>) -> Option<(u64, u64)> {
     let Program::Trainer { arguments, .. } = &spec.program else { return None };
     let values = complete(&own_arguments(arguments, trial)).ok()?;
@@ -200,7 +202,8 @@ pub fn continued(spec: &StudySpec, trial: &Trial, step: Option<u64>) -> Option<(
 /// Says that a training from the start differs from a trial that was continued.
 pub fn not_the_same(clock: StepUnit, first: u64) -> String {
     format!(
-        "It ended at {} {first} and was continued: its learning rate changed there, and a training from the start may differ.",
+        "It ended at {} {first} and was continued: its learning rate changed there, and a \
+         training from the start may differ.",
         clock.as_str()
     )
 }
@@ -225,7 +228,8 @@ fn own_arguments(
     values
 }
 
-/// All arguments with their values, flat under their dotted names: a later hpsearch with other defaults trains the same.
+/// All arguments with their values, flat under their dotted names: a later hpsearch with other
+/// defaults trains the same.
 fn complete(
     values: &BTreeMap<String, serde_json::Value>,
 ) -> Result<BTreeMap<String, serde_json::Value>, ExportError> {

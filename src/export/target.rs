@@ -83,8 +83,8 @@ impl Target {
         &self.path
     }
 
-    /// Looks whether an export could be written now, without writing anything: whether what lies there is an earlier export, as far as
-    /// names and sizes tell.
+    /// Looks whether an export could be written now, without writing anything: whether what lies
+    /// there is an earlier export, as far as names and sizes tell.
     ///
     /// # Errors
     /// What stands in the way.
@@ -134,7 +134,8 @@ impl Target {
     }
 }
 
-/// Whether `path` is `directory` or lies in it, by whatever way: a directory that is mounted in two places is one.
+/// Whether `path` is `directory` or lies in it, by whatever way: a directory that is mounted in two
+/// places is one.
 fn lies_in(path: &Path, directory: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     path.starts_with(directory)

@@ -1,4 +1,5 @@
-//! A study that the program runs itself: it asks for trials and tells how they ended, in any thread and any order.
+//! A study that the program runs itself: it asks for trials and tells how they ended, in any thread
+//! and any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,9 +23,10 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// A study whose trials the program runs itself, made by [`Study::open`](super::Study::open).
 ///
-/// Clones are the same study: hand one to each thread. The study is held (nobody else runs it) until the last clone and the
-/// last trial are gone. Everything that is asked, reported and told is in the store before the call returns, so that a
-/// program that dies goes on where it was: trials that were out are given again.
+/// Clones are the same study: hand one to each thread. The study is held (nobody else runs it)
+/// until the last clone and the last trial are gone. Everything that is asked, reported and told is
+/// in the store before the call returns, so that a program that dies goes on where it was: trials
+/// that were out are given again.
 ///
 /// ```
 /// use hpsearch::{GoOn, Study};
@@ -52,14 +54,15 @@ const LOOK: Duration = Duration::from_millis(100);
 /// ```
 #[derive(Clone)]
 pub struct OpenStudy {
-    // Not a channel: every call is answered at once, on the caller's thread, and no thread of ours would own the state.
+    // Not a channel: every call is answered at once, on the caller's thread, and no thread of ours
+    // would own the state.
     session: Arc<Mutex<Session>>,
 }
 
 /// A trial that is out: it belongs to whoever asked for it until it is told or dropped.
 ///
-/// Dropped without being told, it is left as its last report was answered: paused or pruned. If it was not asked to leave,
-/// it runs again, from its start.
+/// Dropped without being told, it is left as its last report was answered: paused or pruned. If it
+/// was not asked to leave, it runs again, from its start.
 pub struct AskedTrial {
     session: Arc<Mutex<Session>>,
     assignment: Assignment,
@@ -107,8 +110,9 @@ impl OpenStudy {
         Ok(OpenStudy { session: Arc::new(Mutex::new(session)) })
     }
 
-    /// A trial to run: a new point, or one that goes on. `None`: there is nothing to run now; when no trial is out, for good.
-    /// A study that its user paused (`hpsearch pause`) waits here until it is resumed or stopped.
+    /// A trial to run: a new point, or one that goes on. `None`: there is nothing to run now; when
+    /// no trial is out, for good. A study that its user paused (`hpsearch pause`) waits here until
+    /// it is resumed or stopped.
     ///
     /// # Errors
     /// The store failed, or the sampler cannot propose a point.
@@ -159,7 +163,8 @@ impl OpenStudy {
         locked(&self.session).engine.view().best().cloned()
     }
 
-    /// Leaves the study, and says how far it is. Trials that are still out run again when it is opened next.
+    /// Leaves the study, and says how far it is. Trials that are still out run again when it is
+    /// opened next.
     ///
     /// # Errors
     /// The store failed.
@@ -199,7 +204,8 @@ impl AskedTrial {
         self.assignment.seed
     }
 
-    /// The last clock value that it reported before it was given: it was paused there, or its program died.
+    /// The last clock value that it reported before it was given: it was paused there, or its
+    /// program died.
     pub fn reported(&self) -> Option<u64> {
         self.assignment.reported
     }
@@ -269,12 +275,14 @@ impl Drop for AskedTrial {
         };
         let mut session = locked(&self.session);
         session.leaving.remove(&(trial, attempt));
-        // A store that fails here fails at the next call too, which can say so; and the trial is given again.
+        // A store that fails here fails at the next call too, which can say so; and the trial is
+        // given again.
         let _said_next = session.step(Input::Ended { trial, attempt, end, message: None });
     }
 }
 
-/// A panic elsewhere leaves the session whole: its calls change the engine in one go, and the store after it.
+/// A panic elsewhere leaves the session whole: its calls change the engine in one go, and the store
+/// after it.
 fn locked(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -348,7 +356,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Whoever opens the study next closes what could not be written here, and takes the lease of a dead holder.
+        // Whoever opens the study next closes what could not be written here, and takes the lease
+        // of a dead holder.
         let _closed_next_time = self.leave();
         let _taken_over_later = self.store.release(&self.lease);
     }

@@ -1,4 +1,5 @@
-//! Asynchronous successive halving: at each rung of a geometric ladder of steps the best 1/eta of the trials go on.
+//! Asynchronous successive halving: at each rung of a geometric ladder of steps the best 1/eta of
+//! the trials go on.
 
 mod forecast_rank;
 mod rungs;
@@ -51,7 +52,8 @@ pub const BRACKETS: Field = field(
     "brackets",
     FieldKind::Integer { min: 1, max: 64 },
     FieldDefault::Int(1),
-    "ladders side by side, each without the lowest rung of the one before; most trials go to the first",
+    "ladders side by side, each without the lowest rung of the one before; most trials go to the \
+     first",
 );
 
 pub(super) const MODE: Field = field(
@@ -65,15 +67,17 @@ pub(super) const RANK_BY: Field = field(
     "rank_by",
     FieldKind::Choice(&["value", "end"]),
     FieldDefault::Text("value"),
-    "rank trials by their values at a rung, or by final values forecast from the learning curves and parameters of those that continued",
+    "rank trials by their values at a rung, or by final values forecast from the learning curves \
+     and parameters of those that continued",
 );
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "asha",
     aliases: &[],
-    summary: "successive halving without waiting: at each rung the best third (`reduction_factor`) goes on",
-    // 2: ends are foretold by all accounts of them, each as likely as it is; 3: the median of an even number of values is the mean of the
-    // two in the middle.
+    summary: "successive halving without waiting: at each rung the best third \
+        (`reduction_factor`) goes on",
+    // 2: ends are foretold by all accounts of them, each as likely as it is; 3: the median of an
+    // even number of values is the mean of the two in the middle.
     version: MEDIAN_SINCE,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR, RANK_BY, BRACKETS, MODE],
     build: |spec, budget| Asha::new(spec, budget).map(|asha| Box::new(asha) as Box<dyn Pruner>),
@@ -85,39 +89,47 @@ pub(super) const MEDIAN_SINCE: u32 = 3;
 /// What becomes of a trial at a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// Judged at once, against those that were there before; stopped for good if not among the best.
+    /// Judged at once, against those that were there before; stopped for good if not among the
+    /// best.
     Stop,
     /// Paused; resumed when it is among the best.
     Promote,
 }
 
-/// ASHA (Li et al., *A System for Massively Parallel Hyperparameter Tuning*, MLSys 2020), with the paper's eta, r, R
-/// and s as `reduction_factor`, `min_resource`, `max_resource` and the index of the bracket.
+/// ASHA (Li et al., *A System for Massively Parallel Hyperparameter Tuning*, MLSys 2020), with the
+/// paper's eta, r, R and s as `reduction_factor`, `min_resource`, `max_resource` and the index of
+/// the bracket.
 ///
-/// - The rungs of bracket s lie at `r eta^(s+k)`, k = 0, 1, ..., below R. `rung_factor` takes eta's place in the ladder alone: where
-///   a sampler proposes better and better trials, one in eta of all stands for most of the new ones, and rungs closer to
-///   each other bring the reduction back (benches/search/README.md has the figures).
-/// - A trial's value at a rung is its **first report at or after it**: reports may skip rungs. A report that passes
-///   several rungs is judged at the highest.
-/// - A rung's population is every trial of the bracket with such a report, **in whatever state it is now**: pruned ones,
-///   and also failed ones. Their values were measured, so they keep their rank; they are just not resumed. Syne Tune's
-///   rungs do the same (entries stay when a trial ends or fails).
-/// - `mode = "stop"` (Ray Tune's and Syne Tune's stopping type): with n trials at the rung, a trial goes on if fewer than
-///   `floor(n / eta)` are better, and always while n < eta. Equals share a rank, so a tie with the last one to go on
-///   goes on too.
-/// - `rank_by = "end"`: where the curves and parameters of those that went on foretell ends better than values at the rung do
-///   ([`forecast_curves`](crate::analysis::learning_curve)), trials are ranked by their foretold ends, the newest 400 of the rung; elsewhere nothing differs.
-/// - `mode = "promote"` (the paper's Algorithm 2): every trial pauses at its next rung. Whenever there is room, rungs are
-///   searched from the top for one of the best `floor(n / eta)` that still waits there. Equals rank by number, so that
-///   at any time exactly `floor(n / eta)` qualify (over time more are promoted, as better trials arrive after worse ones).
-///   A ladder of K rungs needs `eta^K` trials before one is promoted to the end; a study of fewer concludes with the best
+/// - The rungs of bracket s lie at `r eta^(s+k)`, k = 0, 1, ..., below R. `rung_factor` takes eta's
+///   place in the ladder alone: where a sampler proposes better and better trials, one in eta of
+///   all stands for most of the new ones, and rungs closer to each other bring the reduction back
+///   (benches/search/README.md has the figures).
+/// - A trial's value at a rung is its **first report at or after it**: reports may skip rungs. A
+///   report that passes several rungs is judged at the highest.
+/// - A rung's population is every trial of the bracket with such a report, **in whatever state it
+///   is now**: pruned ones, and also failed ones. Their values were measured, so they keep their
+///   rank; they are just not resumed. Syne Tune's rungs do the same (entries stay when a trial ends
+///   or fails).
+/// - `mode = "stop"` (Ray Tune's and Syne Tune's stopping type): with n trials at the rung, a trial
+///   goes on if fewer than `floor(n / eta)` are better, and always while n < eta. Equals share a
+///   rank, so a tie with the last one to go on goes on too.
+/// - `rank_by = "end"`: where the curves and parameters of those that went on foretell ends better
+///   than values at the rung do ([`forecast_curves`](crate::analysis::learning_curve)), trials are
+///   ranked by their foretold ends, the newest 400 of the rung; elsewhere nothing differs.
+/// - `mode = "promote"` (the paper's Algorithm 2): every trial pauses at its next rung. Whenever
+///   there is room, rungs are searched from the top for one of the best `floor(n / eta)` that still
+///   waits there. Equals rank by number, so that at any time exactly `floor(n / eta)` qualify (over
+///   time more are promoted, as better trials arrive after worse ones). A ladder of K rungs needs
+///   `eta^K` trials before one is promoted to the end; a study of fewer concludes with the best
 ///   trial at the highest rung where one waits.
 /// - NaN at a rung stops the trial in both modes.
 ///
-/// Ranks are kept from one decision to the next, so that one costs the logarithm of the trials before it.
+/// Ranks are kept from one decision to the next, so that one costs the logarithm of the trials
+/// before it.
 ///
-/// Trials are dealt to brackets by their numbers in proportion to the sizes of Hyperband's brackets, as Syne Tune draws
-/// them (`DefaultHyperbandBracketDistribution`): bracket s with the weight `K / ((K - s) r_s)` for K rungs, R included.
+/// Trials are dealt to brackets by their numbers in proportion to the sizes of Hyperband's
+/// brackets, as Syne Tune draws them (`DefaultHyperbandBracketDistribution`): bracket s with the
+/// weight `K / ((K - s) r_s)` for K rungs, R included.
 #[derive(Clone, Debug)]
 pub struct Asha {
     /// Rungs of the first bracket, ascending; the others' are its tails.
@@ -133,8 +145,8 @@ pub struct Asha {
 }
 
 impl Asha {
-    /// From checked options and the clock values of a full trial. An error where the user's own numbers leave no rung, or
-    /// fewer than there are brackets.
+    /// From checked options and the clock values of a full trial. An error where the user's own
+    /// numbers leave no rung, or fewer than there are brackets.
     pub fn new(spec: &AlgorithmSpec, budget: Option<u64>) -> Result<Self, RegistryError> {
         let (asha, max_resource) = Asha::with_one_bracket(spec, budget)?;
         let (rungs, brackets) = (&asha.rungs, BRACKETS.of::<u64>(spec).max(1));
@@ -149,8 +161,8 @@ impl Asha {
         Ok(Asha { shares, ..asha })
     }
 
-    /// The same with the brackets of Hyperband: one for each rung, and one more without any if a full trial is as long as
-    /// the ladder's next rung.
+    /// The same with the brackets of Hyperband: one for each rung, and one more without any if a
+    /// full trial is as long as the ladder's next rung.
     pub fn with_every_bracket(
         spec: &AlgorithmSpec,
         budget: Option<u64>,
@@ -178,7 +190,8 @@ impl Asha {
         let reduction_factor = REDUCTION_FACTOR.of::<u64>(spec).max(2);
         let rung_factor = RUNG_FACTOR.of::<Option<u64>>(spec).unwrap_or(reduction_factor).max(2);
         let rungs = rungs_below(max_resource, min_resource, rung_factor);
-        // A study of very short trials with the default ladder is let through: there is nothing to stop early.
+        // A study of very short trials with the default ladder is let through: there is nothing to
+        // stop early.
         let own_numbers =
             spec.options.contains_key("min_resource") || spec.options.contains_key("max_resource");
         if let (true, true, Some(max)) = (rungs.is_empty(), own_numbers, max_resource) {
@@ -195,7 +208,9 @@ impl Asha {
             return Err(problem(
                 spec,
                 "rank_by",
-                "ends are foretold from trials that went on, and with `mode = \"promote\"` all wait: leave out one of both".to_owned(),
+                "ends are foretold from trials that went on, and with `mode = \"promote\"` all \
+                 wait: leave out one of both"
+                    .to_owned(),
             ));
         }
         let middle = Middle::of_version(spec.version, MEDIAN_SINCE);
@@ -213,8 +228,8 @@ impl Asha {
         ))
     }
 
-    /// The bracket of `trial`. Multiples of the golden ratio, modulo 1, spread evenly at every length, so that the brackets
-    /// fill in proportion from the first trials on.
+    /// The bracket of `trial`. Multiples of the golden ratio, modulo 1, spread evenly at every
+    /// length, so that the brackets fill in proportion from the first trials on.
     #[expect(clippy::cast_precision_loss, reason = "the number of a trial")]
     fn bracket(&self, trial: TrialNumber) -> usize {
         const GOLDEN: f64 = 0.618_033_988_749_894_9;
@@ -421,7 +436,8 @@ fn weights_of_entry(rungs: &[u64], brackets: u64, max_resource: Option<u64>) -> 
         .collect()
 }
 
-/// How many trials Hyperband begins in each bracket, most first: `ceil(n / (s + 1) eta^s)` for s from n - 1 down to 0.
+/// How many trials Hyperband begins in each bracket, most first: `ceil(n / (s + 1) eta^s)` for s
+/// from n - 1 down to 0.
 #[expect(clippy::cast_precision_loss, reason = "numbers of trials, for shares")]
 fn weights_of_hyperband(brackets: usize, reduction_factor: u64) -> Vec<f64> {
     let power = |s: usize| (reduction_factor as f64).powi(i32::try_from(s).unwrap_or(i32::MAX));

@@ -1,4 +1,5 @@
-//! What every pruner must hold, whatever its rule: the suite that an implementor runs (each line of `PRUNERS` does).
+//! What every pruner must hold, whatever its rule: the suite that an implementor runs (each line of
+//! `PRUNERS` does).
 
 use super::{Case, Promotion, PromotionAsk, Pruner, PrunerEntry};
 use crate::samplers::conformance::trial_of;
@@ -11,13 +12,13 @@ use crate::study::space::Space;
 use crate::study::spec::AlgorithmSpec;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-/// Runs the suite with the options of `spec` (`entry.defaults()` for none). The error is a sentence about the first thing
-/// that does not hold.
+/// Runs the suite with the options of `spec` (`entry.defaults()` for none). The error is a sentence
+/// about the first thing that does not hold.
 ///
 /// - A verdict is a function of the case; a stop and a pause have their reason.
 /// - NaN, infinities, equal values, no reports, skipped and enormous steps do no harm.
-/// - A trial as good as the best at every step is never stopped; a worse value never gets a milder verdict, and NaN is
-///   the worst.
+/// - A trial as good as the best at every step is never stopped; a worse value never gets a milder
+///   verdict, and NaN is the worst.
 /// - Only paused trials are promoted, to a step ahead of their last, and NaN never.
 /// - Milestones ascend and lie within the budget.
 pub fn check(entry: &PrunerEntry, spec: &AlgorithmSpec) -> Result<(), String> {
@@ -86,7 +87,10 @@ impl Suite<'_> {
                 if let Decision::Stop(reason) =
                     self.verdict(&others[..number], &best[..upto], step)?
                 {
-                    return self.fails(format!("the best trial ({value} at step {step}, after {number} others) was stopped: {reason}"));
+                    return self.fails(format!(
+                        "the best trial ({value} at step {step}, after \
+                        {number} others) was stopped: {reason}"
+                    ));
                 }
             }
         }
@@ -106,7 +110,10 @@ impl Suite<'_> {
                         (1..=step).map(|at| (at, self.direction.loss(loss))).collect();
                     let severity = severity(&self.verdict(&others, &curve, step)?);
                     if severity < mildest {
-                        return self.fails(format!("at step {step} after {count} others a loss of {loss} fares better than a smaller one"));
+                        return self.fails(format!(
+                            "at step {step} after {count} others a loss of \
+                            {loss} fares better than a smaller one"
+                        ));
                     }
                     mildest = severity;
                 }
@@ -216,7 +223,10 @@ impl Suite<'_> {
                     || until.is_some_and(|until| until <= last)
                 {
                     let state = trial.state.as_str();
-                    return self.fails(format!("trial {number}, {state} with {value} at step {last}, is promoted to {until:?}"));
+                    return self.fails(format!(
+                        "trial {number}, {state} with {value} at step \
+                        {last}, is promoted to {until:?}"
+                    ));
                 }
                 Ok(Some(number))
             }

@@ -1,4 +1,5 @@
-//! Successive halving that also stops trials whose curves are not expected to end better than the best.
+//! Successive halving that also stops trials whose curves are not expected to end better than the
+//! best.
 
 mod forecast;
 
@@ -28,7 +29,8 @@ const N_STARTUP_TRIALS: Field = field(
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "curve",
     aliases: &[],
-    summary: "as asha, and stops what the curves of other trials do not let expect to end better than the best",
+    summary: "as asha, and stops what the curves of other trials do not let expect to end better \
+        than the best",
     // 2: the median of an even number of values is the mean of the two in the middle.
     version: MEDIAN_SINCE,
     options: &[
@@ -47,14 +49,17 @@ const MEDIAN_SINCE: u32 = 2;
 
 /// Two rules, either of which stops a trial:
 ///
-/// - [`Asha`]'s in the mode that stops. Against a good sampler it is too mild: whatever the sampler proposes late is among
-///   the best third of all trials, and most of the budget goes into full trainings that come second.
-/// - From the second rung on, at steps in a ratio of 3 to 2, the end of the curve is foretold from those of other trials
-///   ([`Forecast`]: the gains of a power law, with its rate learnt from the study, in place of the parametric ensemble
-///   of Domhan et al., *Speeding Up Automatic Hyperparameter Optimization of Deep Neural Networks by Extrapolation of
-///   Learning Curves*, IJCAI 2015, whose rule this is: stop if `P(end better than the best)` is below a threshold).
+/// - [`Asha`]'s in the mode that stops. Against a good sampler it is too mild: whatever the sampler
+///   proposes late is among the best third of all trials, and most of the budget goes into full
+///   trainings that come second.
+/// - From the second rung on, at steps in a ratio of 3 to 2, the end of the curve is foretold from
+///   those of other trials ([`Forecast`]: the gains of a power law, with its rate learnt from the
+///   study, in place of the parametric ensemble of Domhan et al., *Speeding Up Automatic
+///   Hyperparameter Optimization of Deep Neural Networks by Extrapolation of Learning Curves*,
+///   IJCAI 2015, whose rule this is: stop if `P(end better than the best)` is below a threshold).
 ///
-/// A trial with the best value at its step, or one that was better than the best end at any of its own, is never stopped.
+/// A trial with the best value at its step, or one that was better than the best end at any of its
+/// own, is never stopped.
 #[derive(Debug)]
 pub struct Curve {
     halving: Asha,
@@ -67,7 +72,8 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// From checked options and the clock values of a full trial, one of which must tell where a trial ends.
+    /// From checked options and the clock values of a full trial, one of which must tell where a
+    /// trial ends.
     pub fn new(spec: &AlgorithmSpec, budget: Option<u64>) -> Result<Self, RegistryError> {
         let written = spec.options.get("max_resource").and_then(serde_json::Value::as_u64);
         let Some(end) = written.into_iter().chain(budget).min() else {
@@ -252,7 +258,8 @@ mod tests {
                 judge(&rule, &study(|step| 0.2 + 4.0 / step as f64, 8, direction), direction);
             assert!(matches!(steep, Decision::Continue(Some(_))), "{steep:?}");
         }
-        // The median of twelve trials is the mean of two; studies of version 1 were decided by the upper one.
+        // The median of twelve trials is the mean of two; studies of version 1 were decided by the
+        // upper one.
         let first =
             Curve::new(&AlgorithmSpec { version: 1, ..ENTRY.defaults() }, Some(30)).unwrap();
         for (rule, end) in [(&rule, "0.93"), (&first, "0.96")] {

@@ -1,21 +1,24 @@
-//! Hyperband: ladders of successive halving side by side, from many short trials to few that run to their end.
+//! Hyperband: ladders of successive halving side by side, from many short trials to few that run to
+//! their end.
 
 use super::PrunerEntry;
 use super::asha::{
     Asha, MAX_RESOURCE, MEDIAN_SINCE, MIN_RESOURCE, MODE, RANK_BY, REDUCTION_FACTOR,
 };
 
-/// Hyperband (Li et al., *Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization*, JMLR 2018) on the
-/// ladders of [`Asha`], without its barriers: `floor(log_eta(R / r)) + 1` brackets, and of bracket s all trials begin at the
-/// rung `r eta^s`. The last bracket has no rung below a full trial when R is one of the ladder's steps: its trials are
-/// never stopped, which is the insurance against a metric that says little early. All brackets share the sampler's history.
+/// Hyperband (Li et al., *Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization*,
+/// JMLR 2018) on the ladders of [`Asha`], without its barriers: `floor(log_eta(R / r)) + 1`
+/// brackets, and of bracket s all trials begin at the rung `r eta^s`. The last bracket has no rung
+/// below a full trial when R is one of the ladder's steps: its trials are never stopped, which is
+/// the insurance against a metric that says little early. All brackets share the sampler's history.
 ///
-/// Trials are dealt to brackets by their numbers, evenly, in the paper's proportions (Algorithm 1, line 3: `n` of each s).
-/// R has to be known: Optuna's `"auto"` waits for the first trial to end.
+/// Trials are dealt to brackets by their numbers, evenly, in the paper's proportions (Algorithm 1,
+/// line 3: `n` of each s). R has to be known: Optuna's `"auto"` waits for the first trial to end.
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "hyperband",
     aliases: &[],
-    summary: "successive halving with every ladder at once, from many short trials to few full ones",
+    summary: "successive halving with every ladder at once, from many short trials to few full \
+        ones",
     // 2, 3: as `asha`.
     version: MEDIAN_SINCE,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RANK_BY, MODE],
@@ -28,7 +31,8 @@ mod tests {
     use crate::pruners::{Pruner as _, conformance};
     use crate::study::trial::TrialNumber;
 
-    /// The numbers of Optuna's `_calculate_trial_allocation_budget` for 4 brackets of eta 3: 27, 12, 6, 4 of 49.
+    /// The numbers of Optuna's `_calculate_trial_allocation_budget` for 4 brackets of eta 3: 27,
+    /// 12, 6, 4 of 49.
     #[test]
     fn brackets_get_the_shares_of_hyperbands_budgets_and_the_last_runs_to_the_end() {
         let hyperband =

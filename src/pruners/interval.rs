@@ -34,7 +34,8 @@ impl Interval {
         }
     }
 
-    /// Whether `step` is the trial's first report of its interval: reports need not fall on the interval's start.
+    /// Whether `step` is the trial's first report of its interval: reports need not fall on the
+    /// interval's start.
     pub fn is_due(&self, trial: &Trial, step: u64) -> bool {
         let Some(past_warmup) = step.checked_sub(self.warmup_steps) else { return false };
         let interval_start = step - past_warmup % self.interval_steps;

@@ -1,4 +1,5 @@
-//! The median rule: a trial whose best report is worse than the median of the completed trials at that step stops.
+//! The median rule: a trial whose best report is worse than the median of the completed trials at
+//! that step stops.
 
 use super::PrunerEntry;
 use super::interval::{INTERVAL_STEPS, N_WARMUP_STEPS};
@@ -7,7 +8,8 @@ use super::percentile::{N_MIN_TRIALS, N_STARTUP_TRIALS, PercentileRule};
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "median",
     aliases: &[],
-    summary: "stops a trial whose best report is worse than the median of the completed trials at that step",
+    summary: "stops a trial whose best report is worse than the median of the completed trials at \
+        that step",
     version: 1,
     options: &[N_STARTUP_TRIALS, N_WARMUP_STEPS, INTERVAL_STEPS, N_MIN_TRIALS],
     build: |spec, _| Ok(Box::new(PercentileRule::median(spec))),

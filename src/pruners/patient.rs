@@ -38,10 +38,11 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     build: |spec, _| Ok(Box::new(PatientRule::new(spec))),
 };
 
-/// Optuna's `PatientPruner`: the best of the last `patience + 1` reports against the best before them. Equal is not worse:
-/// a trial that stands still goes on.
+/// Optuna's `PatientPruner`: the best of the last `patience + 1` reports against the best before
+/// them. Equal is not worse: a trial that stands still goes on.
 ///
-/// One thing differs: NaN counts as worst (Optuna leaves it out), so that `patience + 1` NaN at the end stop a trial.
+/// One thing differs: NaN counts as worst (Optuna leaves it out), so that `patience + 1` NaN at the
+/// end stop a trial.
 pub struct PatientRule {
     patience: u64,
     min_delta: f64,
@@ -188,7 +189,10 @@ mod tests {
         let spec = patience(0).with("wrapped", "median");
         assert_eq!(judge(&spec, &[5.0; 5], &[1.0, 2.0], Direction::Minimize).word(), "continue");
         let stopped = judge(&spec, &[0.5; 5], &[1.0, 2.0], Direction::Minimize);
-        assert!(stopped.in_words().ends_with("before them, and best value 1 is worse than the median 0.5 of 5 completed trials at step 2"));
+        assert!(stopped.in_words().ends_with(
+            "before them, and best value 1 is worse than the \
+            median 0.5 of 5 completed trials at step 2"
+        ));
         assert_eq!(judge(&spec, &[0.5; 5], &[1.0, 1.0], Direction::Minimize).word(), "continue");
     }
 }

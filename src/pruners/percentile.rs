@@ -1,4 +1,5 @@
-//! The percentile rule: a trial whose best report is worse than a percentile of the completed trials at that step stops.
+//! The percentile rule: a trial whose best report is worse than a percentile of the completed
+//! trials at that step stops.
 
 use super::interval::{INTERVAL_STEPS, Interval, N_WARMUP_STEPS};
 use super::{Case, Pruner, PrunerEntry};
@@ -33,18 +34,19 @@ const PERCENTILE: Field = field(
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "percentile",
     aliases: &[],
-    summary: "stops a trial whose best report is not in the best quarter (`percentile`) of the completed trials at that step",
+    summary: "stops a trial whose best report is not in the best quarter (`percentile`) of the \
+        completed trials at that step",
     version: 1,
     options: &[PERCENTILE, N_STARTUP_TRIALS, N_WARMUP_STEPS, INTERVAL_STEPS, N_MIN_TRIALS],
     build: |spec, _| Ok(Box::new(PercentileRule::new(spec))),
 };
 
-/// Optuna's `PercentilePruner`: the trial's *best* report so far against a percentile of what *completed* trials reported
-/// at exactly this step. Trials that were stopped give no information.
+/// Optuna's `PercentilePruner`: the trial's *best* report so far against a percentile of what
+/// *completed* trials reported at exactly this step. Trials that were stopped give no information.
 ///
-/// Two things differ. A NaN among the others' reports counts as worst (Optuna leaves it out): a trial should not be
-/// stopped for being worse than the few that did not diverge. And a percentile between `inf` and `-inf` is the worse of
-/// the two instead of NaN.
+/// Two things differ. A NaN among the others' reports counts as worst (Optuna leaves it out): a
+/// trial should not be stopped for being worse than the few that did not diverge. And a percentile
+/// between `inf` and `-inf` is the worse of the two instead of NaN.
 #[derive(Clone, Copy, Debug)]
 pub struct PercentileRule {
     /// Of losses: 25 is the border of the best quarter.
@@ -80,7 +82,8 @@ impl Pruner for PercentileRule {
                 .iter()
                 .filter(|other| other.state == TrialState::Complete && other.number != trial.number)
         };
-        // Optuna judges nothing before the first completed trial, even with `n_startup_trials` at 0.
+        // Optuna judges nothing before the first completed trial, even with `n_startup_trials` at
+        // 0.
         if (completed().count() as u64) < self.startup_trials.max(1)
             || !self.interval.is_due(trial, step)
         {
@@ -117,7 +120,8 @@ impl Pruner for PercentileRule {
     }
 }
 
-/// The percentile of scores by linear interpolation, as `numpy.percentile`; of a border with no number between, the worse.
+/// The percentile of scores by linear interpolation, as `numpy.percentile`; of a border with no
+/// number between, the worse.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -161,7 +165,8 @@ mod tests {
         let stopped = judge(25.0, &values, 1.76, Direction::Minimize);
         assert_eq!(
             stopped.in_words(),
-            "stop: best value 1.76 is worse than 1.75, percentile 25 of 4 completed trials at step 1"
+            "stop: best value 1.76 is worse than 1.75, percentile 25 of 4 completed trials at \
+             step 1"
         );
         assert_eq!(judge(25.0, &values, 3.25, Direction::Maximize).word(), "continue");
         assert_eq!(judge(25.0, &values, 3.24, Direction::Maximize).word(), "stop");

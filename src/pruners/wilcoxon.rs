@@ -1,4 +1,5 @@
-//! The Wilcoxon rule: a trial that a signed-rank test finds worse than the best trial, step by step, stops.
+//! The Wilcoxon rule: a trial that a signed-rank test finds worse than the best trial, step by
+//! step, stops.
 
 use super::{Case, Pruner, PrunerEntry};
 use crate::study::decision::{Comparison, Decision, Means, Reason};
@@ -25,18 +26,21 @@ const N_STARTUP_STEPS: Field = field(
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "wilcoxon",
     aliases: &[],
-    summary: "stops a trial that a signed-rank test finds worse than the best trial at the same steps (folds, problems)",
+    summary: "stops a trial that a signed-rank test finds worse than the best trial at the same \
+        steps (folds, problems)",
     version: 1,
     options: &[P_THRESHOLD, N_STARTUP_STEPS],
     build: |spec, _| Ok(Box::new(WilcoxonRule::new(spec))),
 };
 
-/// Optuna's `WilcoxonPruner`: the trial's reports against those of the best completed trial at the same steps, by
-/// Wilcoxon's signed-rank test in one direction with split zeros (`scipy.stats.wilcoxon`, `zero_method="zsplit"`). For
-/// steps that are alike, such as folds or problems in random order. A trial whose mean report is as good as the best
-/// trial's goes on whatever the test says.
+/// Optuna's `WilcoxonPruner`: the trial's reports against those of the best completed trial at the
+/// same steps, by Wilcoxon's signed-rank test in one direction with split zeros
+/// (`scipy.stats.wilcoxon`, `zero_method="zsplit"`). For steps that are alike, such as folds or
+/// problems in random order. A trial whose mean report is as good as the best trial's goes on
+/// whatever the test says.
 ///
-/// One thing differs: NaN and infinities, before which Optuna gives up, take the largest ranks; NaN is worst.
+/// One thing differs: NaN and infinities, before which Optuna gives up, take the largest ranks; NaN
+/// is worst.
 #[derive(Clone, Copy, Debug)]
 pub struct WilcoxonRule {
     p_threshold: f64,
@@ -89,7 +93,8 @@ impl Pruner for WilcoxonRule {
     }
 }
 
-/// How much worse a report is than that of `best` at the same step; infinite beside NaN and infinities.
+/// How much worse a report is than that of `best` at the same step; infinite beside NaN and
+/// infinities.
 fn excess(history: &History<'_>, (step, value): (u64, f64), best: &Trial) -> Option<f64> {
     let (own, theirs) = (history.score(value), history.score_at(best, step)?);
     Some(match own.cmp(&theirs) {
@@ -105,9 +110,9 @@ fn mean(reports: &[(u64, f64)]) -> f64 {
     reports.iter().map(|(_, value)| value).sum::<f64>() / reports.len() as f64
 }
 
-/// The p-value of the signed-rank test against "not larger than zero", for at least one difference, none of them NaN. As in
-/// scipy 1.16: exact for up to 13 differences, and for up to 50 without ties and zeros; else by the normal distribution,
-/// corrected for ties.
+/// The p-value of the signed-rank test against "not larger than zero", for at least one difference,
+/// none of them NaN. As in scipy 1.16: exact for up to 13 differences, and for up to 50 without
+/// ties and zeros; else by the normal distribution, corrected for ties.
 #[expect(clippy::cast_precision_loss, reason = "counts of differences")]
 fn p_worse(differences: &[f64]) -> f64 {
     let mut sorted = differences.to_vec();
@@ -189,7 +194,8 @@ mod tests {
         let best = [1.0, 2.0, 3.0, 4.0, 5.0];
         assert_eq!(judge(&best, &[1.1, 2.2, 9.0], Direction::Minimize).word(), "continue");
         let stopped = judge(&best, &[1.5, 3.0, 9.0, 10.5], Direction::Minimize);
-        let reason = "p = 0.0625 at 4 steps in common with the best trial 0 is below 0.1, and the mean 6 is worse than its 3";
+        let reason = "p = 0.0625 at 4 steps in common with the best trial 0 is below 0.1, and the \
+            mean 6 is worse than its 3";
         assert_eq!(stopped.in_words(), format!("stop: {reason}"));
         assert_eq!(judge(&best, &[1.5, 3.0, 9.0, 10.5], Direction::Maximize).word(), "continue");
     }
@@ -198,7 +204,8 @@ mod tests {
     fn a_trial_whose_mean_is_as_good_goes_on() {
         let verdict =
             judge(&[1.0, 2.0, 3.0, 4.0, 50.0], &[1.5, 3.0, 9.0, 10.5], Direction::Minimize);
-        let reason = "p = 0.0625 at 4 steps in common with the best trial 0 is below 0.1, but the mean 6 is not worse than its 12";
+        let reason = "p = 0.0625 at 4 steps in common with the best trial 0 is below 0.1, but the \
+            mean 6 is not worse than its 12";
         assert_eq!(verdict.in_words(), format!("continue: {reason}"));
     }
 

@@ -10,7 +10,8 @@ use crate::study::state::Counts;
 use crate::study::time::Timestamp;
 use crate::study::usage::Used;
 
-/// What is ahead of a study that took so long and used so much; `running`: whether somebody runs it.
+/// What is ahead of a study that took so long and used so much; `running`: whether somebody runs
+/// it.
 pub fn look_ahead(
     spec: &StudySpec,
     counts: Counts,
@@ -185,7 +186,8 @@ mod tests {
         spec.pruner = AlgorithmSpec::named("asha").with("max_resource", 27);
         spec.budget.time = Some(Duration::from_secs(7200));
         spec.budget.device_hours = Some(3.0);
-        let said = "24 trials of up to 27 epochs, 648 epochs at most; 2 h 00 min at most; 3.0 device-hours at most; \
+        let said = "24 trials of up to 27 epochs, 648 epochs at most; 2 h 00 min at most; 3.0 \
+            device-hours at most; \
                     what a trial takes is known when the first ones have run";
         assert_eq!(before_the_first(&spec), said);
     }

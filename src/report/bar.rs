@@ -14,7 +14,8 @@ const SHORTEST_BAR: usize = 6;
 /// What is measured for a shorter time says little about the rest.
 const SETTLED: Duration = Duration::from_millis(500);
 
-/// How far something is, and how long the rest takes: as long for each part as what was done since it began.
+/// How far something is, and how long the rest takes: as long for each part as what was done since
+/// it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimator {
     began: Option<(Duration, f64)>,
@@ -37,7 +38,8 @@ impl Estimator {
         self.began.map(|_| self.share)
     }
 
-    /// The time left at `now`; `None` where nothing can be said yet. It grows while nothing is heard.
+    /// The time left at `now`; `None` where nothing can be said yet. It grows while nothing is
+    /// heard.
     pub fn left(&self, now: Duration) -> Option<Duration> {
         let (began, share) = self.began?;
         let (spent, done) = (now.saturating_sub(began), self.share - share);
@@ -53,7 +55,8 @@ impl Estimator {
     }
 }
 
-/// `tokenising the texts ━━━━━━────── 50 %, 4 s, about 4 s left` in at most so many columns; without parts `preparing the data, 12 s`.
+/// `tokenising the texts ━━━━━━────── 50 %, 4 s, about 4 s left` in at most so many columns;
+/// without parts `preparing the data, 12 s`.
 pub fn line(
     what: &str,
     estimator: &Estimator,

@@ -1,4 +1,5 @@
-//! The reporter `events`: one JSON object a line with the place in the journal, the moment and the event.
+//! The reporter `events`: one JSON object a line with the place in the journal, the moment and the
+//! event.
 
 use std::io;
 
@@ -11,7 +12,8 @@ use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 
-/// Writes `{"seq":..,"at":..,"event":{"type":..}}` for each event; `at` is in microseconds since 1970 in UTC.
+/// Writes `{"seq":..,"at":..,"event":{"type":..}}` for each event; `at` is in microseconds since
+/// 1970 in UTC.
 pub(super) struct Events;
 
 #[derive(Serialize)]

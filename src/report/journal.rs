@@ -1,4 +1,5 @@
-//! The journal in words: the one wording of each event, for the lines of `run` and `events` and for the screens.
+//! The journal in words: the one wording of each event, for the lines of `run` and `events` and for
+//! the screens.
 
 use super::Happening;
 use super::wording::{
@@ -19,8 +20,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Takes an event in, and tells whether it gave the study its best value. Looking for the best among all trials at
-    /// each end would take the square of their number.
+    /// Takes an event in, and tells whether it gave the study its best value. Looking for the best
+    /// among all trials at each end would take the square of their number.
     pub fn take(&mut self, happening: &Happening<'_>) -> bool {
         let Event::TrialFinished { state: TrialState::Complete, value: Some(value), .. } =
             happening.event
@@ -61,8 +62,9 @@ impl Journal {
     }
 }
 
-/// What happened, without the trial that it happened to: the one wording of each event. A `view` with the event taken in tells
-/// more of it; `is_best` says whether the event gave the study its best value.
+/// What happened, without the trial that it happened to: the one wording of each event. A `view`
+/// with the event taken in tells more of it; `is_best` says whether the event gave the study its
+/// best value.
 pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: bool) -> String {
     let trial = event.trial().and_then(|number| view?.trial(number));
     match event {

@@ -1,4 +1,5 @@
-//! The reporter `plain`: one line for each thing that matters, for logs and terminals without a leaderboard.
+//! The reporter `plain`: one line for each thing that matters, for logs and terminals without a
+//! leaderboard.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -19,7 +20,8 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 use crate::study::usage::Used;
 
-/// Remembers what the progress line needs: the study, when this run began, and how long earlier ones took.
+/// Remembers what the progress line needs: the study, when this run began, and how long earlier
+/// ones took.
 #[derive(Default)]
 pub(super) struct Plain {
     study: Option<(StudySpec, Timestamp)>,
@@ -82,13 +84,15 @@ impl Reporter for Plain {
         if view.paused.is_some() {
             writeln!(
                 out,
-                "  it is paused, so that nothing starts: `hpsearch resume {name}{store}` lets it go on"
+                "  it is paused, so that nothing starts: `hpsearch resume {name}{store}` lets it \
+                 go on"
             )?;
         }
         for device in &view.paused_devices {
             writeln!(
                 out,
-                "  {device} is paused: `hpsearch resume {name} --device {device}{store}` lets it go on"
+                "  {device} is paused: `hpsearch resume {name} --device {device}{store}` lets it \
+                 go on"
             )?;
         }
         self.waiting = view
@@ -122,7 +126,8 @@ impl Reporter for Plain {
                         out,
                         "{}",
                         one_line(&format!(
-                            "the machine refuses what trial {trial} needs{why}; it waits, and is tried again"
+                            "the machine refuses what trial {trial} needs{why}; it waits, and is \
+                             tried again"
                         ))
                     )?;
                 }
@@ -284,12 +289,14 @@ fn is_new_best(
     })
 }
 
-/// The line for an event, if it is worth one; `is_best` says whether a trial that is complete now is the new best.
+/// The line for an event, if it is worth one; `is_best` says whether a trial that is complete now
+/// is the new best.
 fn line(happening: &Happening<'_>, is_best: bool) -> Option<String> {
     (!is_silent(happening.event)).then(|| Journal::line(happening, is_best))
 }
 
-/// Whether an event is left to `hpsearch events`: there are many of its kind, or another one tells what came of it.
+/// Whether an event is left to `hpsearch events`: there are many of its kind, or another one tells
+/// what came of it.
 fn is_silent(event: &Event) -> bool {
     match event {
         Event::TrialCreated { origin, .. } => *origin != Origin::Asked,

@@ -1,4 +1,5 @@
-//! How far a study is: trials that count towards its budget, time spent, and how much of its limits that is.
+//! How far a study is: trials that count towards its budget, time spent, and how much of its limits
+//! that is.
 
 use std::time::Duration;
 
@@ -20,7 +21,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The progress of a study with these trials after `elapsed` of running time, `device_time` of it on slots.
+    /// The progress of a study with these trials after `elapsed` of running time, `device_time` of
+    /// it on slots.
     pub fn new(spec: &StudySpec, counts: Counts, elapsed: Duration, device_time: Duration) -> Self {
         let done = counted(counts, spec.budget.count);
         let used_trials = spec.budget.trials.map(|of| share(done, of));

@@ -27,8 +27,8 @@ impl Charset {
     }
 }
 
-/// The curve in at most `columns` characters, low values low; a longer curve is averaged in equal parts.
-/// `×` (`x` in ASCII) stands where no value is finite.
+/// The curve in at most `columns` characters, low values low; a longer curve is averaged in equal
+/// parts. `×` (`x` in ASCII) stands where no value is finite.
 pub fn sparkline(curve: &[(u64, f64)], columns: usize, charset: Charset) -> String {
     let parts = parts(curve, columns);
     let finite = || parts.iter().copied().flatten();

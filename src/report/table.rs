@@ -31,7 +31,8 @@ impl Column {
         Column { title: title.into(), align, cells, is_optional: false }
     }
 
-    /// The same column, left out where the table is too wide for the terminal even with its texts cut; the rightmost first.
+    /// The same column, left out where the table is too wide for the terminal even with its texts
+    /// cut; the rightmost first.
     #[must_use]
     pub fn optional(mut self) -> Self {
         self.is_optional = true;
@@ -122,7 +123,8 @@ impl<'a, T> Columns<'a, T> {
     }
 }
 
-/// Spaces after each number so that all have as much behind their point; `NaN` and the like stay at the edge.
+/// Spaces after each number so that all have as much behind their point; `NaN` and the like stay at
+/// the edge.
 fn aligned_at_point(cells: Vec<String>) -> Vec<String> {
     // Without a point it would stand before the exponent.
     let behind = |cell: &str| cell.find(['.', 'e']).map_or(0, |point| width(&cell[point..]));
@@ -145,7 +147,8 @@ pub enum Room {
 /// No text column is cut below this.
 const NARROWEST: usize = 8;
 
-/// Writes titles and rows, two spaces between columns; how many columns were left out because they did not fit.
+/// Writes titles and rows, two spaces between columns; how many columns were left out because they
+/// did not fit.
 pub fn write_table(
     out: &mut dyn Write,
     columns: &[Column],

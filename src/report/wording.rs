@@ -1,4 +1,5 @@
-//! How numbers, durations, states and parameter values are said to people: one wording for reporters, screens and tables.
+//! How numbers, durations, states and parameter values are said to people: one wording for
+//! reporters, screens and tables.
 
 use std::time::Duration;
 
@@ -103,7 +104,8 @@ pub fn duration(duration: Duration) -> String {
     }
 }
 
-/// Like [`duration`], in whole units: for estimates and running clocks, whose tenths would only flicker.
+/// Like [`duration`], in whole units: for estimates and running clocks, whose tenths would only
+/// flicker.
 pub fn rough_duration(rough: Duration) -> String {
     if rough < Duration::from_secs(10) { format!("{} s", rough.as_secs()) } else { duration(rough) }
 }
@@ -127,7 +129,8 @@ pub fn extension(by: Extension) -> String {
 /// What is said when checkpoints take more than they may, and all of them are needed.
 pub fn disk_exceeded(taken: u64, limit: u64) -> String {
     format!(
-        "the checkpoints take {}, more than max_disk = {}, and trials that run or are paused need them: raise `[checkpoints] max_disk`, or run fewer trials at a time",
+        "the checkpoints take {}, more than max_disk = {}, and trials that run or are paused need \
+         them: raise `[checkpoints] max_disk`, or run fewer trials at a time",
         bytes(taken),
         bytes(limit)
     )
@@ -144,7 +147,8 @@ pub fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// The text in at most `columns` columns; what is cut off is marked by `mark` (`…`, or `~` where there is only ASCII).
+/// The text in at most `columns` columns; what is cut off is marked by `mark` (`…`, or `~` where
+/// there is only ASCII).
 pub fn shorten(text: &str, columns: usize, mark: &str) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -165,7 +169,8 @@ pub fn shorten(text: &str, columns: usize, mark: &str) -> String {
     kept
 }
 
-/// A size with one decimal, in the largest unit of which there is one: `512 B`, `4.0 KiB`, `1.5 GiB`.
+/// A size with one decimal, in the largest unit of which there is one: `512 B`, `4.0 KiB`,
+/// `1.5 GiB`.
 pub fn bytes(size: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if size < 1024 {

@@ -1,4 +1,5 @@
-//! Checkpoints that a dead runner left between the disk and the store: whole ones are adopted, dropped ones removed.
+//! Checkpoints that a dead runner left between the disk and the store: whole ones are adopted,
+//! dropped ones removed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,12 +22,14 @@ use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-/// So many events before a runner's death are looked at for checkpoints that it had still to remove: those of its last turn, or
-/// of a few that died in a row. What is older is found by `hpsearch gc`.
+/// So many events before a runner's death are looked at for checkpoints that it had still to
+/// remove: those of its last turn, or of a few that died in a row. What is older is found by
+/// `hpsearch gc`.
 const LOOKED_AT: u64 = 5_000;
 
-/// Removes the files of checkpoints that a runner had dropped when it was killed, and that are there still: it is written first
-/// that they are not needed, and then they are removed. `view` is the state of the study after [`settle`].
+/// Removes the files of checkpoints that a runner had dropped when it was killed, and that are
+/// there still: it is written first that they are not needed, and then they are removed. `view` is
+/// the state of the study after [`settle`].
 ///
 /// # Errors
 /// Those of the store.
@@ -55,13 +58,14 @@ pub fn remove_dropped(
     Ok(())
 }
 
-/// Settles the checkpoints of trials that are not over and that the store does not list. A whole one that is not ahead of
-/// what its trial reported is taken into the store, so that the trial goes on from there; another is removed, for the trial
-/// will write it again, and so is what was being written.
+/// Settles the checkpoints of trials that are not over and that the store does not list. A whole
+/// one that is not ahead of what its trial reported is taken into the store, so that the trial goes
+/// on from there; another is removed, for the trial will write it again, and so is what was being
+/// written.
 ///
-/// Nobody runs the study meanwhile: the caller holds the lease and has cleared away what a dead runner left. A command's
-/// files are its own: what they hold, and of which step, only the command knows. Of them only copies that the store does not
-/// list are removed.
+/// Nobody runs the study meanwhile: the caller holds the lease and has cleared away what a dead
+/// runner left. A command's files are its own: what they hold, and of which step, only the command
+/// knows. Of them only copies that the store does not list are removed.
 ///
 /// # Errors
 /// Those of the store. Files that cannot be read or removed stay: the trial writes over them.
@@ -90,7 +94,8 @@ pub fn settle(
     Ok(())
 }
 
-/// Removes copies that were not yet in the store when their runner died, half or whole; their trials announce those steps again.
+/// Removes copies that were not yet in the store when their runner died, half or whole; their
+/// trials announce those steps again.
 fn clear_copies(
     storage: &dyn Storage,
     study: &StoredStudy,
@@ -112,8 +117,8 @@ fn clear_copies(
     Ok(())
 }
 
-/// Trials that have files and that the store does not know: its last moments went with the machine's power, or its log was
-/// deleted. Their numbers are given again.
+/// Trials that have files and that the store does not know: its last moments went with the
+/// machine's power, or its log was deleted. Their numbers are given again.
 fn forgotten(
     storage: &dyn Storage,
     study: &StoredStudy,
@@ -183,7 +188,8 @@ struct Report {
     clock: u64,
 }
 
-/// The clock value that a whole checkpoint holds; `None` for one that is not whole, or does not say.
+/// The clock value that a whole checkpoint holds; `None` for one that is not whole, or does not
+/// say.
 fn step_of(directory: &Path, clock: StepUnit) -> Option<u64> {
     let digests: BTreeMap<String, String> =
         serde_json::from_slice(&sqlite::read_file(&directory.join("digests.json")).ok()?).ok()?;
@@ -233,7 +239,8 @@ mod tests {
     use crate::study::spec::StudySpec;
     use crate::study::trial::{AttemptNumber, Origin};
 
-    /// A checkpoint as the trainer writes it, after `step` optimiser steps, two in an epoch, reported at its end.
+    /// A checkpoint as the trainer writes it, after `step` optimiser steps, two in an epoch,
+    /// reported at its end.
     fn write(directory: &Path, step: u64) -> PathBuf {
         let path = directory.join(format!("checkpoint-{step}"));
         fs::create_dir_all(&path).unwrap();
@@ -255,7 +262,8 @@ mod tests {
         path
     }
 
-    /// A study whose runner died; its trial reported the epochs up to `reported`, and saved the first.
+    /// A study whose runner died; its trial reported the epochs up to `reported`, and saved the
+    /// first.
     fn died(
         directory: &Path,
         reported: u64,

@@ -1,11 +1,13 @@
-//! The clock of a run: read from the system once, and counted on from there, so that a clock that is set does nothing.
+//! The clock of a run: read from the system once, and counted on from there, so that a clock that
+//! is set does nothing.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::study::time::Timestamp;
 
-/// A study's time: it passes evenly while a run lasts, and never goes back from one run to the next. Budgets, stalls and
-/// the order of what happened are told by it, whatever becomes of the system's clock. While the machine sleeps it stands.
+/// A study's time: it passes evenly while a run lasts, and never goes back from one run to the
+/// next. Budgets, stalls and the order of what happened are told by it, whatever becomes of the
+/// system's clock. While the machine sleeps it stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     began: Timestamp,
@@ -13,7 +15,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Goes on from `last`, the study's last moment, where the system's clock was set back behind it.
+    /// Goes on from `last`, the study's last moment, where the system's clock was set back behind
+    /// it.
     pub fn start(system: Timestamp, last: Option<Timestamp>) -> Self {
         Clock { began: system.max(last.unwrap_or_default()), since: Instant::now() }
     }

@@ -1,4 +1,5 @@
-//! Append, then act: what the engine decided is written in one transaction before anything of it is done.
+//! Append, then act: what the engine decided is written in one transaction before anything of it is
+//! done.
 
 use crate::engine::Effect;
 use crate::storage::{Lease, Storage, StorageError};

@@ -1,4 +1,5 @@
-//! Copies of checkpoints that a command may write over: taken when one is announced, whole or not at all.
+//! Copies of checkpoints that a command may write over: taken when one is announced, whole or not
+//! at all.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -17,7 +18,8 @@ use crate::storage::sqlite::is_open_here;
 /// A checkpoint that takes longer to copy stays where it is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Two writes within this time may leave the same time on a file: file systems count in ticks of the kernel's.
+/// Two writes within this time may leave the same time on a file: file systems count in ticks of
+/// the kernel's.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Bytes that are copied at once.
@@ -102,8 +104,9 @@ impl Copies {
         self.patience
     }
 
-    /// Whether a checkpoint needs a copy: one in its trial's directory `own` whose name holds its step (`checkpoint-500/`, `12.pt`)
-    /// is written once; `last.pt` is written again, and what lies outside may be written by other trials, too.
+    /// Whether a checkpoint needs a copy: one in its trial's directory `own` whose name holds its
+    /// step (`checkpoint-500/`, `12.pt`) is written once; `last.pt` is written again, and what lies
+    /// outside may be written by other trials, too.
     pub(super) fn wanted(
         &self,
         own: &Path,
@@ -126,8 +129,8 @@ impl Copies {
         Some(Wanted { source: source.to_owned(), copies, step, is_inside, below })
     }
 
-    /// Takes a copy: of each file a clone where the file system can (btrfs, XFS), else its bytes; never a hard link, which would be
-    /// written over, too.
+    /// Takes a copy: of each file a clone where the file system can (btrfs, XFS), else its bytes;
+    /// never a hard link, which would be written over, too.
     pub(super) fn take(&self, wanted: &Wanted) -> Outcome {
         match self.copy(wanted) {
             Ok(path) => Outcome::Taken(path),
@@ -226,7 +229,8 @@ impl Copies {
     }
 }
 
-/// Opens a file to read, and nothing else: what was a file may be a FIFO now, and the store's own files are never opened by hand.
+/// Opens a file to read, and nothing else: what was a file may be a FIFO now, and the store's own
+/// files are never opened by hand.
 fn open(path: &Path) -> Result<File, Trouble> {
     if is_open_here(path) {
         return Err(Trouble::Refused(format!(
@@ -249,8 +253,8 @@ fn seal(from: &File, to: &File) -> io::Result<()> {
     to.sync_all()
 }
 
-/// Whether a name holds the step as a number of its own: `checkpoint-500`, `epoch_0003.pt`, `12`, and neither `resnet50.pt` nor
-/// `loss-0.5.pt`.
+/// Whether a name holds the step as a number of its own: `checkpoint-500`, `epoch_0003.pt`, `12`,
+/// and neither `resnet50.pt` nor `loss-0.5.pt`.
 fn names_step(name: &OsStr, step: u64) -> bool {
     let name = name.to_string_lossy();
     let is_number = |char: char| char.is_ascii_digit() || char == '.';
@@ -320,7 +324,8 @@ impl Entry {
 }
 
 impl Tree {
-    /// Links are followed: what they lead to may be written over as well. What is neither a file nor a directory is left out.
+    /// Links are followed: what they lead to may be written over as well. What is neither a file
+    /// nor a directory is left out.
     fn of(source: &Path) -> Result<Tree, Trouble> {
         let mut tree = Tree { entries: Vec::new(), bytes: 0 };
         tree.add(source, Path::new(""), &mut vec![], &fs::canonicalize(source)?)?;
@@ -330,7 +335,8 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Adds what lies at `path`, in directories with the identities `above`; `root` is the checkpoint with its links resolved.
+    /// Adds what lies at `path`, in directories with the identities `above`; `root` is the
+    /// checkpoint with its links resolved.
     fn add(
         &mut self,
         path: &Path,
@@ -401,7 +407,8 @@ fn settled(source: &Path) -> Result<Tree, Trouble> {
     Tree::of(source)
 }
 
-/// A copy in the making; removed unless it takes its place. Its name says which process writes it, as those of all drafts.
+/// A copy in the making; removed unless it takes its place. Its name says which process writes it,
+/// as those of all drafts.
 struct Draft(PathBuf);
 
 impl Draft {
@@ -437,7 +444,8 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // Not there any more once it is in its place; what cannot be removed is found when the study is run again.
+        // Not there any more once it is in its place; what cannot be removed is found when the
+        // study is run again.
         let _in_its_place = fs::remove_dir_all(&self.0);
     }
 }

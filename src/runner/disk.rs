@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Bytes of the disk's blocks that a file or a directory takes; links are not followed, and what is not there takes nothing.
+/// Bytes of the disk's blocks that a file or a directory takes; links are not followed, and what is
+/// not there takes nothing.
 pub fn size(path: &Path) -> u64 {
     let Ok(metadata) = fs::symlink_metadata(path) else { return 0 };
     let own = metadata.blocks() * 512;
@@ -15,8 +16,9 @@ pub fn size(path: &Path) -> u64 {
     own + entries(path).map(|entry| size(&entry)).sum::<u64>()
 }
 
-/// When a file, or one in a directory that was there before `since`, was last written to. Files that were added to a directory
-/// later are left out, where the file system knows when they were made; links are followed to files only.
+/// When a file, or one in a directory that was there before `since`, was last written to. Files
+/// that were added to a directory later are left out, where the file system knows when they were
+/// made; links are followed to files only.
 pub fn last_written(path: &Path, since: SystemTime) -> Option<SystemTime> {
     let metadata = fs::symlink_metadata(path).ok()?;
     if !metadata.is_dir() {

@@ -1,8 +1,10 @@
-//! What a program's last words say about why it failed: memory and devices fail programs that have no mistake.
+//! What a program's last words say about why it failed: memory and devices fail programs that have
+//! no mistake.
 
 use crate::study::spec::FailureCause;
 
-/// Words that programs end with when there was too little memory: of Python, PyTorch, JAX, TensorFlow, C++, Rust, CUDA and burn.
+/// Words that programs end with when there was too little memory: of Python, PyTorch, JAX,
+/// TensorFlow, C++, Rust, CUDA and burn.
 const MEMORY: &[&str] = &[
     "CUDA out of memory",
     "OutOfMemoryError",
@@ -27,7 +29,8 @@ const DEVICE: &[&str] = &[
     "uncorrectable ECC error",
     "no CUDA-capable device is detected",
     "CUDA-capable device(s) is/are busy or unavailable",
-    // As drivers name them; programs of Python say most of these in prose, and mostly by a mistake of their own.
+    // As drivers name them; programs of Python say most of these in prose, and mostly by a mistake
+    // of their own.
     "CUDA_ERROR_NO_DEVICE",
     "CUDA_ERROR_DEVICE_UNAVAILABLE",
     "CUDA_ERROR_ILLEGAL_ADDRESS",
@@ -39,7 +42,8 @@ const DEVICE: &[&str] = &[
 const ADVICE: &[(&str, &str)] = &[
     (
         "the \"nvrtc\" shared library",
-        "libnvrtc compiles kernels and is not there: install the CUDA toolkit, or add its directory to LD_LIBRARY_PATH",
+        "libnvrtc compiles kernels and is not there: install the CUDA toolkit, or add its \
+         directory to LD_LIBRARY_PATH",
     ),
     (
         "the \"cuda\" shared library",
@@ -47,11 +51,13 @@ const ADVICE: &[(&str, &str)] = &[
     ),
     (
         "cuda_runtime.h",
-        "the CUDA headers are not there: install the CUDA toolkit, or let CUDA_PATH name its directory",
+        "the CUDA headers are not there: install the CUDA toolkit, or let CUDA_PATH name its \
+         directory",
     ),
     (
         "cuda_fp16.h",
-        "the CUDA headers are not there: install the CUDA toolkit, or let CUDA_PATH name its directory",
+        "the CUDA headers are not there: install the CUDA toolkit, or let CUDA_PATH name its \
+         directory",
     ),
     (
         "CUDA_ERROR_INSUFFICIENT_DRIVER",
@@ -67,11 +73,13 @@ const ADVICE: &[(&str, &str)] = &[
     ),
     (
         "CUDA_ERROR_DEVICE_UNAVAILABLE",
-        "another process has it for itself: `nvidia-smi -c 0` lets several share it, trials_per_device = 1 needs only one",
+        "another process has it for itself: `nvidia-smi -c 0` lets several share it, \
+         trials_per_device = 1 needs only one",
     ),
     (
         "busy or unavailable",
-        "another process has it for itself: `nvidia-smi -c 0` lets several share it, trials_per_device = 1 needs only one",
+        "another process has it for itself: `nvidia-smi -c 0` lets several share it, \
+         trials_per_device = 1 needs only one",
     ),
     ("CUDA_ERROR_NO_DEVICE", "no GPU is visible to it: `hpsearch devices` says why"),
 ];
@@ -81,7 +89,8 @@ pub(super) fn advice(words: &str) -> Option<&'static str> {
     ADVICE.iter().find(|(said, _)| words.contains(said)).map(|(_, advice)| *advice)
 }
 
-/// So many lines before the end, a word still tells why a program ended: launchers say more after it.
+/// So many lines before the end, a word still tells why a program ended: launchers say more after
+/// it.
 const TAIL: u64 = 40;
 
 /// Reads what a program says, line by line, for what it may die of.
@@ -134,7 +143,8 @@ fn is_frame(line: &str) -> bool {
     numbered || line.starts_with("at ")
 }
 
-/// The cause that words of another program or a driver name, if it is one that is not the program's own.
+/// The cause that words of another program or a driver name, if it is one that is not the program's
+/// own.
 pub fn cause_of(words: &str) -> Option<FailureCause> {
     let holds = |list: &[&str]| list.iter().any(|word| words.contains(word));
     if holds(MEMORY) {

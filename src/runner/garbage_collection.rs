@@ -1,4 +1,5 @@
-//! Files below the runs directory that nobody needs: what a crash left half-written, and what the store does not know.
+//! Files below the runs directory that nobody needs: what a crash left half-written, and what the
+//! store does not know.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -20,7 +21,8 @@ use crate::study::event::{Event, Seq};
 use crate::study::spec::Program;
 use crate::study::trial::{TrialNumber, TrialState};
 
-/// While somebody runs a study, what was touched within this time is left alone: it may be in the making.
+/// While somebody runs a study, what was touched within this time is left alone: it may be in the
+/// making.
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// The directory of tokenised data in a directory of files.
@@ -57,8 +59,9 @@ pub struct OrphanedFile {
     modified: Option<SystemTime>,
 }
 
-/// Removes what dead processes were writing in a directory of tokenised data, and beside the data in it (what frozen layers make of
-/// them). A file that a living one writes stays, whoever it belongs to.
+/// Removes what dead processes were writing in a directory of tokenised data, and beside the data
+/// in it (what frozen layers make of them). A file that a living one writes stays, whoever it
+/// belongs to.
 pub fn clear_drafts(data: &Path) {
     let is_dead = |path: &PathBuf| {
         name_of(path)
@@ -161,7 +164,8 @@ pub fn orphaned_files(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageE
     Ok(orphaned_files)
 }
 
-/// The files of a study whose store is not where it was when it was last run: moved, renamed or deleted.
+/// The files of a study whose store is not where it was when it was last run: moved, renamed or
+/// deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnclaimedDirectory {
     /// The directory.
@@ -170,8 +174,8 @@ pub struct UnclaimedDirectory {
     pub store: PathBuf,
 }
 
-/// Directories beside the store that carry the mark of another one which is gone. They are nobody's to remove but their
-/// user's: a store that was moved may come back for them.
+/// Directories beside the store that carry the mark of another one which is gone. They are nobody's
+/// to remove but their user's: a store that was moved may come back for them.
 pub fn homeless(stores: &Stores<'_>) -> Vec<UnclaimedDirectory> {
     let of = |directory: PathBuf| match owner(&directory) {
         Owner::Store { id, path }
@@ -189,7 +193,8 @@ pub fn homeless(stores: &Stores<'_>) -> Vec<UnclaimedDirectory> {
     found
 }
 
-/// Removes some of them, each after another look: what changed since it was found stays. Those that are gone then.
+/// Removes some of them, each after another look: what changed since it was found stays. Those that
+/// are gone then.
 ///
 /// # Errors
 /// Those of the store; what cannot be removed stays and is not among the answer.
@@ -219,7 +224,8 @@ pub fn remove(
     Ok(())
 }
 
-/// Moved aside first: what is killed in the middle leaves something half-written, and nothing that looks whole.
+/// Moved aside first: what is killed in the middle leaves something half-written, and nothing that
+/// looks whole.
 fn take_away(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let aside = if half_written_by(&name).is_some() {
@@ -339,7 +345,8 @@ fn trial_of(name: &str) -> Option<TrialNumber> {
     digits.parse().ok().filter(|number: &u64| number.to_string() == digits).map(TrialNumber)
 }
 
-/// The process that was writing something with this name, `.checkpoint-3.4711-0.tmp`; `None` for other names.
+/// The process that was writing something with this name, `.checkpoint-3.4711-0.tmp`; `None` for
+/// other names.
 fn half_written_by(name: &str) -> Option<u32> {
     let inner = name.strip_prefix('.')?;
     let inner = inner.strip_suffix(".tmp").or_else(|| inner.strip_suffix(".old"))?;
@@ -389,7 +396,8 @@ struct StudyContent {
     is_held: bool,
     is_command: bool,
     states: BTreeMap<TrialNumber, TrialState>,
-    /// Checkpoints of commands that were registered and dropped: of a command's own files nothing else is ours to remove.
+    /// Checkpoints of commands that were registered and dropped: of a command's own files nothing
+    /// else is ours to remove.
     dropped: HashSet<PathBuf>,
 }
 
@@ -433,7 +441,8 @@ impl Known {
         seen: Seen,
     ) -> Result<Option<OrphanedFile>, StorageError> {
         let Seen { path, place } = seen;
-        // A store of the same id beside this one is a copy or a backup: it may know what this one does not.
+        // A store of the same id beside this one is a copy or a backup: it may know what this one
+        // does not.
         let has_twin = self.id.as_ref().is_some_and(|id| stores.others.ids.contains(id));
         // The study with files in this directory, if they carry this store's mark.
         let of = |study: &str| {
@@ -491,7 +500,8 @@ impl Known {
                 });
                 let is_unsure = stores.others.unreadable.is_some()
                     || users.is_empty() && (self.trains || !stores.others.ids.is_empty());
-                // What no trial has used yet, or was made before that was noted, may be any study's.
+                // What no trial has used yet, or was made before that was noted, may be any
+                // study's.
                 if is_used || is_unsure {
                     return Ok(None);
                 }
@@ -505,8 +515,9 @@ impl Known {
         Ok(Some(OrphanedFile { bytes: size(&path), kind, study, modified, path }))
     }
 
-    /// Whether a directory of no study of ours belongs to nobody: it is ours, or has no mark and no other store beside has it or
-    /// may. One that another store marked is that store's, wherever it is now.
+    /// Whether a directory of no study of ours belongs to nobody: it is ours, or has no mark and no
+    /// other store beside has it or may. One that another store marked is that store's, wherever it
+    /// is now.
     fn is_abandoned(&self, stores: &Stores<'_>, directory: &Path, name: &str) -> bool {
         let others = &stores.others;
         match owner(directory) {

@@ -81,8 +81,8 @@ impl TrialContext {
         self.report_metrics(step, BTreeMap::from([(metric, value)]))
     }
 
-    /// Reports several metrics; there is an answer to wait for if the study's own is among them. A trial that reports a step
-    /// beyond [`LARGEST_STEP`] fails.
+    /// Reports several metrics; there is an answer to wait for if the study's own is among them. A
+    /// trial that reports a step beyond [`LARGEST_STEP`] fails.
     pub fn report_metrics(&mut self, step: u64, metrics: BTreeMap<String, f64>) -> GoOn {
         if step > LARGEST_STEP {
             self.beyond = Some(step);

@@ -1,4 +1,5 @@
-//! The seam between the runner and whatever carries out a trial: processes, threads of this process, or a script.
+//! The seam between the runner and whatever carries out a trial: processes, threads of this
+//! process, or a script.
 
 use crossbeam_channel::Sender;
 
@@ -8,7 +9,8 @@ use crate::study::decision::Decision;
 /// Why an attempt could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// The machine refuses what it needs: room, files, processes. It may give it later; no trial is at fault.
+    /// The machine refuses what it needs: room, files, processes. It may give it later; no trial is
+    /// at fault.
     #[error("{0}")]
     Refused(String),
     /// It can be started nowhere and never.
@@ -16,7 +18,8 @@ pub enum LaunchError {
     Impossible(String),
 }
 
-/// A running attempt, as the runner holds it. Its end arrives as [`Input::Ended`], always, exactly once.
+/// A running attempt, as the runner holds it. Its end arrives as [`Input::Ended`], always, exactly
+/// once.
 pub trait Job {
     /// Answers its last report.
     fn answer(&mut self, verdict: &Decision);
@@ -26,7 +29,8 @@ pub trait Job {
     fn examine(&mut self) {}
     /// Ends it at once, with everything it started.
     fn kill(&mut self);
-    /// Its report will never be answered. A job that cannot go on, nor leave, without an answer is ended.
+    /// Its report will never be answered. A job that cannot go on, nor leave, without an answer is
+    /// ended.
     fn give_up(&mut self) {}
 }
 
@@ -45,10 +49,12 @@ pub trait Launcher {
     /// Called at every turn: a child that was killed may have left what hides its end.
     fn look_after(&mut self) {}
 
-    /// Called when nothing is started on a slot any more, and nothing runs there: what is kept for it holds memory for nobody.
+    /// Called when nothing is started on a slot any more, and nothing runs there: what is kept for
+    /// it holds memory for nobody.
     fn vacate(&mut self, _slot: usize) {}
 
-    /// Called when the study is paused and nothing runs: what is kept between attempts holds memory for nobody.
+    /// Called when the study is paused and nothing runs: what is kept between attempts holds memory
+    /// for nobody.
     fn rest(&mut self) {}
 
     /// Ends whatever is kept between attempts.

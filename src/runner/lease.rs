@@ -1,12 +1,14 @@
-//! Who may write to a study: the lease in the store, and the lock beside it that tells whether its holder lives.
+//! Who may write to a study: the lease in the store, and the lock beside it that tells whether its
+//! holder lives.
 //!
-//! A holder keeps a lock (`flock`) on a file beside the store. The kernel gives it back when the holder dies, however it
-//! dies, and everybody who sees the file sees the lock: process ids mean nothing to a container beside. The lock is taken
-//! before the lease and given back after it; the lease and its epoch decide who writes, the lock only who is alive.
+//! A holder keeps a lock (`flock`) on a file beside the store. The kernel gives it back when the
+//! holder dies, however it dies, and everybody who sees the file sees the lock: process ids mean
+//! nothing to a container beside. The lock is taken before the lease and given back after it; the
+//! lease and its epoch decide who writes, the lock only who is alive.
 //!
-//! The holder's row names the very file that it locked, for the path may be anybody's: of a file that was removed, or made
-//! anew, the lock says nothing, and process ids have to do where they mean the same. A holder that finds its file gone
-//! makes and locks it again.
+//! The holder's row names the very file that it locked, for the path may be anybody's: of a file
+//! that was removed, or made anew, the lock says nothing, and process ids have to do where they
+//! mean the same. A holder that finds its file gone makes and locks it again.
 
 use std::fmt;
 use std::fs::File;
@@ -27,7 +29,8 @@ use crate::storage::{HeldLease, Holder, Lease, Storage, StorageError, StoredStud
 /// Nobody who holds a lease only to serve a request holds it for so long.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Somebody who only looks at a lock holds it for an instant: one that is held for longer is held by a runner.
+/// Somebody who only looks at a lock holds it for an instant: one that is held for longer is held
+/// by a runner.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// Whether the process that holds a study lives.
@@ -37,7 +40,8 @@ pub enum Liveness {
     Alive,
     /// It does not.
     Dead,
-    /// It belongs to another machine, or its lock file was removed and its process id means nothing here: nobody can tell.
+    /// It belongs to another machine, or its lock file was removed and its process id means nothing
+    /// here: nobody can tell.
     Unknown,
 }
 
@@ -56,13 +60,14 @@ struct RunLock(File);
 
 impl Drop for RunLock {
     fn drop(&mut self) {
-        // Closing the file is not enough in the instant in which a child was made, and has not become another program yet.
+        // Closing the file is not enough in the instant in which a child was made, and has not
+        // become another program yet.
         let _freed_at_the_end_of_this_process = flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// What a holder's row says beside its process id, in the column of the boot id: `BOOT/LOCK/STORE/NAMESPACE`; of an earlier
-/// version the boot id alone.
+/// What a holder's row says beside its process id, in the column of the boot id:
+/// `BOOT/LOCK/STORE/NAMESPACE`; of an earlier version the boot id alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mark {
     boot: String,
@@ -106,7 +111,8 @@ impl Mark {
         Some(Mark { boot, files })
     }
 
-    /// Whether process ids mean to the holder what they mean here. Of an earlier version that was not asked.
+    /// Whether process ids mean to the holder what they mean here. Of an earlier version that was
+    /// not asked.
     fn shares_process_ids(&self) -> bool {
         self.files.is_none_or(|files| files.namespace == processes::pid_namespace().unwrap_or(0))
     }
@@ -133,8 +139,9 @@ pub struct OwnLease {
 }
 
 impl OwnLease {
-    /// Makes and locks the lock file again if somebody removed or replaced it. While somebody else looks at it, or it cannot
-    /// be made, it stays as it is: until the next time others go by process ids.
+    /// Makes and locks the lock file again if somebody removed or replaced it. While somebody else
+    /// looks at it, or it cannot be made, it stays as it is: until the next time others go by
+    /// process ids.
     ///
     /// # Errors
     /// The store failed, or the study was taken over.
@@ -206,7 +213,8 @@ fn judge(holder: &Holder, lock: LockState) -> Liveness {
     }
 }
 
-/// What the lock at `path`, which is in this `state`, says about a holder: nothing if it locked another file.
+/// What the lock at `path`, which is in this `state`, says about a holder: nothing if it locked
+/// another file.
 fn seen_of(holder: &Holder, path: &Path, state: LockState) -> LockState {
     let Some(files) = Mark::of(holder).and_then(|mark| mark.files) else { return state };
     let is_copy = store_of(path).is_some_and(|store| store != files.store);
@@ -254,7 +262,8 @@ fn try_lock(path: &Path) -> Locking {
     loop {
         let Ok(file) = open() else { return Locking::Impossible };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            // The file may have been removed since it was opened: its lock would tell nobody anything.
+            // The file may have been removed since it was opened: its lock would tell nobody
+            // anything.
             Ok(()) if is_at(&file, path) => return Locking::Taken(RunLock(file)),
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Locking::Held,
@@ -271,8 +280,8 @@ fn is_at(file: &File, path: &Path) -> bool {
     same().unwrap_or(false)
 }
 
-/// Takes the lease of a study: at once if nobody holds it or its holder is dead. One that was taken a moment ago may be held
-/// only to serve a request: that is waited for.
+/// Takes the lease of a study: at once if nobody holds it or its holder is dead. One that was taken
+/// a moment ago may be held only to serve a request: that is waited for.
 ///
 /// # Errors
 /// The store failed, or someone else holds the study.
@@ -284,7 +293,8 @@ pub fn take_lease(
     loop {
         let locking = path.as_deref().map_or(Locking::Impossible, try_lock);
         let held = storage.summary(study.id)?.held;
-        // Held since a moment that is still to come, where the system's clock was set back: it is not waited for.
+        // Held since a moment that is still to come, where the system's clock was set back: it is
+        // not waited for.
         let is_fresh = |held: &HeldLease| now().since(held.acquired) < MOMENT;
         let lock = match (locking, &held) {
             (Locking::Taken(lock), _) => Some(lock),
@@ -370,9 +380,10 @@ fn refusal(
     })
 }
 
-/// Takes a study from a holder on another host, of whom nobody can tell whether it lives: its user says that it does not.
-/// What it had is closed as that of a dead runner. A late word of it is refused (its lease is fenced off), and it ends then;
-/// what its trials did since their last checkpoint is lost. The holder that was, if there was one to take the study from.
+/// Takes a study from a holder on another host, of whom nobody can tell whether it lives: its user
+/// says that it does not. What it had is closed as that of a dead runner. A late word of it is
+/// refused (its lease is fenced off), and it ends then; what its trials did since their last
+/// checkpoint is lost. The holder that was, if there was one to take the study from.
 ///
 /// # Errors
 /// The store failed, or the study changed hands at this moment.

@@ -1,4 +1,5 @@
-//! The lines of a child's stream, none of them longer than a message may be, and what has come after the last of them.
+//! The lines of a child's stream, none of them longer than a message may be, and what has come
+//! after the last of them.
 
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::os::fd::AsFd;
@@ -61,7 +62,8 @@ impl<S: Read> Lines<S> {
         }
     }
 
-    /// The next line, its end included; a line longer than a message may be comes in pieces. `None` at the end.
+    /// The next line, its end included; a line longer than a message may be comes in pieces. `None`
+    /// at the end.
     pub(super) fn next(&mut self, line: &mut Vec<u8>) -> Option<Piece> {
         line.clear();
         let complete = self.read_line(line);
@@ -77,7 +79,8 @@ impl<S: Read> Lines<S> {
         Some(piece)
     }
 
-    /// Reads up to the end of a line, of the stream, or of what a message may take; tells whether it is the line's end.
+    /// Reads up to the end of a line, of the stream, or of what a message may take; tells whether
+    /// it is the line's end.
     fn read_line(&mut self, line: &mut Vec<u8>) -> bool {
         let wanted = self.end;
         let is_end =
@@ -116,7 +119,8 @@ impl<S: Read + AsFd> Lines<S> {
     }
 }
 
-/// Calls `take` with each line, its end included; a line longer than a message may be comes in pieces.
+/// Calls `take` with each line, its end included; a line longer than a message may be comes in
+/// pieces.
 pub(super) fn for_each_line(stream: impl Read, end: LineEnd, mut take: impl FnMut(&[u8], Piece)) {
     let (mut lines, mut line) = (Lines::of(stream, end), Vec::new());
     while let Some(piece) = lines.next(&mut line) {

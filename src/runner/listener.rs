@@ -31,8 +31,9 @@ use crate::study::trial::{AttemptNumber, TrialNumber};
 /// A log grows to this size; what comes after is dropped, and said to be.
 const LOG_LIMIT: u64 = 64 << 20;
 
-/// So many inputs may wait for the runner; while there are more, children are not listened to, and wait in their pipes. A
-/// trial that reports without end costs no memory then, and holds up the others by one turn.
+/// So many inputs may wait for the runner; while there are more, children are not listened to, and
+/// wait in their pipes. A trial that reports without end costs no memory then, and holds up the
+/// others by one turn.
 const WAITING: usize = 1024;
 
 /// So many bytes of a line are looked at for what a program dies of.
@@ -57,8 +58,8 @@ pub(super) struct Listening {
     thread: JoinHandle<()>,
 }
 
-/// What the two reading threads and the launcher share. A lock, since a job is announced before its child is told of
-/// it and both streams of the child end in one log.
+/// What the two reading threads and the launcher share. A lock, since a job is announced before its
+/// child is told of it and both streams of the child end in one log.
 #[derive(Default)]
 struct Shared {
     current: Option<Current>,
@@ -99,8 +100,8 @@ pub(super) struct Expected {
     pub cwd: PathBuf,
     /// The study's clock, at the checkpoint that the attempt goes on from.
     pub clock: Clock,
-    /// Reads the metrics in its log: on standard output, and on standard error. Each has steps of its own, since nobody knows
-    /// which line of the two came first.
+    /// Reads the metrics in its log: on standard output, and on standard error. Each has steps of
+    /// its own, since nobody knows which line of the two came first.
     pub printed: Option<[PrintedMetrics; 2]>,
 }
 
@@ -136,7 +137,8 @@ impl Current {
         last.why.clone_into(&mut self.remarks.why);
     }
 
-    /// The reports that the patterns of the study find in a line of the log, and what they make of them.
+    /// The reports that the patterns of the study find in a line of the log, and what they make of
+    /// them.
     fn print(&mut self, stream: Stream, line: &[u8]) -> Vec<Input> {
         let Some(printed) = &mut self.expected.printed else { return Vec::new() };
         let LineReports { reports, not_numbers } = printed[stream as usize].read(line);
@@ -220,8 +222,8 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 }
 
 impl Listening {
-    /// Announces that the child's words now belong to this attempt. An error if it is gone already: nobody would hear of the
-    /// attempt's end.
+    /// Announces that the child's words now belong to this attempt. An error if it is gone already:
+    /// nobody would hear of the attempt's end.
     pub fn expect_trial(&self, expected: Expected, log: &Path) -> io::Result<()> {
         let log = AttemptLog::open(log)?;
         let (stderr_tail, remarks, memory_kills) =
@@ -260,7 +262,8 @@ impl Listening {
 }
 
 impl Listener {
-    /// Starts listening; the child is waited for. What it says `aside` nobody else can say: how a command ended.
+    /// Starts listening; the child is waited for. What it says `aside` nobody else can say: how a
+    /// command ended.
     pub fn listen(self, mut child: Child, aside: UnixStream) -> io::Result<Listening> {
         let shared = Arc::new(Mutex::new(Shared::default()));
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -384,7 +387,8 @@ impl Listener {
         let Some(current) = shared.current.as_mut() else { return };
         let Expected { trial, attempt, .. } = current.expected;
         match up {
-            // Said in the command's place, before it could start; it counts if its supervisor says that, too.
+            // Said in the command's place, before it could start; it counts if its supervisor says
+            // that, too.
             MessageToRunner::End { end: end @ (JobEnd::Failed | JobEnd::Refused), message }
                 if self.single =>
             {
@@ -515,7 +519,8 @@ impl Listener {
                 "its process was killed by signal 9, by the kernel: memory ran out".to_owned(),
             );
         }
-        // An allocation that fails ends a Rust program at once, and it says so on its standard error.
+        // An allocation that fails ends a Rust program at once, and it says so on its standard
+        // error.
         match current.stderr_tail.telling() {
             Some((FailureCause::Oom, line)) if !self.single => (JobEnd::Oom, line.to_owned()),
             _ => (JobEnd::Killed, format!("its process was killed by signal {signal}")),
@@ -629,8 +634,8 @@ struct AttemptLog {
 }
 
 impl AttemptLog {
-    /// An attempt has one log, and begins it: what is there already was printed by one that the store forgot (its last
-    /// moments went with the machine's power, or it was deleted).
+    /// An attempt has one log, and begins it: what is there already was printed by one that the
+    /// store forgot (its last moments went with the machine's power, or it was deleted).
     fn open(path: &Path) -> io::Result<Self> {
         if sqlite::is_open_here(path) {
             return Err(io::Error::new(

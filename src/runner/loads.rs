@@ -1,4 +1,5 @@
-//! What devices and the trials on them take, where devices share themselves out: looked at about once a second.
+//! What devices and the trials on them take, where devices share themselves out: looked at about
+//! once a second.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -94,8 +95,8 @@ fn gpu_of<'a>(device: &Device, machine: &'a Machine) -> Option<&'a Gpu> {
     machine.gpus.iter().flatten().find(|gpu| gpu.cuda == Some(*index))
 }
 
-/// What a driver says that a GPU holds for these processes, in bytes; 0 where it does not say, or counts them otherwise than here, as in
-/// containers.
+/// What a driver says that a GPU holds for these processes, in bytes; 0 where it does not say, or
+/// counts them otherwise than here, as in containers.
 fn held_for(gpu: &Gpu, processes: &BTreeSet<u32>) -> u64 {
     gpu.processes
         .iter()

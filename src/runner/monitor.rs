@@ -1,4 +1,5 @@
-//! What the devices of this machine are and do: processor, memory, GPUs, and the trials' process trees.
+//! What the devices of this machine are and do: processor, memory, GPUs, and the trials' process
+//! trees.
 
 pub mod gpu;
 #[cfg_attr(not(feature = "nvml"), path = "monitor/no_nvml.rs")]
@@ -32,7 +33,8 @@ pub struct Processor {
     pub name: String,
     /// Cores that this process may use.
     pub cores: usize,
-    /// Share of the cores' time that was used since the sample before, from 0 to 1; `None` in the first one.
+    /// Share of the cores' time that was used since the sample before, from 0 to 1; `None` in the
+    /// first one.
     pub utilisation: Option<f64>,
     /// The machine's memory.
     pub memory: Memory,
@@ -56,7 +58,8 @@ pub struct Machine {
     pub processor: Processor,
     /// Its NVIDIA GPUs in the driver's order, or why there are none to list.
     pub gpus: Result<Vec<Gpu>, NoGpus>,
-    /// The trees that were asked for, by the id of their root; those whose root is gone are left out.
+    /// The trees that were asked for, by the id of their root; those whose root is gone are left
+    /// out.
     pub trees: BTreeMap<u32, TreeLoad>,
 }
 
@@ -97,7 +100,8 @@ impl Monitor {
 }
 
 impl Monitor {
-    /// The memory that processes of this one's control group may use, where that is less than the machine's.
+    /// The memory that processes of this one's control group may use, where that is less than the
+    /// machine's.
     pub fn memory_of_group(&self) -> Option<Memory> {
         let system = self.system.as_ref()?;
         let limits = system.cgroup_limits().filter(|limits| {
@@ -144,7 +148,8 @@ fn trees(system: &mut System, roots: &[u32]) -> BTreeMap<u32, TreeLoad> {
         true,
         ProcessRefreshKind::nothing().with_cpu().with_memory().without_tasks(),
     );
-    // The id of a parent that is gone may be another process's by now: nobody is older than whoever started it.
+    // The id of a parent that is gone may be another process's by now: nobody is older than whoever
+    // started it.
     let parent_of = |process: &sysinfo::Process| {
         let parent = process.parent()?;
         system
@@ -240,7 +245,8 @@ mod tests {
             first.processor.cores > 0 && first.processor.memory.total > first.processor.memory.used
         );
         assert_eq!((first.processor.utilisation, first.trees.len()), (None, 0));
-        // Asked again at once, nothing is looked at: the tree of this process would be there otherwise.
+        // Asked again at once, nothing is looked at: the tree of this process would be there
+        // otherwise.
         assert_eq!(monitor.sample(&[std::process::id()]), first);
         monitor.last.as_mut().unwrap().0 -= REST;
         let second = monitor.sample(&[std::process::id()]);

@@ -1,4 +1,5 @@
-//! Serves what is asked of a study that nobody runs: the lease is taken for a moment, and given back.
+//! Serves what is asked of a study that nobody runs: the lease is taken for a moment, and given
+//! back.
 
 use std::path::Path;
 

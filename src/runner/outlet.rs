@@ -1,4 +1,5 @@
-//! The streams of reporters, each written by a thread of its own: a reader that does not read holds up nobody.
+//! The streams of reporters, each written by a thread of its own: a reader that does not read holds
+//! up nobody.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -103,7 +104,8 @@ impl Outlet {
         self.words.send(all).is_ok()
     }
 
-    /// Says the last words, which are never left out, and waits for a reader that is slow, but not for one that does not read.
+    /// Says the last words, which are never left out, and waits for a reader that is slow, but not
+    /// for one that does not read.
     pub fn end(
         mut self,
         until: Instant,
@@ -145,7 +147,8 @@ mod tests {
         }
     }
 
-    /// What a reader finds that read nothing while `events` lines of 1,000 bytes were written, and everything after.
+    /// What a reader finds that read nothing while `events` lines of 1,000 bytes were written, and
+    /// everything after.
     fn read_late(name: &str, events: i64) -> Vec<String> {
         let (go, waits) = mpsc::channel();
         let read = Arc::default();

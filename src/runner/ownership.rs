@@ -1,4 +1,5 @@
-//! Whose a study's files are: a mark in their directory names the store, so that no store touches another's.
+//! Whose a study's files are: a mark in their directory names the store, so that no store touches
+//! another's.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -77,8 +78,9 @@ pub fn owner(directory: &Path) -> Owner {
         .map_or(Owner::Unreadable, |mark: Mark| Owner::Store { id: mark.store, path: mark.path })
 }
 
-/// Whether the files of a study are those of this store, so that it may remove some: the mark says so, and no other store of
-/// that id is where this one was last run. A store that keeps no files says of all that they are its own.
+/// Whether the files of a study are those of this store, so that it may remove some: the mark says
+/// so, and no other store of that id is where this one was last run. A store that keeps no files
+/// says of all that they are its own.
 ///
 /// # Errors
 /// Those of the store.
@@ -94,8 +96,8 @@ pub fn is_ours(
     })
 }
 
-/// Where the files of a study's trials lie: now, and before `[checkpoints] dir` was changed or another directory was taken, the
-/// latest first.
+/// Where the files of a study's trials lie: now, and before `[checkpoints] dir` was changed or
+/// another directory was taken, the latest first.
 ///
 /// # Errors
 /// Those of the store.
@@ -136,12 +138,14 @@ pub fn own_homes(
     Ok(own)
 }
 
-/// Takes a directory for the files of a study before it is run, and says in the store which. The one that it has, if that is
-/// still its own; one that was moved together with its store is taken over. Where it is another store's (two stores in one
-/// directory, a copy of a store, files that an earlier store left), it is left alone, and another one is taken beside it.
+/// Takes a directory for the files of a study before it is run, and says in the store which. The
+/// one that it has, if that is still its own; one that was moved together with its store is taken
+/// over. Where it is another store's (two stores in one directory, a copy of a store, files that an
+/// earlier store left), it is left alone, and another one is taken beside it.
 ///
 /// # Errors
-/// Those of the store; checkpoints that cannot be reached, unless they may be forgotten; a directory that cannot be made.
+/// Those of the store; checkpoints that cannot be reached, unless they may be forgotten; a
+/// directory that cannot be made.
 pub fn claim(
     storage: &mut dyn Storage,
     study: StoredStudy,
@@ -156,7 +160,8 @@ pub fn claim(
         refuse_unreachable(storage, &study, store, &id)?;
     }
     let id = match owner(&study.files(store).directory()) {
-        // A copy of a store, and one from before these files: a backup that was put back. What lies there may be another's.
+        // A copy of a store, and one from before these files: a backup that was put back. What lies
+        // there may be another's.
         Owner::Store { id: marked, path }
             if marked == id
                 && (is_another(&path, store, &id) || is_older(storage, &study, store)?) =>
@@ -187,14 +192,16 @@ pub fn claim(
     Err(refused(&directory, io::Error::other("every name beside it is taken by other stores")))
 }
 
-/// Whether a study's own directory has files of trials or attempts that the store has not heard of: it is older than they are.
+/// Whether a study's own directory has files of trials or attempts that the store has not heard of:
+/// it is older than they are.
 fn is_older(
     storage: &dyn Storage,
     study: &StoredStudy,
     store: &Path,
 ) -> Result<bool, StorageError> {
     let files = study.files(store);
-    // First the files, then the store: a runner writes down what it begins before it makes a directory.
+    // First the files, then the store: a runner writes down what it begins before it makes a
+    // directory.
     let highest = trials_in(&files.directory()).max();
     if highest.is_some_and(|highest| {
         !matches!(storage.trial(study.id, TrialNumber(highest)), Ok(Some(_)))
@@ -232,8 +239,9 @@ fn refused(directory: &Path, source: io::Error) -> RunnerError {
     RunnerError::Files { directory: directory.to_owned(), source }
 }
 
-/// Takes a directory, if it is free; `false`, if it is somebody else's. `known`: how many trials the study has, whose files may
-/// lie there without a mark if it was never marked by this store (`is_first`), which earlier versions did not do.
+/// Takes a directory, if it is free; `false`, if it is somebody else's. `known`: how many trials
+/// the study has, whose files may lie there without a mark if it was never marked by this store
+/// (`is_first`), which earlier versions did not do.
 fn take(directory: &Path, id: &str, store: &Path, known: u64, is_first: bool) -> io::Result<bool> {
     match owner(directory) {
         Owner::Unreadable => Ok(false),
@@ -304,7 +312,8 @@ fn replace_mark(directory: &Path, id: &str, store: &Path) -> io::Result<()> {
     fs::rename(&draft, directory.join(MARK))
 }
 
-/// Whether at `path` there is another file than `store` that is a store of the same id, or may be one.
+/// Whether at `path` there is another file than `store` that is a store of the same id, or may be
+/// one.
 fn is_another(path: &Path, store: &Path, id: &str) -> bool {
     let place = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
     if path == store || place(path).is_some_and(|there| Some(there) == place(store)) {
@@ -317,8 +326,9 @@ fn is_another(path: &Path, store: &Path, id: &str) -> bool {
     }
 }
 
-/// An error, if all checkpoints are missing, and not because they were removed: the directories that held them are missing,
-/// too. Those in the study's own directory and those elsewhere are looked at apart: they may lie on different disks.
+/// An error, if all checkpoints are missing, and not because they were removed: the directories
+/// that held them are missing, too. Those in the study's own directory and those elsewhere are
+/// looked at apart: they may lie on different disks.
 fn refuse_unreachable(
     storage: &dyn Storage,
     study: &StoredStudy,
@@ -344,7 +354,8 @@ fn refuse_unreachable(
     }
 }
 
-/// Those whose directory is missing, too, if all are missing: where one is there, so is the disk, and the others were removed.
+/// Those whose directory is missing, too, if all are missing: where one is there, so is the disk,
+/// and the others were removed.
 fn unreachable_of(paths: &[PathBuf]) -> Vec<PathBuf> {
     if !paths.iter().all(|path| matches!(path.try_exists(), Ok(false))) {
         return Vec::new();

@@ -1,4 +1,5 @@
-//! Trials as child processes: long-lived workers for the built-in trainer, one supervised process an attempt for commands.
+//! Trials as child processes: long-lived workers for the built-in trainer, one supervised process
+//! an attempt for commands.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -35,7 +36,8 @@ use crate::study::step::StepUnit;
 /// A worker of the built-in trainer is replaced after so many trials.
 const TRIALS_PER_WORKER: u32 = 200;
 
-/// A child that leaves so many lines unread is stopped, and killed: one that runs reads whatever its trial does.
+/// A child that leaves so many lines unread is stopped, and killed: one that runs reads whatever
+/// its trial does.
 const UNREAD: usize = 1 << 18;
 
 /// A child whose stdin is closed leaves within this time, or is killed.
@@ -66,8 +68,9 @@ struct Worker {
     trials: u32,
 }
 
-/// The way to a child's stdin, shared with the job that stands for the child. A thread of its own writes: a child that is
-/// stopped does not read, and must not hold up the runner. A lock, since closing it takes the sender away from both.
+/// The way to a child's stdin, shared with the job that stands for the child. A thread of its own
+/// writes: a child that is stopped does not read, and must not hold up the runner. A lock, since
+/// closing it takes the sender away from both.
 struct Pipe {
     lines: Mutex<Option<Sender<String>>>,
     pid: u32,
@@ -111,8 +114,9 @@ impl Pipe {
 }
 
 impl ProcessLauncher {
-    /// A launcher for `spec`, whose trials' files are `files`, with the store at `store`. `program` is the hpsearch binary;
-    /// `protected`: the store and the study file, which no checkpoint may hold.
+    /// A launcher for `spec`, whose trials' files are `files`, with the store at `store`. `program`
+    /// is the hpsearch binary; `protected`: the store and the study file, which no checkpoint may
+    /// hold.
     pub fn new(
         program: PathBuf,
         spec: Arc<StudySpec>,
@@ -154,7 +158,8 @@ impl ProcessLauncher {
             self.watchdog = Watchdog::start(&self.program, &self.run);
             self.pids.extend(self.watchdog.as_ref().map(Watchdog::pid));
         }
-        // A socket and no pipe: a supervisor says there how its command ended, on a way that the command does not have.
+        // A socket and no pipe: a supervisor says there how its command ended, on a way that the
+        // command does not have.
         let (stream, its_stdin) = UnixStream::pair()
             .map_err(|error| LaunchError::Refused(format!("cannot make a socket: {error}")))?;
         let aside = stream
@@ -346,9 +351,11 @@ impl Launcher for ProcessLauncher {
         }))
     }
 
-    /// Orphans of a supervisor that was killed belong to this process (a subreaper): they are killed.
+    /// Orphans of a supervisor that was killed belong to this process (a subreaper): they are
+    /// killed.
     fn sweep(&mut self) {
-        // A dead child stays among them until its listener has waited for it: nobody else may take its exit status.
+        // A dead child stays among them until its listener has waited for it: nobody else may take
+        // its exit status.
         self.pids.retain(|pid| processes::exists(*pid));
         processes::kill_descendants(std::process::id(), &self.pids, Duration::from_secs(2));
     }
@@ -422,7 +429,8 @@ impl Job for ProcessJob {
             return;
         }
         self.stdin.down(&MessageToTrial::Kill);
-        // A supervisor that does not answer (stopped, swapped out) is killed itself; its orphans are swept.
+        // A supervisor that does not answer (stopped, swapped out) is killed itself; its orphans
+        // are swept.
         let (pid, started) = (self.pid, self.pid_started);
         let waiting = std::thread::Builder::new().spawn(move || {
             std::thread::sleep(Duration::from_secs(2));
@@ -435,7 +443,8 @@ impl Job for ProcessJob {
         }
     }
 
-    /// The trainer waits for the answer, and its last checkpoint is older than the report; a command need not wait.
+    /// The trainer waits for the answer, and its last checkpoint is older than the report; a
+    /// command need not wait.
     fn give_up(&mut self) {
         if !self.supervised {
             processes::kill(self.pid);
@@ -443,8 +452,8 @@ impl Job for ProcessJob {
     }
 }
 
-/// Makes a built-in trial as long as `until`, whatever its arguments or its own parameters say of its length. Its learning
-/// rate then follows the schedule of the longer trial.
+/// Makes a built-in trial as long as `until`, whatever its arguments or its own parameters say of
+/// its length. Its learning rate then follows the schedule of the longer trial.
 fn lengthen(
     arguments: &mut BTreeMap<String, serde_json::Value>,
     params: &mut Params,
@@ -496,7 +505,8 @@ pub fn gpu_environment(device: &Device) -> BTreeMap<String, String> {
     said.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
-/// Our GPU `index` as the system knows it: CUDA_VISIBLE_DEVICES of this process may have renamed it.
+/// Our GPU `index` as the system knows it: CUDA_VISIBLE_DEVICES of this process may have renamed
+/// it.
 fn physical_gpu(index: u32, visible: Option<&str>) -> String {
     let entry = |visible: &str| {
         usize::try_from(index)
@@ -508,8 +518,8 @@ fn physical_gpu(index: u32, visible: Option<&str>) -> String {
     chosen.unwrap_or_else(|| index.to_string())
 }
 
-/// The hpsearch program, for a process that is hpsearch itself: the very file that runs, even if it was replaced or
-/// removed since (a study runs for days, and people build and upgrade meanwhile).
+/// The hpsearch program, for a process that is hpsearch itself: the very file that runs, even if it
+/// was replaced or removed since (a study runs for days, and people build and upgrade meanwhile).
 pub fn own_program() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }

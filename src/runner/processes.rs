@@ -1,4 +1,5 @@
-//! What the system says about processes: start times, descendants, and killing whole trees of them (Linux `/proc`).
+//! What the system says about processes: start times, descendants, and killing whole trees of them
+//! (Linux `/proc`).
 
 mod control_group;
 
@@ -10,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-/// A process's start time in clock ticks since boot; `None` if there is no such process (or it is a zombie).
+/// A process's start time in clock ticks since boot; `None` if there is no such process (or it is a
+/// zombie).
 pub fn start_time(pid: u32) -> Option<u64> {
     let stat = stat(pid)?;
     if stat.state == b'Z' { None } else { Some(stat.started) }
@@ -74,7 +76,8 @@ struct Stat {
     started: u64,
 }
 
-/// Reads `/proc/PID/stat`; the command name in parentheses may hold anything, so fields are counted after the last `)`.
+/// Reads `/proc/PID/stat`; the command name in parentheses may hold anything, so fields are counted
+/// after the last `)`.
 fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
@@ -96,8 +99,9 @@ pub fn descendants(root: u32) -> BTreeSet<u32> {
     below(root, &BTreeSet::new())
 }
 
-/// Every process below `root` that is neither in `keep` nor below one of those. TellOutcome from one look at all processes: of
-/// two looks, the second would find the children that a kept process started in between, and take them for orphans.
+/// Every process below `root` that is neither in `keep` nor below one of those. TellOutcome from
+/// one look at all processes: of two looks, the second would find the children that a kept process
+/// started in between, and take them for orphans.
 fn below(root: u32, keep: &BTreeSet<u32>) -> BTreeSet<u32> {
     let parents: BTreeMap<u32, u32> =
         all().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
@@ -131,8 +135,8 @@ pub fn signal(pid: u32, signal: Signal) {
     }
 }
 
-/// Kills `root`'s descendants again and again until none is left or `patience` is over; `root` is this process or one
-/// whose orphans this process inherits. Returns how many were left.
+/// Kills `root`'s descendants again and again until none is left or `patience` is over; `root` is
+/// this process or one whose orphans this process inherits. Returns how many were left.
 pub fn kill_descendants(root: u32, keep: &BTreeSet<u32>, patience: Duration) -> usize {
     let until = Instant::now() + patience;
     loop {
@@ -170,7 +174,8 @@ pub fn with_environment(entries: &[String]) -> Vec<u32> {
     all().into_iter().filter(|pid| *pid != mine).filter(holds).collect()
 }
 
-/// The value of a variable in a process's environment, as it began; `None` if it has none, or may not be looked at.
+/// The value of a variable in a process's environment, as it began; `None` if it has none, or may
+/// not be looked at.
 pub fn variable(pid: u32, name: &str) -> Option<std::ffi::OsString> {
     use std::os::unix::ffi::OsStringExt as _;
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
@@ -202,8 +207,8 @@ pub fn pid_namespace() -> Option<u64> {
     Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
 }
 
-/// How many processes the kernel has killed for want of memory: in this process's control group where that is told, else on
-/// the whole machine.
+/// How many processes the kernel has killed for want of memory: in this process's control group
+/// where that is told, else on the whole machine.
 pub fn memory_kills() -> Option<u64> {
     let count = |text: &str| {
         text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
@@ -221,13 +226,14 @@ pub fn memory_kills() -> Option<u64> {
     files.filter_map(|file| count(&fs::read_to_string(file).ok()?)).next()
 }
 
-/// Whether this is a signal that someone sends to end a process, and none that a program brings upon itself.
+/// Whether this is a signal that someone sends to end a process, and none that a program brings
+/// upon itself.
 pub fn is_sent_to_end(signal: i32) -> bool {
     [Signal::KILL, Signal::TERM].iter().any(|sent| sent.as_raw() == signal)
 }
 
-/// Whether a process that a signal ended was killed by the kernel for want of memory, as far as that can be told; `before` is
-/// what [`memory_kills`] said when it began.
+/// Whether a process that a signal ended was killed by the kernel for want of memory, as far as
+/// that can be told; `before` is what [`memory_kills`] said when it began.
 pub fn was_killed_for_memory(signal: i32, before: Option<u64>) -> bool {
     signal == Signal::KILL.as_raw()
         && before.zip(memory_kills()).is_some_and(|(before, now)| now > before)

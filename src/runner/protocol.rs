@@ -1,4 +1,5 @@
-//! The lines that a runner and a trial's process say to each other: JSON after `@hpsearch ` on stdout, plain JSON on stdin.
+//! The lines that a runner and a trial's process say to each other: JSON after `@hpsearch ` on
+//! stdout, plain JSON on stdin.
 
 mod spoken;
 
@@ -19,7 +20,8 @@ use crate::study::trial::{AttemptNumber, TrialNumber};
 
 pub use spoken::{Clock, Spoken};
 
-/// Before the name of a study whose trials used tokenised data: an empty file among it, by which `hpsearch gc` knows.
+/// Before the name of a study whose trials used tokenised data: an empty file among it, by which
+/// `hpsearch gc` knows.
 pub const USED_BY: &str = "used-by-";
 
 /// The variable with the name of a run, in the environment of everything that it starts.
@@ -28,7 +30,8 @@ pub const RUN: &str = "HPSEARCH_RUN";
 /// The name of a trial's directory of checkpoints, in the trial's own.
 pub const CHECKPOINTS: &str = "checkpoints";
 
-/// The variable that tells a supervisor the directory of the run's control group, where there is one; commands do not see it.
+/// The variable that tells a supervisor the directory of the run's control group, where there is
+/// one; commands do not see it.
 pub const RUN_GROUP: &str = "HPSEARCH_RUN_GROUP";
 
 /// What a runner says to its watchdog at the end.
@@ -207,8 +210,8 @@ impl MessageToRunner {
     }
 }
 
-/// Bare words for numbers that are not finite, in lower case, and their names in JSON strings: those of Python's `json`, of its
-/// `print`, and of C.
+/// Bare words for numbers that are not finite, in lower case, and their names in JSON strings:
+/// those of Python's `json`, of its `print`, and of C.
 const NON_FINITE: [(&str, &str); 9] = [
     ("nan", "NaN"),
     ("-nan", "NaN"),
@@ -221,7 +224,8 @@ const NON_FINITE: [(&str, &str); 9] = [
     ("+inf", "Infinity"),
 ];
 
-/// Puts bare words for numbers that are not finite (`NaN`, `nan`, `Infinity`, `-inf`, ..) in quotes, outside strings.
+/// Puts bare words for numbers that are not finite (`NaN`, `nan`, `Infinity`, `-inf`, ..) in
+/// quotes, outside strings.
 pub fn quote_non_finite(text: &str) -> Cow<'_, str> {
     let is_word =
         |three: &[u8]| three.eq_ignore_ascii_case(b"nan") || three.eq_ignore_ascii_case(b"inf");
@@ -296,7 +300,8 @@ pub enum Job {
         /// The file for every span.
         trace: PathBuf,
     },
-    /// Ask drivers for Vulkan and Metal for their GPUs; the answer holds the names of devices and what they are.
+    /// Ask drivers for Vulkan and Metal for their GPUs; the answer holds the names of devices and
+    /// what they are.
     Devices,
     /// Compute a little on a device: whether it works.
     TryDevice {
@@ -331,14 +336,16 @@ pub enum Job {
         cache: PathBuf,
         /// Where to compute.
         device: Device,
-        /// Measure on the validation split where there are no test rows; otherwise there are no metrics then.
+        /// Measure on the validation split where there are no test rows; otherwise there are no
+        /// metrics then.
         #[serde(default)]
         or_validation: bool,
         /// Most rows at once, where those of the arguments did not fit into memory.
         #[serde(default)]
         rows: Option<usize>,
     },
-    /// Write a checkpoint's model with weights of eight bits; the answer holds its bytes before and after.
+    /// Write a checkpoint's model with weights of eight bits; the answer holds its bytes before and
+    /// after.
     Quantize {
         /// The checkpoint.
         checkpoint: PathBuf,
@@ -356,7 +363,8 @@ pub enum Job {
         /// Texts at once.
         rows: usize,
     },
-    /// Go on with a text with an exported model, telling it piece by piece; the answer holds the number of tokens.
+    /// Go on with a text with an exported model, telling it piece by piece; the answer holds the
+    /// number of tokens.
     Generate {
         /// The exported directory.
         directory: PathBuf,

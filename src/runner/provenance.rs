@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Longer files are not read: the start of a study must not wait for them.
 const LONGEST_FILE: u64 = 4 << 30;
 
-/// What the results of a run depend on, and the changes since the commit that it speaks of: a text to be kept by its digest.
+/// What the results of a run depend on, and the changes since the commit that it speaks of: a text
+/// to be kept by its digest.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// All of it.
@@ -35,7 +36,8 @@ pub struct Found {
     pub changes: Option<String>,
 }
 
-/// Looks around for a run of `spec`, which `command` started. `prepared` is the directory of the data that was prepared for it, `salt` the store's.
+/// Looks around for a run of `spec`, which `command` started. `prepared` is the directory of the
+/// data that was prepared for it, `salt` the store's.
 pub fn look_around(
     spec: &StudySpec,
     command: Vec<OsString>,
@@ -200,7 +202,8 @@ fn git(directory: &Path, words: &[&str], most: usize, until: Instant) -> Result<
     Ok(Answer { text: String::from_utf8_lossy(&bytes).into_owned(), cut: !is_whole })
 }
 
-/// The files that trials read, as far as the study says which: words of the command that are files, the data, the tokenizer.
+/// The files that trials read, as far as the study says which: words of the command that are files,
+/// the data, the tokenizer.
 fn files_of(spec: &StudySpec, directory: &Path, prepared: Option<&Path>) -> Vec<SourceFile> {
     let mut files: Vec<(String, PathBuf)> = Vec::new();
     match &spec.program {
@@ -233,7 +236,8 @@ fn files_of(spec: &StudySpec, directory: &Path, prepared: Option<&Path>) -> Vec<
     files.into_iter().map(described).collect()
 }
 
-/// BLAKE3 of a file, hexadecimal, if it can be read, is not very long, and does not belong to the store.
+/// BLAKE3 of a file, hexadecimal, if it can be read, is not very long, and does not belong to the
+/// store.
 fn digest_of(path: &Path) -> Option<String> {
     let file = sqlite::open_file(path).ok()?;
     if file.metadata().ok()?.len() > LONGEST_FILE {

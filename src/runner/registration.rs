@@ -1,4 +1,5 @@
-//! Checkpoints as trials announce them: which are taken, where they lie, and what they take on the disk.
+//! Checkpoints as trials announce them: which are taken, where they lie, and what they take on the
+//! disk.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,11 +16,12 @@ use crate::runner::protocol::CHECKPOINTS;
 use crate::storage::paths::StudyFiles;
 use crate::study::trial::TrialNumber;
 
-/// A checkpoint that cannot be looked at within this time (a dead network mount) is not taken; one that cannot be measured
-/// within it does not count.
+/// A checkpoint that cannot be looked at within this time (a dead network mount) is not taken; one
+/// that cannot be measured within it does not count.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who writes a checkpoint again announces it again; this long that is waited for where a write spoilt a copy.
+/// Who writes a checkpoint again announces it again; this long that is waited for where a write
+/// spoilt a copy.
 const MOMENTS: Duration = Duration::from_millis(500);
 
 /// Takes in the checkpoints of one study's trials.
@@ -41,7 +43,8 @@ pub(super) struct Announced<'a> {
     pub step: u64,
     /// The working directory of whoever says `path`.
     pub cwd: &'a Path,
-    /// A whole path, or one relative to the trial's directory of checkpoints, where it is looked for first, or to `cwd`.
+    /// A whole path, or one relative to the trial's directory of checkpoints, where it is looked
+    /// for first, or to `cwd`.
     pub path: &'a Path,
 }
 
@@ -50,8 +53,8 @@ pub(super) struct Announced<'a> {
 pub(super) struct Registered {
     /// Where it is: what was announced, or a copy of it.
     pub path: PathBuf,
-    /// What it takes on the disk. `None`: it was not measured in time, or it lies outside its trial's directory, and is never
-    /// removed; it does not count towards `max_disk`.
+    /// What it takes on the disk. `None`: it was not measured in time, or it lies outside its
+    /// trial's directory, and is never removed; it does not count towards `max_disk`.
     pub bytes: Option<u64>,
     /// Why there is no copy of one that should have one.
     pub uncopied: Option<String>,
@@ -71,8 +74,9 @@ impl Registrar {
         }
     }
 
-    /// Takes a checkpoint, or says why not; where it may be written over, a copy of it. `None`: by the time of the copy the path
-    /// was announced for a later step (`is_announced_again`), and that one counts. The caller waits for the disk.
+    /// Takes a checkpoint, or says why not; where it may be written over, a copy of it. `None`: by
+    /// the time of the copy the path was announced for a later step (`is_announced_again`), and
+    /// that one counts. The caller waits for the disk.
     pub(super) fn register(
         &self,
         announced: Announced<'_>,
@@ -174,8 +178,10 @@ fn is_soon(mut is_announced: impl FnMut() -> bool) -> bool {
 }
 
 /// About a checkpoint that was written to while it was copied.
-const CHANGED: &str = "`{}` was written to while it was copied, by its trial or by another that shares the path (a trial that \
-                       writes it again reads the answer to the report of its step first, or puts the step into its name)";
+const CHANGED: &str = "`{}` was written to while it was copied, by its trial or by another that \
+    shares the path (a trial that \
+                       writes it again reads the answer to the report of its step first, or puts \
+                       the step into its name)";
 
 /// A checkpoint that may be taken.
 struct Found {
@@ -287,7 +293,8 @@ mod tests {
         fs::write(directory.path().join("mine"), "weights").unwrap();
         let mine = Registered { path: directory.path().join("mine"), bytes: None, uncopied: None };
         assert_eq!(register(&registrar, directory.path(), Path::new("mine")), Ok(mine));
-        // A relative path is looked for in the trial's own directory first, and what is not there is not taken.
+        // A relative path is looked for in the trial's own directory first, and what is not there
+        // is not taken.
         assert_eq!(register(&registrar, directory.path(), Path::new("a")).unwrap().path, own);
         assert!(
             register(&registrar, directory.path(), Path::new("b"))

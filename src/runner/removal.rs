@@ -1,4 +1,5 @@
-//! What may be removed of a dropped checkpoint: only what lies, links resolved, in its own trial's directory.
+//! What may be removed of a dropped checkpoint: only what lies, links resolved, in its own trial's
+//! directory.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,13 +18,15 @@ pub struct Remover {
 }
 
 impl Remover {
-    /// For a study whose files lie in these directories, all of them this store's, see [`super::ownership::own_homes`].
+    /// For a study whose files lie in these directories, all of them this store's, see
+    /// [`super::ownership::own_homes`].
     pub fn new(homes: Vec<StudyFiles>) -> Self {
         Remover { homes, resolved: HashMap::new() }
     }
 
-    /// Removes a dropped checkpoint, if it lies strictly inside its trial's directory and holds none of those in `listed`, which
-    /// any trial still has. What stays is the user's own, or found by `gc`.
+    /// Removes a dropped checkpoint, if it lies strictly inside its trial's directory and holds
+    /// none of those in `listed`, which any trial still has. What stays is the user's own, or found
+    /// by `gc`.
     pub fn remove<'a>(
         &mut self,
         trial: TrialNumber,
@@ -56,7 +59,8 @@ impl Remover {
     }
 }
 
-/// Removes the directories that held a copy, up to that of all copies, as far as nothing else lies in them.
+/// Removes the directories that held a copy, up to that of all copies, as far as nothing else lies
+/// in them.
 fn remove_empty(directory: Option<&Path>, copies: &Path) {
     let mut directory = directory;
     while let Some(path) = directory.filter(|path| path.starts_with(copies)) {
@@ -67,7 +71,8 @@ fn remove_empty(directory: Option<&Path>, copies: &Path) {
     }
 }
 
-/// Where a path is, if it lies strictly inside the trial's directory: all links on the way resolved, a last one not followed.
+/// Where a path is, if it lies strictly inside the trial's directory: all links on the way
+/// resolved, a last one not followed.
 pub fn inside(files: &StudyFiles, trial: TrialNumber, path: &Path) -> Option<PathBuf> {
     let root = fs::canonicalize(files.root()).ok()?;
     let own = fs::canonicalize(files.trial(trial)).ok()?;

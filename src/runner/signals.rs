@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM as inputs: the first asks to leave, the second kills, the third aborts. SIGHUP asks to leave.
+//! SIGINT and SIGTERM as inputs: the first asks to leave, the second kills, the third aborts.
+//! SIGHUP asks to leave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -25,15 +26,15 @@ pub struct SignalWatch {
     received: Arc<AtomicI32>,
 }
 
-/// A limit on file sizes (`ulimit -f`) is an error of a write, with words, and not the end of this process. Programs that it
-/// starts have the signal as usual: what catches it ends with this one.
+/// A limit on file sizes (`ulimit -f`) is an error of a write, with words, and not the end of this
+/// process. Programs that it starts have the signal as usual: what catches it ends with this one.
 pub fn outlive_file_size_limits() {
     let _dies_of_it_without = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
 impl SignalWatch {
-    /// Starts listening; each signal becomes an input. `passed_on` has those that another process of this terminal was sent:
-    /// of one that reached both, as Ctrl-C does, it counts once.
+    /// Starts listening; each signal becomes an input. `passed_on` has those that another process
+    /// of this terminal was sent: of one that reached both, as Ctrl-C does, it counts once.
     pub fn start(
         inputs: Sender<Input>,
         hang_up: HangUp,

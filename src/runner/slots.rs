@@ -43,7 +43,8 @@ pub enum SlotsError {
     },
     /// A backend that is not in this binary.
     #[error(
-        "`{name}` needs an hpsearch built with `--features {feature}`; `hpsearch devices` lists what this one can use"
+        "`{name}` needs an hpsearch built with `--features {feature}`; `hpsearch devices` lists \
+         what this one can use"
     )]
     NotBuilt {
         /// As written.
@@ -68,8 +69,9 @@ impl Machine {
     }
 }
 
-/// Has a process of its own compute a little on each GPU that trials of the trainer are to use, before any trial is spent on it. GPUs that
-/// cannot be used are left out, and with `use = "auto"` the processor stands in for the last of them; what was done is told.
+/// Has a process of its own compute a little on each GPU that trials of the trainer are to use,
+/// before any trial is spent on it. GPUs that cannot be used are left out, and with `use = "auto"`
+/// the processor stands in for the last of them; what was done is told.
 ///
 /// # Errors
 /// [`SlotsError::Unusable`]: no device of those that were asked for by name works.
@@ -152,14 +154,15 @@ fn without(
     Ok((left, said))
 }
 
-/// The names of GPUs with a driver for Vulkan or Metal, and what they are. A process of its own asks their drivers, so that none of them
-/// harms this one.
+/// The names of GPUs with a driver for Vulkan or Metal, and what they are. A process of its own
+/// asks their drivers, so that none of them harms this one.
 pub fn wgpu_devices() -> Result<Vec<(String, String)>, worker_job::JobError> {
     let answer = worker_job::run(&own_program(), Job::Devices, &mut |_| {})?;
     Ok(answer.and_then(|body| serde_json::from_value(body).ok()).unwrap_or_default())
 }
 
-/// What there is to say before trials begin on GPUs: who else is there, and who lets in one process only.
+/// What there is to say before trials begin on GPUs: who else is there, and who lets in one process
+/// only.
 pub fn remarks(places: &[Slot]) -> Vec<String> {
     if !places.iter().any(|slot| matches!(slot.device, Device::Cuda(_))) {
         return Vec::new();
@@ -183,7 +186,9 @@ fn remarks_on(gpu: &Gpu, places: &[Slot]) -> Vec<String> {
     }
     if gpu.exclusive && here > 1 {
         said.push(format!(
-            "cuda:{index} takes one process at a time (its compute mode is `exclusive`), and {here} trials are to share it; `nvidia-smi -c 0` lets several in, trials_per_device = 1 needs only one"
+            "cuda:{index} takes one process at a time (its compute mode is `exclusive`), and \
+             {here} trials are to share it; `nvidia-smi -c 0` lets several in, trials_per_device \
+             = 1 needs only one"
         ));
     }
     if !gpu.processes.is_empty() {
@@ -203,8 +208,8 @@ fn remarks_on(gpu: &Gpu, places: &[Slot]) -> Vec<String> {
     said
 }
 
-/// NVIDIA GPUs that CUDA shows to this process, as the driver tells. Where it cannot be asked, their device files are
-/// counted, restricted by CUDA_VISIBLE_DEVICES where that is set.
+/// NVIDIA GPUs that CUDA shows to this process, as the driver tells. Where it cannot be asked,
+/// their device files are counted, restricted by CUDA_VISIBLE_DEVICES where that is set.
 fn visible_gpus() -> u32 {
     let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
     let count = match gpus(visible.as_deref()) {
@@ -350,9 +355,8 @@ mod tests {
         assert_eq!(places, ["cuda:1", "cpu", "cpu"]);
         assert_eq!(
             said,
-            [
-                "cuda:0 cannot be used: CUDA_ERROR_NO_DEVICE; no GPU is visible to it: `hpsearch devices` says why"
-            ]
+            ["cuda:0 cannot be used: CUDA_ERROR_NO_DEVICE; no GPU is visible to it: `hpsearch \
+                 devices` says why"]
         );
         let both = [lost(0, "words"), lost(1, "others")];
         assert_eq!(
@@ -411,9 +415,8 @@ mod tests {
         };
         assert_eq!(
             remarks_on(&shared, &places),
-            [
-                "cuda:1 is in use already, by process 77 with 3.0 GiB, process 78: trials get what is left of it"
-            ]
+            ["cuda:1 is in use already, by process 77 with 3.0 GiB, process 78: trials get \
+                 what is left of it"]
         );
         let exclusive = Gpu { exclusive: true, ..free.clone() };
         assert!(
@@ -451,7 +454,8 @@ mod tests {
             names(&["cuda:4"], None, &Machine { cores: 2, gpus: 2, wgpu: None }).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`cuda:4` is not on this machine: the GPUs are cuda:0 to cuda:1; `hpsearch devices` lists what is"
+            "`cuda:4` is not on this machine: the GPUs are cuda:0 to cuda:1; `hpsearch devices` \
+             lists what is"
         );
     }
 }

@@ -1,4 +1,5 @@
-//! The process that outlives a runner which is killed with its supervisors, and ends what they leave.
+//! The process that outlives a runner which is killed with its supervisors, and ends what they
+//! leave.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -19,8 +20,8 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts it for the run of this name. `None` where the machine refuses it: a run goes on without, for it is needed only
-    /// where runner and supervisor are killed at once.
+    /// Starts it for the run of this name. `None` where the machine refuses it: a run goes on
+    /// without, for it is needed only where runner and supervisor are killed at once.
     pub fn start(program: &Path, run: &str) -> Option<Self> {
         let group = ControlGroup::make(run);
         let mut command = Command::new(program);

@@ -1,4 +1,5 @@
-//! One job for a worker of its own: preparing data, evaluating, predicting, training a single model.
+//! One job for a worker of its own: preparing data, evaluating, predicting, training a single
+//! model.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -52,7 +53,8 @@ pub enum Progress {
 pub enum JobError {
     /// The worker could not be started.
     #[error(
-        "cannot start the worker `{program}`: run the command again, and install hpsearch anew if the file is gone"
+        "cannot start the worker `{program}`: run the command again, and install hpsearch anew if \
+         the file is gone"
     )]
     Start {
         /// The hpsearch program.
@@ -145,7 +147,10 @@ fn employ(
         })?;
     let message = serde_json::to_string(&MessageToTrial::Job(Box::new(job))).map_err(|error| {
         // Nothing else of a job cannot be written as JSON.
-        JobError::Failed(format!("a path of this job is not UTF-8, and workers are told paths as text: rename the directory ({error})"))
+        JobError::Failed(format!(
+            "a path of this job is not UTF-8, and workers are told paths as \
+            text: rename the directory ({error})"
+        ))
     })?;
     writeln!(stdin, "{message}").and_then(|()| stdin.flush()).map_err(started)?;
     let (mut answer, mut end) = (None, None);
@@ -202,7 +207,8 @@ fn employ(
     }
 }
 
-/// Passes on what a worker says on its standard error, but for a lack of memory, which is told of in other words.
+/// Passes on what a worker says on its standard error, but for a lack of memory, which is told of
+/// in other words.
 fn overhear(stderr: impl Read) -> StderrTail {
     let mut words = StderrTail::default();
     for line in BufReader::new(stderr).split(b'\n') {
@@ -228,7 +234,8 @@ fn death(
         Some(signal) if processes::was_killed_for_memory(signal, memory_kills) => {
             JobError::OutOfMemory { how: "the kernel killed the worker".to_owned() }
         }
-        // An allocation that fails ends a Rust program at once, and it says so on its standard error.
+        // An allocation that fails ends a Rust program at once, and it says so on its standard
+        // error.
         _ if stderr_tail.cause() == Some(FailureCause::Oom) => JobError::OutOfMemory {
             how: stderr_tail.telling().map_or_else(String::new, |(_, line)| line.to_owned()),
         },

@@ -1,4 +1,5 @@
-//! The default sampler: a fixed rule that chooses another one by the space, the budget and the history.
+//! The default sampler: a fixed rule that chooses another one by the space, the budget and the
+//! history.
 
 use super::cmaes::CmaEs;
 use super::gp::{Gp, MEDIAN_SINCE};
@@ -13,21 +14,24 @@ use crate::study::spec::AlgorithmSpec;
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "auto",
     aliases: &[],
-    summary: "chooses a sampler by the space, the budget and the trials so far; each trial says which one drew it",
+    summary: "chooses a sampler by the space, the budget and the trials so far; each trial says \
+        which one drew it",
     // 5: no turns of `tpe` where points are few; 6: as `gp` 5.
     version: 6,
     options: &[],
     build: |spec, space| Ok(Box::new(Auto::new(spec, space))),
 };
 
-/// Up to so many finished trials the Gaussian process is worth its cost: it is ahead of TPE by most in the first hundred,
-/// and the data it is given ends here.
+/// Up to so many finished trials the Gaussian process is worth its cost: it is ahead of TPE by most
+/// in the first hundred, and the data it is given ends here.
 const GP_MOST: u64 = 250;
 /// With so many unfinished trials beside it a suggestion must not take long.
 const MANY_WORKERS: u64 = 32;
-/// Beyond so many axes lengths cannot be told from a few dozen trials, and each suggestion takes long.
+/// Beyond so many axes lengths cannot be told from a few dozen trials, and each suggestion takes
+/// long.
 const MANY_AXES: usize = 40;
-/// Among up to so many points `gp`, which hardly proposes one twice, is not held up by a place where it is wrong: `tpe` is not needed beside it.
+/// Among up to so many points `gp`, which hardly proposes one twice, is not held up by a place
+/// where it is wrong: `tpe` is not needed beside it.
 const FEW_POINTS: u64 = 100_000;
 
 /// Chooses anew for every trial; nothing is remembered between them.
@@ -77,14 +81,17 @@ impl Auto {
     /// The rule, first match first:
     ///
     /// 1. every point of the space fits the budget: `grid`, in random order;
-    /// 2. many finished trials of nothing but numbers that are always active: `cmaes`; of anything else, and with many unfinished trials
-    ///    or many axes: `tpe`;
-    /// 3. conditional parameters: `gp` and `tpe` in turns. Each alone was behind the other on some of the conditional
-    ///    problems of benches/search/README.md, and the two together were ahead of both;
-    /// 4. otherwise `gp`, and every fourth time `tpe`: where the process is wrong (losses with heavy tails and cusps) it was
-    ///    never ahead again, and where it is right a fourth costs little. Not so where points are few, each of which is tried once,
-    ///    and no trial was stopped: there `gp` alone is as good or better (benches/search/README.md). Where trials are stopped early, `gp` waits for ten that
-    ///    were not, and draws evenly until then; every fourth time it does not wait, but learns from the stopped ones.
+    /// 2. many finished trials of nothing but numbers that are always active: `cmaes`; of anything
+    ///    else, and with many unfinished trials or many axes: `tpe`;
+    /// 3. conditional parameters: `gp` and `tpe` in turns. Each alone was behind the other on some
+    ///    of the conditional problems of benches/search/README.md, and the two together were ahead
+    ///    of both;
+    /// 4. otherwise `gp`, and every fourth time `tpe`: where the process is wrong (losses with
+    ///    heavy tails and cusps) it was never ahead again, and where it is right a fourth costs
+    ///    little. Not so where points are few, each of which is tried once, and no trial was
+    ///    stopped: there `gp` alone is as good or better (benches/search/README.md). Where trials
+    ///    are stopped early, `gp` waits for ten that were not, and draws evenly until then; every
+    ///    fourth time it does not wait, but learns from the stopped ones.
     fn decide(&self, situation: &Situation<'_>) -> (&dyn Sampler, Choice) {
         let Situation { space, number, finished, stopped, unfinished, budget } = *situation;
         let gp = |reason| (&self.gp as &dyn Sampler, Choice { sampler: "gp", reason });
@@ -124,11 +131,16 @@ impl Auto {
         }
         let few = stopped == 0 && self.points.is_some_and(|points| points <= FEW_POINTS);
         if number.0 % 4 == 3 && !few {
-            return tpe("no parameter is conditional: every fourth trial is left to `tpe`, in case the Gaussian process is wrong".to_owned());
+            return tpe(
+                "no parameter is conditional: every fourth trial is left to `tpe`, in case \
+                the Gaussian process is wrong"
+                    .to_owned(),
+            );
         }
         if number.0 % 4 == 1 && stopped > 0 {
             let reason = format!(
-                "no parameter is conditional: every fourth trial is left to a Gaussian process that also learns from stopped trials, {stopped} so far"
+                "no parameter is conditional: every fourth trial is left to a Gaussian process \
+                 that also learns from stopped trials, {stopped} so far"
             );
             return (&self.early_gp, Choice { sampler: "gp", reason });
         }
@@ -257,7 +269,8 @@ mod tests {
         let reason = Auto::new(&ENTRY.defaults(), &space).choice(&situation).unwrap().reason;
         assert_eq!(
             reason,
-            "no parameter is conditional: every fourth trial is left to a Gaussian process that also learns from stopped trials, 5 so far"
+            "no parameter is conditional: every fourth trial is left to a Gaussian process that \
+             also learns from stopped trials, 5 so far"
         );
     }
 

@@ -1,4 +1,5 @@
-//! What every sampler makes of inputs that nobody means: a sound point or an error, in no more than seconds.
+//! What every sampler makes of inputs that nobody means: a sound point or an error, in no more than
+//! seconds.
 
 use super::conformance::{dimension, trial_of};
 use super::*;

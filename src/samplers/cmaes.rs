@@ -41,7 +41,8 @@ const SIGMA: Field = field(
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "cmaes",
     aliases: &["cma-es"],
-    summary: "adapts a normal distribution to where losses fall, for several hundred trials of numbers (CMA-ES with margin and restarts)",
+    summary: "adapts a normal distribution to where losses fall, for several hundred trials of \
+        numbers (CMA-ES with margin and restarts)",
     // 2: trials that a pruner paused count with what they reported.
     version: 2,
     options: &[POPULATION, SIGMA],
@@ -53,12 +54,16 @@ const DRAWS: usize = 20;
 /// A distribution that is narrower than this on every axis has converged.
 const NARROW: f64 = 1e-6;
 
-/// CMA-ES (N. Hansen, "The CMA evolution strategy: a tutorial", 2016) on the numbers that are always active.
+/// CMA-ES (N. Hansen, "The CMA evolution strategy: a tutorial", 2016) on the numbers that are
+/// always active.
 ///
-/// - A generation is the next so many trials that ended, in the order in which they did: of any origin, so that enqueued, lost,
-///   late and parallel trials all count. Points that the distribution would hardly give are taken nearer (injection, Hansen 2011).
-/// - Whole numbers and steps keep a chance of leaving the cell of the mean (the margin of Hamano et al. 2022).
-/// - Where the distribution has converged or losses stay the same, it starts anew elsewhere with twice the population.
+/// - A generation is the next so many trials that ended, in the order in which they did: of any
+///   origin, so that enqueued, lost, late and parallel trials all count. Points that the
+///   distribution would hardly give are taken nearer (injection, Hansen 2011).
+/// - Whole numbers and steps keep a chance of leaving the cell of the mean (the margin of Hamano et
+///   al. 2022).
+/// - Where the distribution has converged or losses stay the same, it starts anew elsewhere with
+///   twice the population.
 /// - Choices and conditional parameters are drawn by `tpe`, given the numbers.
 #[derive(Debug)]
 pub struct CmaEs {
@@ -134,7 +139,8 @@ impl CmaEs {
             generation.sort_by_key(|(rank, _)| *rank);
             let points = generation.iter().map(|(_, trial)| {
                 let point = cube.encode(&trial.params);
-                // A value that the space does not have any more lies in the middle of what is known.
+                // A value that the space does not have any more lies in the middle of what is
+                // known.
                 self.numbers
                     .iter()
                     .zip(replay.evolution.mean())

@@ -1,4 +1,5 @@
-//! What every sampler must hold, whatever its method: the suite that an implementor runs (each line of `SAMPLERS` does).
+//! What every sampler must hold, whatever its method: the suite that an implementor runs (each line
+//! of `SAMPLERS` does).
 
 use std::collections::BTreeSet;
 
@@ -13,15 +14,17 @@ use crate::study::spec::AlgorithmSpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
-/// Runs the suite with the options of `spec` (`entry.defaults()` for none). The error is a sentence about the first thing
-/// that does not hold.
+/// Runs the suite with the options of `spec` (`entry.defaults()` for none). The error is a sentence
+/// about the first thing that does not hold.
 ///
 /// - A point passes [`Space::check`], on every kind of axis and with conditions of two levels.
-/// - The same arguments give the same point; other numbers (with their streams) give other points, unless all points
-///   are listed one by one.
-/// - Histories full of NaN, infinities, equal values, failed, pruned, paused and running trials do no harm.
+/// - The same arguments give the same point; other numbers (with their streams) give other points,
+///   unless all points are listed one by one.
+/// - Histories full of NaN, infinities, equal values, failed, pruned, paused and running trials do
+///   no harm.
 /// - Fixed values are kept where they are active and valid, and ignored elsewhere.
-/// - A sampler that exhausts gives each point of a finite space exactly once, also when some are lost and asked again.
+/// - A sampler that exhausts gives each point of a finite space exactly once, also when some are
+///   lost and asked again.
 pub fn check(entry: &SamplerEntry, spec: &AlgorithmSpec) -> Result<(), String> {
     for (name, space) in spaces() {
         let sampler = match (entry.build)(spec, &space) {

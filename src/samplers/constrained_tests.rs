@@ -155,7 +155,8 @@ fn the_best_that_keeps_a_limit_is_found_although_better_ones_break_it() {
     let space =
         Space::new((0..3).map(|index| dimension(&format!("x{index}"), axis(), &[])).collect())
             .unwrap();
-    // The loss falls towards 1 on every axis; only the part where the first two add up to less than one may be used.
+    // The loss falls towards 1 on every axis; only the part where the first two add up to less than
+    // one may be used.
     let loss = |params: &Params| {
         (0..3).map(|index| (1.0 - number(params, &format!("x{index}"))).powi(2)).sum::<f64>()
     };
@@ -260,7 +261,8 @@ fn an_earlier_study_gives_its_best_first_and_a_head_start() {
         let y = if number(params, "y") == 0.0 { 0.6 } else { (number(params, "y") - 0.7).abs() };
         (number(params, "x") - 0.3).abs() + y + (number(params, "n") - 5.0).abs() / 8.0
     };
-    // The earlier study had losses a thousand times as large, and its best point a little beside this one's.
+    // The earlier study had losses a thousand times as large, and its best point a little beside
+    // this one's.
     let mut earlier: Vec<(f64, Params)> = Vec::new();
     let random = built("random", &space);
     for trial in (Run { sampler: random.as_ref(), space: &space, constraints: &[], earlier: &[] })

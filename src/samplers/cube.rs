@@ -1,4 +1,5 @@
-//! A space as axes of the unit cube, for samplers that do geometry: every number on `[0, 1]`, choices by index.
+//! A space as axes of the unit cube, for samplers that do geometry: every number on `[0, 1]`,
+//! choices by index.
 
 use std::collections::HashMap;
 
@@ -17,7 +18,8 @@ pub(super) type Point = Vec<f64>;
 pub(super) struct Cube {
     /// In the space's order.
     pub axes: Vec<Axis>,
-    /// Indices of the axes in the order of their names, the order in which `Params` holds its values.
+    /// Indices of the axes in the order of their names, the order in which `Params` holds its
+    /// values.
     by_name: Vec<usize>,
 }
 
@@ -43,7 +45,8 @@ pub(super) enum AxisKind {
     Continuous,
     /// So many equal cells, a position being the middle of one.
     Cells(f64),
-    /// Whole numbers on a log axis from `low - 1/2`, whose logarithm is `bottom`, over `width` in the logarithm.
+    /// Whole numbers on a log axis from `low - 1/2`, whose logarithm is `bottom`, over `width` in
+    /// the logarithm.
     LogCells {
         /// Logarithm of the lower end.
         bottom: f64,
@@ -123,7 +126,8 @@ impl Cube {
         self.encode(fixed)
     }
 
-    /// Builds a point parents first: `position` is asked for every active axis that `fixed` leaves open.
+    /// Builds a point parents first: `position` is asked for every active axis that `fixed` leaves
+    /// open.
     pub fn walk(&self, fixed: &[f64], mut position: impl FnMut(usize) -> f64) -> Point {
         let mut point = vec![INACTIVE; self.axes.len()];
         for (index, axis) in self.axes.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Trials of earlier studies as a new study learns from them: mapped by name, ranked within their own study.
+//! Trials of earlier studies as a new study learns from them: mapped by name, ranked within their
+//! own study.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +19,15 @@ const BEST: usize = 50;
 pub struct Taken {
     /// Its trials, the best first.
     pub trials: Vec<Earlier>,
-    /// Values left out, by parameter: those of parameters that the space does not have, and those outside its ranges.
+    /// Values left out, by parameter: those of parameters that the space does not have, and those
+    /// outside its ranges.
     pub dropped: BTreeMap<String, u64>,
     /// Complete and pruned trials that had nothing in common with the space.
     pub foreign: u64,
 }
 
-/// The complete and pruned trials of an earlier study, as far as they fit into `space`. What does not fit is left out value by
-/// value: a trial says where it was on the parameters that both have.
+/// The complete and pruned trials of an earlier study, as far as they fit into `space`. What does
+/// not fit is left out value by value: a trial says where it was on the parameters that both have.
 pub fn earlier(space: &Space, history: History<'_>) -> Taken {
     let ranking = Ranking::new(history);
     let counts = |trial: &&&Trial| match trial.state {

@@ -36,9 +36,10 @@ const N_STARTUP_TRIALS: Field = field(
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "gp",
     aliases: &[],
-    summary: "fits a Gaussian process and proposes where it expects most (few trials, parameters of numbers above all)",
-    // 4: ends of pruned trials are foretold by all accounts of them, each as likely as it is; 5: the median of an even number of values is
-    // the mean of the two in the middle.
+    summary: "fits a Gaussian process and proposes where it expects most (few trials, parameters \
+        of numbers above all)",
+    // 4: ends of pruned trials are foretold by all accounts of them, each as likely as it is; 5:
+    // the median of an even number of values is the mean of the two in the middle.
     version: MEDIAN_SINCE,
     options: &[N_STARTUP_TRIALS],
     build: |spec, _| Ok(Box::new(Gp::new(spec))),
@@ -50,8 +51,8 @@ pub(super) const MEDIAN_SINCE: u32 = 5;
 /// Most trials that lengths are fitted to.
 const FIT_MOST: usize = 120;
 
-/// Expected improvement of a Gaussian process with a Matern 5/2 kernel over warped losses, pending trials taken at the
-/// process's own word (the kriging believer).
+/// Expected improvement of a Gaussian process with a Matern 5/2 kernel over warped losses, pending
+/// trials taken at the process's own word (the kriging believer).
 #[derive(Debug)]
 pub struct Gp {
     startup_trials: u64,
@@ -212,8 +213,9 @@ fn doubts(warp: &Warp, losses: &[f64], variances: &[f64]) -> Vec<f64> {
     losses.iter().zip(variances).map(doubt).collect()
 }
 
-/// The trials that lengths are fitted to: the oldest `m`, where `m` grows by one 25th, since what is known changes little from
-/// one trial to the next, and the fit is what costs; of many the best third of `FIT_MOST`, and an even selection of the others.
+/// The trials that lengths are fitted to: the oldest `m`, where `m` grows by one 25th, since what
+/// is known changes little from one trial to the next, and the fit is what costs; of many the best
+/// third of `FIT_MOST`, and an even selection of the others.
 fn selection(points: &[Point], losses: &[f64], variances: &[f64]) -> Selection {
     let mut count = losses.len().min(5);
     while count + 1 + count / 25 <= losses.len() {

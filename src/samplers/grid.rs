@@ -46,8 +46,8 @@ enum Order {
     Random,
 }
 
-/// Walks the cells of a lattice. Which were tried is read off the history each time: a trial in any state counts, failed
-/// ones too (running a failed configuration again is what `retry` is for).
+/// Walks the cells of a lattice. Which were tried is read off the history each time: a trial in any
+/// state counts, failed ones too (running a failed configuration again is what `retry` is for).
 #[derive(Debug)]
 pub struct Grid {
     points: u64,
@@ -88,7 +88,8 @@ impl Grid {
         while rejected < MOST_REJECTED {
             let left = lattice.cells() - tried.len() as u64;
             if left == 0 {
-                // Of nothing but rejected cells its user should hear which constraint does it: what chance proposes says so.
+                // Of nothing but rejected cells its user should hear which constraint does it: what
+                // chance proposes says so.
                 return if rejected > 0 && ask.history.trials().is_empty() {
                     Err(self.nothing_allowed(ask))
                 } else {
@@ -117,7 +118,8 @@ impl Grid {
             .map(|constraint| format!("`{}`", constraint.expression().text()))
             .collect();
         let why = format!(
-            "its cells are rejected by {}; loosen a `[[constraint]]`, or give wide parameters a finer `step`",
+            "its cells are rejected by {}; loosen a `[[constraint]]`, or give wide parameters a \
+             finer `step`",
             said.join(", ")
         );
         SamplerError::Space { sampler: ENTRY.name, why }
@@ -132,8 +134,8 @@ impl Sampler for Grid {
         Capabilities { conditional: true, continuous: true, exhausts: true }
     }
 
-    /// With fixed values the cells are those that have them. When all of these were tried, the first comes again: the
-    /// user asked for it, and only the whole grid can be exhausted.
+    /// With fixed values the cells are those that have them. When all of these were tried, the
+    /// first comes again: the user asked for it, and only the whole grid can be exhausted.
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         if ask.fixed.is_empty() && *ask.space == self.space {
             return Ok(self

@@ -1,13 +1,16 @@
-//! What a user expects: the `prior` of each parameter, as a place in the cube with some room around it.
+//! What a user expects: the `prior` of each parameter, as a place in the cube with some room around
+//! it.
 
 use super::cube::{AxisKind, Cube, Point};
 use crate::study::params::Params;
 use crate::study::space::Space;
 
-/// Width of the expectation on an axis of numbers: two thirds of it within 15 % of the axis on either side.
+/// Width of the expectation on an axis of numbers: two thirds of it within 15 % of the axis on
+/// either side.
 pub(super) const WIDTH: f64 = 0.15;
-/// Weight of the expectation in the logarithm after n trials is this over n (Hvarfner et al. 2022, "piBO", equation 6, with
-/// beta of a tenth of a hundred trials): it decides little after some dozen.
+/// Weight of the expectation in the logarithm after n trials is this over n (Hvarfner et al. 2022,
+/// "piBO", equation 6, with beta of a tenth of a hundred trials): it decides little after some
+/// dozen.
 const BETA: f64 = 10.0;
 
 /// The priors of a space.
@@ -24,8 +27,8 @@ impl Guess {
         (!params.is_empty()).then(|| Guess { place: cube.encode(&params) })
     }
 
-    /// The logarithm of the expectation at `point` (without its constants) weighted for `finished` trials, and its slope along
-    /// each axis.
+    /// The logarithm of the expectation at `point` (without its constants) weighted for `finished`
+    /// trials, and its slope along each axis.
     #[expect(clippy::cast_precision_loss, reason = "numbers of trials and choices")]
     pub fn log_weight(&self, cube: &Cube, point: &[f64], finished: usize) -> (f64, Vec<f64>) {
         let share = BETA / finished.max(1) as f64;

@@ -1,4 +1,5 @@
-//! The finite set of cells of a space: counted, numbered, and found again, with conditions respected.
+//! The finite set of cells of a space: counted, numbered, and found again, with conditions
+//! respected.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,9 +8,9 @@ use crate::study::space::{Distribution, Space};
 
 /// Cells numbered as nested loops run: dimensions in the space's order, the last one fastest.
 ///
-/// A parameter is known inside only by its *position* on its axis. Of a parent only the positions that some condition
-/// names (its *marks*) make a difference to what follows; all others count alike, so that an integer parent with a
-/// million values costs no more than its conditions.
+/// A parameter is known inside only by its *position* on its axis. Of a parent only the positions
+/// that some condition names (its *marks*) make a difference to what follows; all others count
+/// alike, so that an integer parent with a million values costs no more than its conditions.
 #[derive(Debug)]
 pub(super) struct Lattice {
     axes: Vec<Axis>,
@@ -40,15 +41,16 @@ enum AxisValues {
     Some(Vec<Value>),
 }
 
-/// Most combinations of parents' marks that are told apart: of thirty flags whose children all come after them there are 2^30.
+/// Most combinations of parents' marks that are told apart: of thirty flags whose children all come
+/// after them there are 2^30.
 const MOST_COUNTS: usize = 100_000;
 
 /// The position of a parent that is inactive, or at none of its marks.
 const UNMARKED: u64 = u64::MAX;
 
 impl Lattice {
-    /// The cells of `space` that have the `fixed` values, with `points` values on each continuous axis. `None`: more
-    /// than can be counted.
+    /// The cells of `space` that have the `fixed` values, with `points` values on each continuous
+    /// axis. `None`: more than can be counted.
     pub(super) fn new(space: &Space, fixed: &Params, points: u64) -> Option<Self> {
         let axes = axes(space, fixed, points)?;
         let mut lattice = Lattice { axes, counts: HashMap::new(), cells: 0 };
@@ -102,8 +104,8 @@ impl Lattice {
         (active == params.len()).then_some(rank)
     }
 
-    /// The position on axis `index` under which the cell lies that is `rest` cells further; takes off `rest` what lies
-    /// before that position.
+    /// The position on axis `index` under which the cell lies that is `rest` cells further; takes
+    /// off `rest` what lies before that position.
     fn descend(&self, index: usize, rest: &mut u64, chosen: &mut [u64]) -> u64 {
         for (run, class) in self.axes[index].runs() {
             chosen[index] = class;
@@ -289,7 +291,8 @@ fn axis_values(
     Some(AxisValues::Some(values))
 }
 
-/// Point `point` of `points` on a continuous axis: both ends included exactly, a single point in the middle.
+/// Point `point` of `points` on a continuous axis: both ends included exactly, a single point in
+/// the middle.
 #[expect(clippy::cast_precision_loss, reason = "at most 10,000 points")]
 fn evenly(distribution: &Distribution, point: u64, points: u64) -> Value {
     match distribution {
@@ -300,7 +303,8 @@ fn evenly(distribution: &Distribution, point: u64, points: u64) -> Value {
     }
 }
 
-/// The index of `value` among the values of a finite distribution: the inverse of [`Distribution::nth`].
+/// The index of `value` among the values of a finite distribution: the inverse of
+/// [`Distribution::nth`].
 fn position_in(distribution: &Distribution, value: &Value) -> Option<u64> {
     match (distribution, distribution.normalize(value)?) {
         (Distribution::Int { low, step, .. }, Value::Int(int)) => {

@@ -1,4 +1,5 @@
-//! The normal distribution as samplers need it: masses in the logarithm without cancellation, and draws.
+//! The normal distribution as samplers need it: masses in the logarithm without cancellation, and
+//! draws.
 
 use std::f64::consts::{PI, SQRT_2};
 
@@ -9,10 +10,12 @@ use crate::study::seed::StreamRng;
 /// `ln(sqrt(2 pi))`.
 pub(super) const LN_ROOT_TWO_PI: f64 = 0.918_938_533_204_672_8;
 
-/// `ln(Phi(high) - Phi(low))` for `low < high`: the mass of the standard normal distribution between them.
+/// `ln(Phi(high) - Phi(low))` for `low < high`: the mass of the standard normal distribution
+/// between them.
 ///
-/// Relative error below 1e-9 wherever the mass is not far below 1e-15 of the largest: narrow intervals by the midpoint
-/// rule with its first correction (error `h^4 / 1920`), the rest by `erf` on the side where it does not cancel.
+/// Relative error below 1e-9 wherever the mass is not far below 1e-15 of the largest: narrow
+/// intervals by the midpoint rule with its first correction (error `h^4 / 1920`), the rest by `erf`
+/// on the side where it does not cancel.
 pub(super) fn log_mass(low: f64, high: f64) -> f64 {
     let width = high - low;
     if width < 0.01 {
@@ -52,8 +55,8 @@ fn cdf(z: f64) -> f64 {
     0.5 * libm::erfc(-z / SQRT_2)
 }
 
-/// `ln(phi(z) + z Phi(z))`: the logarithm of expected improvement per unit of deviation, without underflow (Ament et al.
-/// 2023, "Unexpected improvements to expected improvement", equation 9).
+/// `ln(phi(z) + z Phi(z))`: the logarithm of expected improvement per unit of deviation, without
+/// underflow (Ament et al. 2023, "Unexpected improvements to expected improvement", equation 9).
 pub(super) fn log_expected_improvement(z: f64) -> f64 {
     if z > -1.0 {
         return ((-0.5 * z * z - LN_ROOT_TWO_PI).exp() + z * cdf(z)).ln();
@@ -75,8 +78,8 @@ pub(super) fn draw(rng: &mut StreamRng) -> f64 {
     radius * (2.0 * PI * rng.random::<f64>()).cos()
 }
 
-/// A draw from the normal distribution around `middle` (within `[0, 1]`), cut to `[0, 1]`, by rejection: with
-/// `deviation <= 1` a third of the draws fit.
+/// A draw from the normal distribution around `middle` (within `[0, 1]`), cut to `[0, 1]`, by
+/// rejection: with `deviation <= 1` a third of the draws fit.
 pub(super) fn draw_in_unit(middle: f64, deviation: f64, rng: &mut StreamRng) -> f64 {
     for _ in 0..200 {
         let position = middle + deviation * draw(rng);
@@ -93,7 +96,8 @@ pub(super) fn log_sum_exp(terms: &[f64]) -> f64 {
     if largest == f64::NEG_INFINITY {
         return largest;
     }
-    // Terms below e^-40 of the largest change nothing in 1,000 terms; `exp` is the cost of the whole estimator.
+    // Terms below e^-40 of the largest change nothing in 1,000 terms; `exp` is the cost of the
+    // whole estimator.
     let sum: f64 = terms
         .iter()
         .map(|term| if *term > largest - 40.0 { (term - largest).exp() } else { 0.0 })

@@ -8,15 +8,18 @@ use crate::study::trial::{Trial, TrialState};
 pub(super) struct Ranking<'a> {
     /// Best first.
     pub trials: Vec<&'a Trial>,
-    /// How many of them, from the front, are complete, pruned or paused, those that break limits too: what may count as good.
+    /// How many of them, from the front, are complete, pruned or paused, those that break limits
+    /// too: what may count as good.
     pub informed: u64,
     /// These and the failed.
     pub answered: u64,
 }
 
 impl<'a> Ranking<'a> {
-    /// Complete trials by value (NaN last); then pruned ones and those that a pruner paused, those that got furthest first and of these
-    /// the best last report; then complete ones that break limits, by how much (Optuna's order); then the failed; then all that have no answer yet. Ties by number.
+    /// Complete trials by value (NaN last); then pruned ones and those that a pruner paused, those
+    /// that got furthest first and of these the best last report; then complete ones that break
+    /// limits, by how much (Optuna's order); then the failed; then all that have no answer yet.
+    /// Ties by number.
     pub fn new(history: History<'a>) -> Self {
         let mut keyed: Vec<(Place, &Trial)> =
             history.trials().iter().map(|trial| (Place::of(&history, trial), trial)).collect();
@@ -41,7 +44,8 @@ enum Class {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     class: Class,
-    /// Pruned: steps short of the longest possible. Infeasible: the violation, whose bits are ordered as it is.
+    /// Pruned: steps short of the longest possible. Infeasible: the violation, whose bits are
+    /// ordered as it is.
     short_by: u64,
     score: Score,
 }

@@ -35,7 +35,8 @@ pub(super) fn trials(ask: &Ask<'_>, startup: u64) -> u64 {
 /// How many of the earlier studies' best points are tried first.
 const FROM_EARLIER: usize = 3;
 
-/// What is not drawn: the first trial is the user's guess, the next ones are what was best in earlier studies.
+/// What is not drawn: the first trial is the user's guess, the next ones are what was best in
+/// earlier studies.
 fn given(ask: &Ask<'_>) -> Params {
     let mut given = ask.fixed.clone();
     if !ask.fixed.is_empty() {
@@ -68,8 +69,8 @@ fn earlier_best(ask: &Ask<'_>) -> Vec<Params> {
     best
 }
 
-/// Whether free draws hardly ever repeat a point. Where they do, whoever asks again for a point that was not tried yet
-/// must not be sent to the same part of every axis each time.
+/// Whether free draws hardly ever repeat a point. Where they do, whoever asks again for a point
+/// that was not tried yet must not be sent to the same part of every axis each time.
 pub(super) fn is_wide(space: &Space) -> bool {
     space
         .dimensions()
@@ -77,11 +78,12 @@ pub(super) fn is_wide(space: &Space) -> bool {
         .any(|dimension| dimension.distribution.cardinality().is_none_or(|count| count > 1000))
 }
 
-/// A start-up draw in `[0, 1)`: the trials 0 to `startup - 1` fall into different ones of `startup` equal parts of each
-/// axis (a Latin hypercube), later ones anywhere.
+/// A start-up draw in `[0, 1)`: the trials 0 to `startup - 1` fall into different ones of `startup`
+/// equal parts of each axis (a Latin hypercube), later ones anywhere.
 ///
-/// Which trial gets which part must be known to all of them without being stored. Trial 0 is drawn freely; its values,
-/// which differ from seed to seed, are the key of the permutation that deals the remaining parts out.
+/// Which trial gets which part must be known to all of them without being stored. Trial 0 is drawn
+/// freely; its values, which differ from seed to seed, are the key of the permutation that deals
+/// the remaining parts out.
 #[expect(clippy::cast_precision_loss, reason = "numbers of start-up trials")]
 pub(super) fn unit(dimension: &Dimension, ask: &Ask<'_>, startup: u64, rng: &mut StreamRng) -> f64 {
     let within: f64 = rng.random();

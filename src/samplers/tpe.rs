@@ -1,4 +1,5 @@
-//! Joint tree-structured Parzen estimators: all parameters at once, conditional ones in their branch.
+//! Joint tree-structured Parzen estimators: all parameters at once, conditional ones in their
+//! branch.
 
 mod kernels;
 mod parzen;
@@ -47,20 +48,23 @@ const RULES: Field = field(
     "rules",
     FieldKind::Choice(&["mixed", "own", "optuna"]),
     FieldDefault::Text("mixed"),
-    "widths of kernels and weights of trials: this program's, those of Optuna 5, or mixed: every fourth trial by the latter",
+    "widths of kernels and weights of trials: this program's, those of Optuna 5, or mixed: every \
+     fourth trial by the latter",
 );
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "tpe",
     aliases: &[],
-    summary: "learns where good points lie, all parameters together and conditional ones in their branch (joint TPE)",
+    summary: "learns where good points lie, all parameters together and conditional ones in their \
+        branch (joint TPE)",
     // 3: every fourth trial is drawn by Optuna's rules unless they or ours are asked for.
     version: 3,
     options: &[STARTUP_TRIALS, EI_CANDIDATES, GAMMA, GAMMA_CAP, RULES],
     build: |spec, _| Ok(Box::new(Tpe::new(spec))),
 };
 
-/// Most trials of the bad density; of more, the newest and an even selection of the others. Cost is linear in them.
+/// Most trials of the bad density; of more, the newest and an even selection of the others. Cost is
+/// linear in them.
 const MOST_BAD: usize = 800;
 /// Draws for one candidate that keeps the study's constraints.
 const DRAWS: usize = 50;

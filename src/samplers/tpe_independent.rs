@@ -20,12 +20,15 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     build: |spec, _| Ok(Box::new(TpeIndependent::new(spec))),
 };
 
-/// Draws each parameter where it was seldom bad and often good in earlier trials, regardless of the other parameters.
+/// Draws each parameter where it was seldom bad and often good in earlier trials, regardless of the
+/// other parameters.
 ///
-/// The rules around the `tpe` crate are those of Optuna's independent TPE: the split `min(ceil(gamma n), gamma_cap)`,
-/// the order of pruned trials, unfinished trials counted as bad (the constant liar). The crate itself sees only ranks,
-/// and positions on `[0, 1)`, so that NaN, infinities, logarithms, steps and huge ranges are none of its business. Unlike
-/// Optuna, each parameter's trials are split among those where it is active, and the start-up is a Latin hypercube.
+/// The rules around the `tpe` crate are those of Optuna's independent TPE: the split
+/// `min(ceil(gamma n), gamma_cap)`, the order of pruned trials, unfinished trials counted as bad
+/// (the constant liar). The crate itself sees only ranks, and positions on `[0, 1)`, so that NaN,
+/// infinities, logarithms, steps and huge ranges are none of its business. Unlike Optuna, each
+/// parameter's trials are split among those where it is active, and the start-up is a Latin
+/// hypercube.
 #[derive(Clone, Copy, Debug)]
 pub struct TpeIndependent {
     startup_trials: u64,
@@ -106,7 +109,8 @@ fn only_value(distribution: &Distribution) -> Option<Value> {
 
 /// How a parameter's values look to the `tpe` crate, whose ranges exclude their upper bound.
 enum Axis<'a> {
-    /// Positions on `[0, 1)`: of the logarithm on log axes, of the middle of `[v - step/2, v + step/2)` on stepped ones.
+    /// Positions on `[0, 1)`: of the logarithm on log axes, of the middle of
+    /// `[v - step/2, v + step/2)` on stepped ones.
     Number(&'a Distribution),
     /// Indices of choices.
     Choice(&'a [Value]),
@@ -157,7 +161,8 @@ impl<'a> Axis<'a> {
         let mut values = Vec::with_capacity(ranking.trials.len());
         let (mut informed, mut answered) = (0, 0);
         for (rank, trial) in (0u64..).zip(&ranking.trials) {
-            // A value outside the range (the study's space has changed since) says nothing that the estimator can hold.
+            // A value outside the range (the study's space has changed since) says nothing that the
+            // estimator can hold.
             if let Some(value) = trial
                 .params
                 .get(&dimension.name)
@@ -172,7 +177,8 @@ impl<'a> Axis<'a> {
         thin(&mut values, usize::try_from(good).unwrap_or(answered)..answered);
         let positions: Vec<f64> =
             values.into_iter().filter_map(|value| self.position(value)).collect();
-        // The crate takes the best ceil(gamma n); half a trial less makes that exact in spite of rounding.
+        // The crate takes the best ceil(gamma n); half a trial less makes that exact in spite of
+        // rounding.
         let gamma = if good == 0 { 0.0 } else { (good as f64 - 0.5) / positions.len() as f64 };
         let (estimator, range) = match self {
             Axis::Number(_) => (tpe::parzen_estimator(), tpe::range(0.0, 1.0)),
@@ -193,8 +199,9 @@ impl<'a> Axis<'a> {
     }
 }
 
-/// Most answered bad trials that an estimator is told of. Its cost is linear in them (measured at 1,000 trials of 10
-/// parameters: 5 to 7 ms a suggestion with all of them), and a density of more than 100 kernels has the least width anyway.
+/// Most answered bad trials that an estimator is told of. Its cost is linear in them (measured at
+/// 1,000 trials of 10 parameters: 5 to 7 ms a suggestion with all of them), and a density of more
+/// than 100 kernels has the least width anyway.
 const MOST_BAD: usize = 400;
 
 /// Leaves of the values in `bad` (in order of rank) an even selection of at most [`MOST_BAD`].

@@ -11,8 +11,9 @@ use crate::study::seed::StreamRng;
 const BY_CHANCE: u64 = 1_000;
 const IN_A_ROW: u64 = 200_000;
 
-/// A point of a finite space that `is_new` and keeps the constraints: by chance where many are left, else the next one from a
-/// place drawn by chance. `None`: none was found, in a space of up to 200,000 points because there is none.
+/// A point of a finite space that `is_new` and keeps the constraints: by chance where many are
+/// left, else the next one from a place drawn by chance. `None`: none was found, in a space of up
+/// to 200,000 points because there is none.
 pub fn untried(
     ask: &Ask<'_>,
     is_new: impl Fn(&Params) -> bool,

@@ -20,8 +20,9 @@ use crate::study::usage::Used;
 /// A handle on a store in memory: clones of it see and change the same data.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
-    // A lock and not a channel: the handles stand for processes that share a file, every call is one short transaction
-    // on it, and there is no thread that could own the data when the handles are all there is.
+    // A lock and not a channel: the handles stand for processes that share a file, every call is
+    // one short transaction on it, and there is no thread that could own the data when the handles
+    // are all there is.
     data: Arc<Mutex<Data>>,
     seen: Option<u64>,
 }
@@ -61,7 +62,8 @@ impl MemoryStore {
     }
 
     fn data(&self) -> MutexGuard<'_, Data> {
-        // Whoever panicked did so between checking and changing, or in a fold: readers may still look.
+        // Whoever panicked did so between checking and changing, or in a fold: readers may still
+        // look.
         self.data.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -150,7 +152,8 @@ impl StudyData {
         }
     }
 
-    /// What happened to trials, in order; as in the fold, nothing happens to a trial before it is created.
+    /// What happened to trials, in order; as in the fold, nothing happens to a trial before it is
+    /// created.
     fn trial_events(&self) -> impl Iterator<Item = (Timestamp, TrialNumber, &Event)> {
         let mut created = 0;
         self.journal.iter().filter_map(move |(_, at, event)| {

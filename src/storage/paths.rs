@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// The directory, in a trial's, of copies of checkpoints that their command may write over: `copies/step-3/checkpoints/last.pt`,
-/// or `copies/step-3-outside/last.pt` where the original lies outside the trial's directory.
+/// The directory, in a trial's, of copies of checkpoints that their command may write over:
+/// `copies/step-3/checkpoints/last.pt`, or `copies/step-3-outside/last.pt` where the original lies
+/// outside the trial's directory.
 pub const COPIES: &str = "copies";
 
 /// What the directory of a copy begins with, before its step.
@@ -16,7 +17,8 @@ const OF_STEP: &str = "step-";
 /// What that name ends with where the original lies outside the trial's directory.
 const OUTSIDE: &str = "-outside";
 
-/// The directory that holds the files of all studies of a store: `[checkpoints] dir`, else `files` beside the store.
+/// The directory that holds the files of all studies of a store: `[checkpoints] dir`, else `files`
+/// beside the store.
 pub fn files_directory(spec: &StudySpec, store: &Path) -> PathBuf {
     match &spec.checkpoints.dir {
         Some(directory) => directory.clone(),
@@ -29,8 +31,9 @@ pub fn data_cache(spec: &StudySpec, store: &Path) -> PathBuf {
     files_directory(spec, store).join("data")
 }
 
-/// Where compiled kernels of GPUs are kept, shared by all studies of a user: `hpsearch/kernels` in the user's directory of caches, by the
-/// values of XDG_CACHE_HOME and HOME. `None` where neither is set.
+/// Where compiled kernels of GPUs are kept, shared by all studies of a user: `hpsearch/kernels` in
+/// the user's directory of caches, by the values of XDG_CACHE_HOME and HOME. `None` where neither
+/// is set.
 pub fn kernel_cache(cache_home: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
     let given = |value: Option<&str>| {
         value.filter(|value| Path::new(value).is_absolute()).map(PathBuf::from)
@@ -47,8 +50,8 @@ pub struct StudyFiles {
 }
 
 impl StudyFiles {
-    /// Those of a study whose store lies at `store`; `name` is that of the directory that was taken for it, by default its own
-    /// name as a path component.
+    /// Those of a study whose store lies at `store`; `name` is that of the directory that was taken
+    /// for it, by default its own name as a path component.
     pub fn of(spec: &StudySpec, name: Option<&str>, store: &Path) -> Self {
         StudyFiles {
             root: files_directory(spec, store),
@@ -87,7 +90,8 @@ impl StudyFiles {
     }
 }
 
-/// The name of the directory of a copy among a trial's copies; `place` tells several of one step apart.
+/// The name of the directory of a copy among a trial's copies; `place` tells several of one step
+/// apart.
 pub fn copy_name(step: u64, is_inside: bool, place: u32) -> String {
     let again = if place == 0 { String::new() } else { format!("-copy{}", u64::from(place) + 1) };
     format!("{OF_STEP}{step}{again}{}", if is_inside { "" } else { OUTSIDE })
@@ -118,7 +122,8 @@ fn copy_of(path: &Path) -> Option<(PathBuf, &str, PathBuf)> {
     (below != Path::new("")).then(|| (parts[..=at].iter().collect(), name, below))
 }
 
-/// A study's name as one path component; different names give different components, and ordinary ones stay as they are.
+/// A study's name as one path component; different names give different components, and ordinary
+/// ones stay as they are.
 pub fn component(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for (index, char) in name.chars().enumerate() {

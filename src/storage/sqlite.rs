@@ -66,7 +66,8 @@ use crate::study::usage::Used;
 pub struct SqliteReader {
     connection: Connection,
     path: PathBuf,
-    // After the connection: whoever asks for the files of a store that is being closed must still find them.
+    // After the connection: whoever asks for the files of a store that is being closed must still
+    // find them.
     files: Arc<Files>,
     seen: Option<i64>,
     migrated: Option<Migrated>,
@@ -96,8 +97,8 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the store at `path`; makes the file and its directories where they are missing, and brings an older schema
-    /// up to date. Refuses files of other programs and network file systems.
+    /// Opens the store at `path`; makes the file and its directories where they are missing, and
+    /// brings an older schema up to date. Refuses files of other programs and network file systems.
     pub fn open(path: &Path) -> Result<Self, StorageError> {
         if path.to_str().is_none() {
             return Err(StorageError::NotText { path: path.display().to_string() });
@@ -186,8 +187,8 @@ impl SqliteStore {
         }
     }
 
-    /// An error if a file of the store is not the one that was opened, or does not hold what was written; then what can be
-    /// saved is.
+    /// An error if a file of the store is not the one that was opened, or does not hold what was
+    /// written; then what can be saved is.
     fn check_files(&mut self) -> Result<Option<u32>, StorageError> {
         let looked = if self.lost.is_some() { Ok(None) } else { self.look(false) };
         self.or_lost(looked)
@@ -229,7 +230,8 @@ impl SqliteStore {
         }
     }
 
-    /// Saves what can be saved after a file beside the store was exchanged, or the log changed in place.
+    /// Saves what can be saved after a file beside the store was exchanged, or the log changed in
+    /// place.
     fn save(&self, exchanged: Exchanged) -> Rescue {
         let SqliteReader { connection, files, .. } = &self.reader;
         // Without its index, which may be what was cut.
@@ -250,7 +252,8 @@ impl SqliteStore {
 
 impl Drop for SqliteStore {
     /// What other connections of this process kept from being saved is saved when they are closed.
-    /// SQLite writes the log back when the last connection is closed: not one that is not whole, nor by an index that was cut.
+    /// SQLite writes the log back when the last connection is closed: not one that is not whole,
+    /// nor by an index that was cut.
     fn drop(&mut self) {
         if self.lost.is_none()
             && let Err(exchanged) = self.look(true)
@@ -287,7 +290,8 @@ impl SqliteReader {
             return SqliteReader::new(connection, path);
         }
         drop(connection);
-        // An older schema, or one whose migration was broken off: opening it for writing brings it up to date.
+        // An older schema, or one whose migration was broken off: opening it for writing brings it
+        // up to date.
         let migrated = match SqliteStore::open(path) {
             Ok(store) => store.reader.migrated.clone(),
             // What is left to do does not keep anyone from reading.
@@ -415,8 +419,8 @@ impl SqliteReader {
 const LONGEST_PATH: usize = 504;
 const LONGEST_NAME: usize = 247;
 
-/// The path as that of a file: absolute, so that SQLite takes no name for something special (`:memory:`, `file:..`), and so
-/// that it leads to the same file from another directory.
+/// The path as that of a file: absolute, so that SQLite takes no name for something special
+/// (`:memory:`, `file:..`), and so that it leads to the same file from another directory.
 fn as_file(path: &Path) -> Result<PathBuf, StorageError> {
     let wrong =
         |why: &str| io_error(path, std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
@@ -505,8 +509,8 @@ fn open_to_read(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
     Ok((connection, version))
 }
 
-/// The same where SQLite cannot put its shared memory beside the file: in a directory that is read-only. Nobody can be
-/// writing there, or the file would have a log.
+/// The same where SQLite cannot put its shared memory beside the file: in a directory that is
+/// read-only. Nobody can be writing there, or the file would have a log.
 fn open_archived(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
     let text = file
         .to_str()
@@ -523,8 +527,8 @@ fn open_archived(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
     Ok((connection, version))
 }
 
-/// `hpsearch.db.run-1`, beside the file itself: links to it lead to one lock. It holds nothing, and is never removed: whoever
-/// has it open would hold the lock of a file that nobody finds.
+/// `hpsearch.db.run-1`, beside the file itself: links to it lead to one lock. It holds nothing, and
+/// is never removed: whoever has it open would hold the lock of a file that nobody finds.
 fn lock_file(path: &Path, study: StudyId) -> PathBuf {
     let mut name = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).into_os_string();
     name.push(format!(".run-{}", study.0));
@@ -562,8 +566,8 @@ fn io_error(path: &Path, source: std::io::Error) -> StorageError {
     StorageError::Io { path: path.display().to_string(), source }
 }
 
-/// Readers do not wait for the writer in this mode, nor it for them. SQLite does not call its busy handler here, so that
-/// processes that make a store at the same moment are waited for by hand.
+/// Readers do not wait for the writer in this mode, nor it for them. SQLite does not call its busy
+/// handler here, so that processes that make a store at the same moment are waited for by hand.
 fn enable_wal(connection: &Connection) -> Result<(), Fault> {
     const PAUSE: Duration = Duration::from_millis(5);
     let mut patience = BUSY_TIMEOUT.as_millis() / PAUSE.as_millis();
@@ -581,14 +585,15 @@ fn enable_wal(connection: &Connection) -> Result<(), Fault> {
 }
 
 fn configure(connection: &Connection) -> Result<(), Fault> {
-    // NORMAL syncs at checkpoints only: after a power loss the file is sound and the last moments are gone; the death of
-    // processes loses nothing.
+    // NORMAL syncs at checkpoints only: after a power loss the file is sound and the last moments
+    // are gone; the death of processes loses nothing.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     // The log is looked at before it is written back: see `Checkpoints`.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    // The columns' CHECKs hold back whoever else writes here. What this program writes they check in its tests, with debug
-    // assertions: a list of states is a table built at every update, and JSON is parsed, a quarter of a small trial's time.
+    // The columns' CHECKs hold back whoever else writes here. What this program writes they check
+    // in its tests, with debug assertions: a list of states is a table built at every update, and
+    // JSON is parsed, a quarter of a small trial's time.
     connection.pragma_update(None, "ignore_check_constraints", !cfg!(debug_assertions))?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Conditions on trials and configurations: the one language of `[[constraint]]`, of `--where` and of the leaderboard's filter.
+//! Conditions on trials and configurations: the one language of `[[constraint]]`, of `--where` and
+//! of the leaderboard's filter.
 //!
 //! | binds | written | means |
 //! |---|---|---|
@@ -7,7 +8,8 @@
 //! | | `a + b`, `- * / % **`, `max(a, b)` | numbers; also `min abs log log2 log10 exp sqrt` |
 //! | most | `0.1`, `'text'`, `true`, `width`, `"eval loss"` | names are bare or in double quotes |
 //!
-//! A filter also takes short forms, each one word without a space outside of double quotes; they become the same tree:
+//! A filter also takes short forms, each one word without a space outside of double quotes; they
+//! become the same tree:
 //!
 //! | short form | holds for trials |
 //! |---|---|
@@ -21,8 +23,9 @@
 //! | `number>=100`, `step>3`, `seconds<60`, `attempts>1`, `failures>0` | with such a number, clock value, time spent, or count |
 //! | `-term`, `!term` | for which the term, or the group in parentheses, does not hold |
 //!
-//! In a filter, comparisons with what a trial does not have, and with NaN, do not hold; `value=nan` finds NaN itself. `params.` and
-//! `metrics.` before a name say which is meant, and reach metrics that the study has not reported yet.
+//! In a filter, comparisons with what a trial does not have, and with NaN, do not hold; `value=nan`
+//! finds NaN itself. `params.` and `metrics.` before a name say which is meant, and reach metrics
+//! that the study has not reported yet.
 
 mod check;
 mod expression;

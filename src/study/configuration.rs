@@ -34,7 +34,8 @@ impl From<&Trial> for Run {
     }
 }
 
-/// The runs of one configuration in the search; those of a race are kept apart, as its measurement is.
+/// The runs of one configuration in the search; those of a race are kept apart, as its measurement
+/// is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Configuration {
     /// Its first complete run.
@@ -84,8 +85,8 @@ pub fn configurations(runs: impl IntoIterator<Item = Run>) -> BTreeMap<TrialNumb
     found
 }
 
-/// The configurations that are measured, the best first, each with its first complete run; of equals the first. One whose
-/// mean is NaN, or of which a run breaks a limit, is not among them.
+/// The configurations that are measured, the best first, each with its first complete run; of
+/// equals the first. One whose mean is NaN, or of which a run breaks a limit, is not among them.
 pub fn ranked(
     runs: impl IntoIterator<Item = Run>,
     direction: Direction,
@@ -102,8 +103,8 @@ pub fn ranked(
     ranked
 }
 
-/// The trials as samplers see them: one for each configuration, with the mean of its runs, numbered without gaps. One that
-/// is still being measured has not ended.
+/// The trials as samplers see them: one for each configuration, with the mean of its runs, numbered
+/// without gaps. One that is still being measured has not ended.
 pub fn for_samplers(trials: &[Trial], replicates: u32) -> Cow<'_, [Trial]> {
     if replicates == 1 && trials.iter().all(|trial| trial.origin.configuration().is_none()) {
         return Cow::Borrowed(trials);
@@ -133,8 +134,8 @@ pub fn for_samplers(trials: &[Trial], replicates: u32) -> Cow<'_, [Trial]> {
     Cow::Owned(seen.collect())
 }
 
-/// The trials as pruners see them: runs that they have no say in are there, so that numbers are places, and reported
-/// nothing. Borrowed where there are none such.
+/// The trials as pruners see them: runs that they have no say in are there, so that numbers are
+/// places, and reported nothing. Borrowed where there are none such.
 pub fn for_pruners(trials: &[Trial]) -> Cow<'_, [Trial]> {
     if trials.iter().all(|trial| trial.origin.is_judged()) {
         return Cow::Borrowed(trials);

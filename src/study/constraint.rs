@@ -14,11 +14,12 @@ use crate::study::params::{Params, Value};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Constraint {
-    /// Over parameters: a configuration that breaks it is never proposed. One whose condition names a parameter that is
-    /// inactive keeps it, unless the rest of the condition is false whatever that parameter were.
+    /// Over parameters: a configuration that breaks it is never proposed. One whose condition names
+    /// a parameter that is inactive keeps it, unless the rest of the condition is false whatever
+    /// that parameter were.
     Require(Expression),
-    /// Over metrics of a trial's last report: a trial that breaks it ranks below all that keep it. A metric that was not
-    /// reported breaks it.
+    /// Over metrics of a trial's last report: a trial that breaks it ranks below all that keep it.
+    /// A metric that was not reported breaks it.
     Limit(Expression),
 }
 
@@ -46,8 +47,8 @@ impl fmt::Display for Constraint {
     }
 }
 
-/// What is certainly wrong with a configuration, also with one of which only some values are known: the first requirement that
-/// it breaks.
+/// What is certainly wrong with a configuration, also with one of which only some values are known:
+/// the first requirement that it breaks.
 pub fn broken<'a>(constraints: &'a [Constraint], params: &Params) -> Option<&'a Constraint> {
     constraints.iter().find(|constraint| match constraint {
         Constraint::Require(expression) => matches!(expression.violation(|name| params.get(name).cloned()), Violation::By(over) if over > 0.0),
@@ -55,8 +56,8 @@ pub fn broken<'a>(constraints: &'a [Constraint], params: &Params) -> Option<&'a 
     })
 }
 
-/// By how much `metrics` break the limits, all together: 0 where they keep them, `None` where there are none. What was not reported,
-/// or is NaN, breaks its limit by more than any number.
+/// By how much `metrics` break the limits, all together: 0 where they keep them, `None` where there
+/// are none. What was not reported, or is NaN, breaks its limit by more than any number.
 pub fn violation(constraints: &[Constraint], metrics: &Metrics) -> Option<f64> {
     let mut total = None;
     for constraint in constraints {

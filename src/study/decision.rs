@@ -7,7 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::study::metric::Number;
 use crate::study::step::UnitStep;
 
-/// Why a trial continues, pauses, stops or is promoted. Stored as an object with the numbers; [`Reason::Recorded`] as a string.
+/// Why a trial continues, pauses, stops or is promoted. Stored as an object with the numbers;
+/// [`Reason::Recorded`] as a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", remote = "Self")]
 pub enum Reason {
@@ -21,7 +22,8 @@ pub enum Reason {
         first: u64,
         /// When.
         at: UnitStep,
-        /// How many trials the final values were forecast from, where those were ranked and not the values at the rung.
+        /// How many trials the final values were forecast from, where those were ranked and not the
+        /// values at the rung.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         forecast_from: Option<u64>,
     },
@@ -262,7 +264,8 @@ impl fmt::Display for Reason {
             }
             Reason::Concluded { rung } => write!(
                 f,
-                "the best trial at rung {rung}, the highest that was reached, runs to its end: no other did"
+                "the best trial at rung {rung}, the highest that was reached, runs to its end: no \
+                 other did"
             ),
             Reason::Percentile { best, border, percentile, of, at, comparison } => {
                 write!(f, "best value {best} is {comparison} than ")?;
@@ -279,7 +282,8 @@ impl fmt::Display for Reason {
                 } else {
                     write!(
                         f,
-                        "the best value {best} of the last {reports} reports up to {at} is {comparison} than {before} before them"
+                        "the best value {best} of the last {reports} reports up to {at} is \
+                         {comparison} than {before} before them"
                     )?;
                     if *comparison == Comparison::Worse && min_delta.0 > 0.0 {
                         write!(f, " by more than {min_delta}")?;
@@ -313,7 +317,8 @@ impl fmt::Display for Reason {
                 let places = meaningful_places(deviation.0);
                 write!(
                     f,
-                    "at {at} expected to end at {:.places$} +- {:.places$}: better than the best, {:.places$}, with probability {:.3}",
+                    "at {at} expected to end at {:.places$} +- {:.places$}: better than the best, \
+                     {:.places$}, with probability {:.3}",
                     mean.0, deviation.0, best.0, probability.0
                 )?;
                 threshold.map_or(Ok(()), |threshold| write!(f, ", less than {threshold}"))
@@ -444,7 +449,8 @@ mod tests {
             ),
             (
                 json!({ "rank": { "rank": 1, "of": 1, "first": 2, "at": at, "forecast_from": 20 } }),
-                "rank 1 of 1 at step 300, by final values forecast from 20 that continued; the first 2 go on",
+                "rank 1 of 1 at step 300, by final values forecast from 20 that continued; the \
+                 first 2 go on",
                 rank(2, 1),
             ),
             (
@@ -464,7 +470,8 @@ mod tests {
             ),
             (
                 json!({ "concluded": { "rung": 3 } }),
-                "the best trial at rung 3, the highest that was reached, runs to its end: no other did",
+                "the best trial at rung 3, the highest that was reached, runs to its end: no \
+                 other did",
                 None,
             ),
             (
@@ -474,12 +481,14 @@ mod tests {
             ),
             (
                 json!({ "percentile": { "best": -1e-9, "border": 1.75, "percentile": 25.0, "of": 3, "at": at, "comparison": "not_worse" } }),
-                "best value -1e-9 is not worse than 1.75, percentile 25 of 3 completed trials at step 300",
+                "best value -1e-9 is not worse than 1.75, percentile 25 of 3 completed trials at \
+                 step 300",
                 value(1.75),
             ),
             (
                 json!({ "patience": { "best": 0.5, "reports": 2, "before": "-Infinity", "min_delta": 1.0, "at": at, "comparison": "worse" } }),
-                "the best value 0.5 of the last 2 reports up to step 300 is worse than -inf before them by more than 1",
+                "the best value 0.5 of the last 2 reports up to step 300 is worse than -inf \
+                 before them by more than 1",
                 value(f64::NEG_INFINITY),
             ),
             (
@@ -501,18 +510,21 @@ mod tests {
             (
                 json!({ "wilcoxon": { "p": 0.01, "threshold": 0.1, "steps": 4, "at": at, "best": 3,
                     "means": { "own": 4.0, "best": 3.0, "comparison": "worse" } } }),
-                "p = 0.0100 at 4 steps in common with the best trial 3 is below 0.1, and the mean 4 is worse than its 3",
+                "p = 0.0100 at 4 steps in common with the best trial 3 is below 0.1, and the mean \
+                 4 is worse than its 3",
                 None,
             ),
             (
                 json!({ "forecast": { "mean": 0.456, "deviation": 0.02, "best": 0.4, "probability": 0.01, "threshold": 0.02, "at": at } }),
-                "at step 300 expected to end at 0.456 +- 0.020: better than the best, 0.400, with probability 0.010, less than 0.02",
+                "at step 300 expected to end at 0.456 +- 0.020: better than the best, 0.400, with \
+                 probability 0.010, less than 0.02",
                 None,
             ),
             (
                 json!({ "forecast": { "mean": 0.456, "deviation": 0.2, "best": 0.4, "probability": 0.01, "at": at,
                     "rank": { "rank": { "rank": 1, "of": 3, "first": 1, "at": at } } } }),
-                "rank 1 of 3 at step 300; 1 goes on; at step 300 expected to end at 0.46 +- 0.20: better than the best, 0.40, with probability 0.010",
+                "rank 1 of 3 at step 300; 1 goes on; at step 300 expected to end at 0.46 +- 0.20: \
+                 better than the best, 0.40, with probability 0.010",
                 rank(1, 3),
             ),
             (json!({ "nan": { "at": at } }), "the value at step 300 is NaN", None),

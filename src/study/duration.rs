@@ -7,7 +7,8 @@ const UNITS: &[(&str, u64)] = &[("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)
 /// The longest duration that is taken: a hundred years, so that adding it to any clock is safe.
 const LONGEST: f64 = 100.0 * 365.25 * 86_400.0;
 
-/// The duration `text` means, or what is wrong with it. Each unit at most once, from large to small; decimals anywhere.
+/// The duration `text` means, or what is wrong with it. Each unit at most once, from large to
+/// small; decimals anywhere.
 pub fn parse(text: &str) -> Result<Duration, &'static str> {
     let mut rest = text.trim();
     if rest.is_empty() {

@@ -35,8 +35,8 @@ pub enum AttemptEnd {
     Interrupted,
     /// The runner died, and the program with it; the trial runs again.
     Lost,
-    /// The machine refused what the program needs (room, files, processes); the trial runs again. An hpsearch that does not
-    /// know it does not open the schema of stores that have it.
+    /// The machine refused what the program needs (room, files, processes); the trial runs again.
+    /// An hpsearch that does not know it does not open the schema of stores that have it.
     Refused,
     /// The program ended by itself before its end: NaN or infinite loss.
     Diverged,
@@ -66,9 +66,11 @@ pub enum Event {
     RunnerStopped {
         /// Why.
         reason: String,
-        /// How long it ran, in microseconds; while the study was paused and nothing ran, time stood still.
+        /// How long it ran, in microseconds; while the study was paused and nothing ran, time stood
+        /// still.
         ran_micros: i64,
-        /// When it was last heard, if it was killed: the study's next runner writes this in its stead.
+        /// When it was last heard, if it was killed: the study's next runner writes this in its
+        /// stead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         heard: Option<crate::study::time::Timestamp>,
         /// Microseconds of devices that were in use when it was killed and had not been told.
@@ -99,8 +101,8 @@ pub enum Event {
         /// Training rows in memory at once, where they were halved because the trial ran out of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rows_at_once: Option<u64>,
-        /// Microseconds for which its device was in use by others since that was last told. A device counts once, however
-        /// many of its slots are busy.
+        /// Microseconds for which its device was in use by others since that was last told. A
+        /// device counts once, however many of its slots are busy.
         #[serde(default, skip_serializing_if = "is_zero")]
         device_micros: i64,
     },
@@ -126,7 +128,8 @@ pub enum Event {
         /// What was measured.
         metrics: Metrics,
     },
-    /// Something that a trial said was not taken, or is odd: the first of its kind, or at the attempt's end how many there were.
+    /// Something that a trial said was not taken, or is odd: the first of its kind, or at the
+    /// attempt's end how many there were.
     Remarked {
         /// Whose.
         trial: TrialNumber,
@@ -159,7 +162,8 @@ pub enum Event {
         /// What it takes on the disk, where that was measured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
-        /// The system's clock when a command registered it: the times of its files are by that clock, and not by the study's.
+        /// The system's clock when a command registered it: the times of its files are by that
+        /// clock, and not by the study's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         system: Option<crate::study::time::Timestamp>,
     },
@@ -187,8 +191,8 @@ pub enum Event {
         end: AttemptEnd,
         /// One sentence.
         reason: Option<String>,
-        /// Microseconds for which its device was in use since that was last told; `None` of an older hpsearch, which counted
-        /// slots: all that the attempt took.
+        /// Microseconds for which its device was in use since that was last told; `None` of an
+        /// older hpsearch, which counted slots: all that the attempt took.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         device_micros: Option<i64>,
         /// What it took of its device's memory, where devices share themselves out and it was seen.
@@ -239,8 +243,8 @@ pub enum Event {
         /// Which limits, one sentence.
         reason: String,
     },
-    /// From here on decisions may know what came of a trial's turn on a slot; written where they must not depend on who is
-    /// faster (`deterministic = true`).
+    /// From here on decisions may know what came of a trial's turn on a slot; written where they
+    /// must not depend on who is faster (`deterministic = true`).
     ResultsKnown {
         /// Whose.
         trial: TrialNumber,
@@ -345,7 +349,8 @@ pub enum Event {
         /// By how much.
         by: Extension,
     },
-    /// Points were passed over when a trial was proposed, for they are expected not to fit into the memory of any device.
+    /// Points were passed over when a trial was proposed, for they are expected not to fit into the
+    /// memory of any device.
     #[serde(rename = "passed_over")]
     ConfigurationsSkipped {
         /// The trial.
@@ -491,7 +496,8 @@ pub enum Request {
         /// Which.
         trial: TrialNumber,
     },
-    /// Let what runs on a device save, leave and go on elsewhere; start nothing there until it is resumed.
+    /// Let what runs on a device save, leave and go on elsewhere; start nothing there until it is
+    /// resumed.
     PauseDevice {
         /// Which.
         device: Device,
@@ -500,7 +506,8 @@ pub enum Request {
     ResumeDevice {
         /// Which.
         device: Device,
-        /// How many trials at a time, as long as the present run lasts; `None`: as many as there were.
+        /// How many trials at a time, as long as the present run lasts; `None`: as many as there
+        /// were.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         slots: Option<u32>,
     },
@@ -542,8 +549,8 @@ pub enum Request {
         /// Whether it shall be there.
         present: bool,
     },
-    /// A stored request that cannot be read: of another hpsearch, or with a number that nothing here holds. Never written; it
-    /// is refused by whoever comes upon it.
+    /// A stored request that cannot be read: of another hpsearch, or with a number that nothing
+    /// here holds. Never written; it is refused by whoever comes upon it.
     #[serde(skip)]
     Unreadable {
         /// What is wrong with it.

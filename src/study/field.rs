@@ -1,5 +1,6 @@
-//! The schema of what users write by name: keys of the study file, options of samplers and pruners, arguments of the
-//! trainer, and lines of `ask-tell`. One table of fields drives parsing, checks, suggestions, help and references.
+//! The schema of what users write by name: keys of the study file, options of samplers and pruners,
+//! arguments of the trainer, and lines of `ask-tell`. One table of fields drives parsing, checks,
+//! suggestions, help and references.
 
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -80,7 +81,8 @@ pub enum FieldKind {
     Names,
     /// Names of columns: a list, each once.
     Columns,
-    /// Class weights: `"balanced"`, a list of numbers above 0, the same as one comma-separated string, or `"none"`.
+    /// Class weights: `"balanced"`, a list of numbers above 0, the same as one comma-separated
+    /// string, or `"none"`.
     Weights,
     /// `"auto"`, a device, or a list of devices; their reader checks them.
     Devices,
@@ -185,7 +187,8 @@ impl Field {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
-    /// The value that a sampler or pruner has for this option; the default where none is written, or none of this type.
+    /// The value that a sampler or pruner has for this option; the default where none is written,
+    /// or none of this type.
     pub fn of<T: DeserializeOwned>(&self, spec: &AlgorithmSpec) -> T {
         let written = spec.options.get(self.name).and_then(|value| T::deserialize(value).ok());
         written.unwrap_or_else(|| self.default.read())
@@ -301,9 +304,10 @@ impl fmt::Display for FieldKind {
             Self::Names => f.write_str("a name or a list of names"),
             Self::Columns => f.write_str("a list of names, each once"),
             Self::Weights => f.write_str("\"balanced\", \"none\", or a list of numbers above 0"),
-            Self::Devices => {
-                f.write_str("\"auto\", a device (\"cpu\", \"cuda:0\", \"cuda:*\", \"wgpu:0\"), or a list of devices")
-            }
+            Self::Devices => f.write_str(
+                "\"auto\", a device (\"cpu\", \"cuda:0\", \"cuda:*\", \"wgpu:0\"), or \
+                    a list of devices",
+            ),
             Self::Keep => f.write_str("\"best-3\" (any number), \"all\" or \"none\""),
             Self::Environment => f.write_str("a table of strings"),
             Self::Objectives => f.write_str("one table of `metric` and `direction`"),
@@ -317,10 +321,12 @@ impl fmt::Display for FieldKind {
 }
 
 impl FieldKind {
-    /// `value` as its reader takes it (`3.0` as the integer 3, a duration as seconds, names as a list).
+    /// `value` as its reader takes it (`3.0` as the integer 3, a duration as seconds, names as a
+    /// list).
     ///
     /// # Errors
-    /// The end of a sentence that begins with the field's name: "must be ..., not `...`", or "cannot be `...`".
+    /// The end of a sentence that begins with the field's name: "must be ..., not `...`", or
+    /// "cannot be `...`".
     pub fn check(&self, value: &Json) -> Result<Json, String> {
         let text = value.as_str();
         let is_one_of = |words: &[&str]| text.is_some_and(|text| words.contains(&text));
@@ -450,7 +456,8 @@ impl FieldKind {
     }
 }
 
-/// The finite ends of a range, each with its word: (included, excluded) of the lower end, then of the upper one.
+/// The finite ends of a range, each with its word: (included, excluded) of the lower end, then of
+/// the upper one.
 fn ends(
     low: Bound<f64>,
     high: Bound<f64>,

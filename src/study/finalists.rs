@@ -1,4 +1,5 @@
-//! The race of a study: its best configurations, run again on fresh seeds until one of them is the winner.
+//! The race of a study: its best configurations, run again on fresh seeds until one of them is the
+//! winner.
 
 use serde::{Deserialize, Serialize};
 

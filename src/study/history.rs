@@ -1,4 +1,5 @@
-//! What samplers and pruners see of a study: its trials, values turned so that smaller is better, and how it names its clock.
+//! What samplers and pruners see of a study: its trials, values turned so that smaller is better,
+//! and how it names its clock.
 
 use crate::study::metric::{Direction, Number, Score};
 use crate::study::state::{Changes, StudyState};
@@ -51,8 +52,9 @@ impl<'a> History<'a> {
         self.trials
     }
 
-    /// Which trials changed lately, where a study keeps account of it: a memo of what trials came to need not look at all of
-    /// them each time. The answer to a question must be the same without.
+    /// Which trials changed lately, where a study keeps account of it: a memo of what trials came
+    /// to need not look at all of them each time. The answer to a question must be the same
+    /// without.
     pub fn changes(&self) -> Option<&'a Changes> {
         self.changes
     }

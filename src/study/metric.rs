@@ -81,10 +81,11 @@ impl PartialEq for Score {
 
 impl Eq for Score {}
 
-/// A JSON number that may be NaN or infinite: those are the strings `"NaN"`, `"Infinity"` and `"-Infinity"`.
-/// Reading also takes null and other spellings of the three.
+/// A JSON number that may be NaN or infinite: those are the strings `"NaN"`, `"Infinity"` and
+/// `"-Infinity"`. Reading also takes null and other spellings of the three.
 ///
-/// It is said, and compared with another one, by six significant digits: deciding again on another machine may give other last digits.
+/// It is said, and compared with another one, by six significant digits: deciding again on another
+/// machine may give other last digits.
 #[derive(Clone, Copy, Debug)]
 pub struct Number(pub f64);
 
@@ -201,7 +202,8 @@ impl<'de> Deserialize<'de> for Metrics {
     }
 }
 
-/// Serde for a field of type `f64` that may be NaN or infinite (`#[serde(with = "crate::study::metric::lossless")]`).
+/// Serde for a field of type `f64` that may be NaN or infinite
+/// (`#[serde(with = "crate::study::metric::lossless")]`).
 pub mod lossless {
     use super::{Deserialize, Deserializer, Number, Serialize, Serializer};
 
@@ -216,7 +218,8 @@ pub mod lossless {
     }
 }
 
-/// A number with so many significant digits, without zeros at its end; `NaN`, `inf` and `-inf` by these names.
+/// A number with so many significant digits, without zeros at its end; `NaN`, `inf` and `-inf` by
+/// these names.
 pub fn significant(value: f64, digits: usize) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -267,8 +270,8 @@ impl Middle {
     }
 }
 
-/// The median of values in ascending or descending order, NaN last: of an even number the mean of the two in the middle, or the first
-/// of them where the other is NaN; `None` of none.
+/// The median of values in ascending or descending order, NaN last: of an even number the mean of
+/// the two in the middle, or the first of them where the other is NaN; `None` of none.
 pub fn median(sorted: &[f64]) -> Option<f64> {
     let upper = *sorted.get(sorted.len() / 2)?;
     let lower = *sorted.get((sorted.len() - 1) / 2)?;

@@ -42,7 +42,8 @@ impl Value {
         }
     }
 
-    /// A JSON scalar as a value; `None` for null, arrays, objects and numbers outside the range of `i64` and `f64`.
+    /// A JSON scalar as a value; `None` for null, arrays, objects and numbers outside the range of
+    /// `i64` and `f64`.
     pub fn from_json(json: &serde_json::Value) -> Option<Value> {
         match json {
             serde_json::Value::Bool(flag) => Some(Value::Bool(*flag)),
@@ -55,7 +56,8 @@ impl Value {
         }
     }
 
-    /// Whether two values mean the same: numbers by value (`1` and `1.0`), everything else by kind and content.
+    /// Whether two values mean the same: numbers by value (`1` and `1.0`), everything else by kind
+    /// and content.
     pub fn same(&self, other: &Value) -> bool {
         match (self.as_number(), other.as_number()) {
             (Some(mine), Some(theirs)) => mine == theirs,
@@ -65,7 +67,8 @@ impl Value {
 }
 
 impl fmt::Display for Value {
-    /// As a person writes it, and as a command's `{name}` receives it: no quotes around strings, shortest exact floats.
+    /// As a person writes it, and as a command's `{name}` receives it: no quotes around strings,
+    /// shortest exact floats.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Bool(flag) => write!(f, "{flag}"),
@@ -94,8 +97,8 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// The environment variable in which a command finds the parameter `name`: letters in upper case, everything but ASCII letters
-/// and digits as `_`. Names of several parameters may become one.
+/// The environment variable in which a command finds the parameter `name`: letters in upper case,
+/// everything but ASCII letters and digits as `_`. Names of several parameters may become one.
 pub fn variable(name: &str) -> String {
     let plain = name
         .chars()

@@ -106,8 +106,9 @@ impl PrintedMetrics {
 
     /// Takes in a line, its end included; gives what it brought.
     ///
-    /// A line without a step belongs to the last step that was named; where none ever was, steps are counted: a metric that
-    /// comes again begins the next one. What ends with a carriage return waits for the line that replaces it.
+    /// A line without a step belongs to the last step that was named; where none ever was, steps
+    /// are counted: a metric that comes again begins the next one. What ends with a carriage return
+    /// waits for the line that replaces it.
     pub fn read(&mut self, line: &[u8]) -> LineReports {
         let matches = &mut self.matches;
         let found = find(&self.patterns, line, |pattern| matches[pattern] += 1);
@@ -189,7 +190,8 @@ fn take(captures: &Captures<'_>, regex: &Regex, clock: [&str; 2], found: &mut Fo
     }
 }
 
-/// A number as people read it: `0.25`, `1e-3`, `1,024.5`, `97.2%`, `nan`, `-inf`, and with a comma or bracket behind it.
+/// A number as people read it: `0.25`, `1e-3`, `1,024.5`, `97.2%`, `nan`, `-inf`, and with a comma
+/// or bracket behind it.
 fn number(text: &str) -> Option<f64> {
     let text = text.trim().trim_end_matches([',', ';', ':', ')', ']', '}', '%', 's']).trim_end();
     let text = text.trim_start_matches(['(', '[', '{']);

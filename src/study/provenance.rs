@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Everything about a runner that results may depend on. The environment is not among it, for it holds secrets; of the
-/// variables that the study file sets there are the names, and digests by which a change is noticed.
+/// Everything about a runner that results may depend on. The environment is not among it, for it
+/// holds secrets; of the variables that the study file sets there are the names, and digests by
+/// which a change is noticed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
@@ -30,7 +31,8 @@ pub struct Provenance {
 pub struct Variable {
     /// Its name.
     pub name: String,
-    /// BLAKE3 of the store's salt, the name and the value, hexadecimal: comparable within one store.
+    /// BLAKE3 of the store's salt, the name and the value, hexadecimal: comparable within one
+    /// store.
     pub digest: String,
 }
 
@@ -48,8 +50,8 @@ pub enum Code {
         branch: Option<String>,
         /// Changes to files that git knows; `None`: none.
         changes: Option<Changes>,
-        /// Files that git does not know, and that it is not told to ignore, whole directories by their
-        /// names; the first twenty.
+        /// Files that git does not know, and that it is not told to ignore, whole directories by
+        /// their names; the first twenty.
         untracked: Vec<String>,
     },
 }
@@ -108,7 +110,8 @@ pub struct GpuKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceFile {
-    /// What it is to the study: `program`, `tokenizer`, or the split of the data: `train`, `validation`, `test`.
+    /// What it is to the study: `program`, `tokenizer`, or the split of the data: `train`,
+    /// `validation`, `test`.
     pub role: String,
     /// Where it lies.
     pub path: String,
@@ -127,7 +130,8 @@ pub fn short(digest: &str) -> &str {
 }
 
 impl Provenance {
-    /// What is to be said of it, by title, whole digests included: two lineages with the same facts are the same.
+    /// What is to be said of it, by title, whole digests included: two lineages with the same facts
+    /// are the same.
     pub fn facts(&self) -> Vec<(String, String)> {
         let mut facts = vec![
             ("code".to_owned(), self.code.in_words(false)),
@@ -161,7 +165,8 @@ impl Provenance {
         facts
     }
 
-    /// Paths of the program's files that have another content than `before`; files that were not read then or now are not among them.
+    /// Paths of the program's files that have another content than `before`; files that were not
+    /// read then or now are not among them.
     pub fn changed_programs<'a>(&'a self, before: &Provenance) -> Vec<&'a str> {
         let is_other = |file: &&SourceFile, then: &SourceFile| {
             then.role == file.role
@@ -207,7 +212,8 @@ impl<'a> Masked<'a> {
         Masked { variables }
     }
 
-    /// The text without the values, and without what a line sets one of the variables to: an earlier value may stand there.
+    /// The text without the values, and without what a line sets one of the variables to: an
+    /// earlier value may stand there.
     pub fn text(&self, text: &str) -> String {
         let lines = text.split_inclusive('\n').map(|line| {
             match self.variables.iter().filter_map(|(name, _)| after_name(line, name)).min() {
@@ -241,12 +247,14 @@ fn after_name(line: &str, name: &str) -> Option<usize> {
     })
 }
 
-/// The words of a command line, without the values that `--set` gives to variables of the environment.
+/// The words of a command line, without the values that `--set` gives to variables of the
+/// environment.
 pub fn masked_command(words: &[String]) -> Vec<String> {
     words.iter().map(|word| masked_override(word)).collect()
 }
 
-/// An override of `--set` (`command.env.NAME=VALUE`, perhaps with `--set=` before it) without the value of a variable.
+/// An override of `--set` (`command.env.NAME=VALUE`, perhaps with `--set=` before it) without the
+/// value of a variable.
 pub fn masked_override(word: &str) -> String {
     let start = if word.starts_with("--set=") { "--set=".len() } else { 0 };
     let key: String =
@@ -350,8 +358,10 @@ mod tests {
     #[test]
     fn values_and_what_a_line_sets_a_variable_to_are_masked_and_nothing_else() {
         let masked = Masked::new([("API_KEY", "sk-0123456789"), ("MODE", "fast")]);
-        let text = "-env = { API_KEY = \"an older one\" }\n+env = { MODE = 'x' }\n API_KEY_FILE = a\nsend(\"sk-0123456789\")\nfast\n\"API_KEY\": 1";
-        let expected = "-env = { API_KEY =...\n+env = { MODE =...\n API_KEY_FILE = a\nsend(\"...\")\nfast\n\"API_KEY\":...";
+        let text = "-env = { API_KEY = \"an older one\" }\n+env = { MODE = 'x' }\n API_KEY_FILE = \
+            a\nsend(\"sk-0123456789\")\nfast\n\"API_KEY\": 1";
+        let expected = "-env = { API_KEY =...\n+env = { MODE =...\n API_KEY_FILE = \
+            a\nsend(\"...\")\nfast\n\"API_KEY\":...";
         assert_eq!(masked.text(text), expected);
         assert_eq!(Masked::default().text(text), text);
     }

@@ -1,4 +1,5 @@
-//! Tables of samplers and pruners: what a line of them says, and how a written policy is checked against its table.
+//! Tables of samplers and pruners: what a line of them says, and how a written policy is checked
+//! against its table.
 
 use std::collections::BTreeMap;
 
@@ -104,7 +105,8 @@ impl<Build> Table<Build> {
         })
     }
 
-    /// A written policy as it is stored: its name resolved, its options checked. All problems at once.
+    /// A written policy as it is stored: its name resolved, its options checked. All problems at
+    /// once.
     pub fn resolve(
         &self,
         name: &str,
@@ -181,7 +183,8 @@ impl<Build> Entry<Build> {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RegistryError {
     /// An option outside its limits, or options that contradict each other.
-    #[error("option `{option}` of `{policy}`: {why}{}", consequence.map(|so| format!(", {so}")).unwrap_or_default())]
+    #[error("option `{option}` of `{policy}`: \
+        {why}{}", consequence.map(|so| format!(", {so}")).unwrap_or_default())]
     Option {
         /// The policy's name.
         policy: String,

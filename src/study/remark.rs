@@ -79,7 +79,8 @@ impl RemarkKind {
             }
             RemarkKind::Reserved => "the line is not taken; print metrics with names of your own",
             RemarkKind::Step => {
-                "the line is not taken; print whole numbers, or leave it out to have reports counted"
+                "the line is not taken; print whole numbers, or leave it out to have reports \
+                 counted"
             }
             RemarkKind::Value => "this value is not taken; print a number, NaN or Infinity",
             RemarkKind::Empty => {
@@ -91,16 +92,20 @@ impl RemarkKind {
             RemarkKind::StandardError => "the line is not taken; print it on standard output",
             RemarkKind::TooLong => "the line is not taken; print less in one line",
             RemarkKind::Checkpoint => {
-                "the trial cannot go on from it; save it before its path is printed, and give each trial a path of its own, such as one in HPSEARCH_CHECKPOINT_DIR"
+                "the trial cannot go on from it; save it before its path is printed, and give \
+                 each trial a path of its own, such as one in HPSEARCH_CHECKPOINT_DIR"
             }
             RemarkKind::Uncopied => {
-                "once it is written again its step is lost; write each step to a path of its own, with the step in its name"
+                "once it is written again its step is lost; write each step to a path of its own, \
+                 with the step in its name"
             }
             RemarkKind::Superseded => {
-                "the later one is taken; to keep each, read the answer to the report of its step before writing again, or put the step into its name"
+                "the later one is taken; to keep each, read the answer to the report of its step \
+                 before writing again, or put the step into its name"
             }
             RemarkKind::Pattern => {
-                "mend `pattern` in [command.metrics]; `hpsearch check STUDY.toml --try 'a line'` shows what it finds"
+                "mend `pattern` in [command.metrics]; `hpsearch check STUDY.toml --try 'a line'` \
+                 shows what it finds"
             }
             RemarkKind::Repeated | RemarkKind::WentBack => "",
         }
@@ -131,15 +136,16 @@ impl Remark {
     }
 }
 
-/// The reports of one attempt so far. Metrics of one step are taken together, and of one metric the last value stands.
+/// The reports of one attempt so far. Metrics of one step are taken together, and of one metric the
+/// last value stands.
 #[derive(Clone, Debug, Default)]
 pub struct Reports {
     last: Option<(u64, Metrics)>,
 }
 
 impl Reports {
-    /// Takes a report in: gives all that was reported at its step without a report of another step between, and what there is to
-    /// say about it.
+    /// Takes a report in: gives all that was reported at its step without a report of another step
+    /// between, and what there is to say about it.
     pub fn take(
         &mut self,
         clock: StepUnit,
@@ -155,7 +161,8 @@ impl Reports {
                 let overwrites = metrics.iter().any(differs);
                 let why = || {
                     format!(
-                        "{clock} {step} was reported twice: the later values count, the verdict stays"
+                        "{clock} {step} was reported twice: the later values count, the verdict \
+                         stays"
                     )
                 };
                 let remark = overwrites.then(|| Remark::new(RemarkKind::Repeated, why()));
@@ -164,7 +171,8 @@ impl Reports {
             }
             Some((at, _)) if step < at => {
                 let why = format!(
-                    "{clock} {step} came after {clock} {at}: reports are kept by their {clocks}, whatever their order"
+                    "{clock} {step} came after {clock} {at}: reports are kept by their {clocks}, \
+                     whatever their order"
                 );
                 (metrics, Some(Remark::new(RemarkKind::WentBack, why)))
             }

@@ -1,4 +1,5 @@
-//! Named random streams derived from the study's seed, so that no draw depends on what else was drawn.
+//! Named random streams derived from the study's seed, so that no draw depends on what else was
+//! drawn.
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha12Rng;
@@ -18,13 +19,14 @@ impl SeedTree {
         SeedTree { seed }
     }
 
-    /// The stream called `name`, such as `sampler/17`: the same name gives the same stream, different names
-    /// independent ones (the key is BLAKE3 of seed and name).
+    /// The stream called `name`, such as `sampler/17`: the same name gives the same stream,
+    /// different names independent ones (the key is BLAKE3 of seed and name).
     pub fn stream(&self, name: &str) -> StreamRng {
         StreamRng::from_seed(*self.digest(name).as_bytes())
     }
 
-    /// A seed for a program that takes one, such as trial 3's: 53 bits, exact in every language's numbers.
+    /// A seed for a program that takes one, such as trial 3's: 53 bits, exact in every language's
+    /// numbers.
     pub fn number(&self, name: &str) -> u64 {
         let bytes = self.digest(name);
         let mut eight = [0; 8];

@@ -15,7 +15,8 @@ const MOST_NESTED: usize = 100;
 /// Most combinations of parents' values that are told apart to count a space.
 const MOST_COUNTS: usize = 10_000;
 
-/// A parameter is active when each of these parents is active and has one of the values listed for it.
+/// A parameter is active when each of these parents is active and has one of the values listed for
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Condition(pub Vec<(String, Vec<Value>)>);
 
@@ -191,8 +192,8 @@ impl Space {
         self.dimensions.iter().any(|dimension| dimension.when.is_some())
     }
 
-    /// Builds a point by asking for a value of each active parameter, parents first. `fixed` values are taken as they
-    /// are where their parameter is active.
+    /// Builds a point by asking for a value of each active parameter, parents first. `fixed` values
+    /// are taken as they are where their parameter is active.
     pub fn assemble<E>(
         &self,
         fixed: &Params,
@@ -215,8 +216,8 @@ impl Space {
         Ok(params)
     }
 
-    /// The `index`th of points spread evenly over the space, with what is `fixed`: an additive recurrence with another irrational
-    /// step in each dimension. The first is the middle.
+    /// The `index`th of points spread evenly over the space, with what is `fixed`: an additive
+    /// recurrence with another irrational step in each dimension. The first is the middle.
     pub fn spread(&self, fixed: &Params, index: u32) -> Params {
         let mut dimension = 0u32;
         let Ok(point) = self.assemble::<std::convert::Infallible>(fixed, |searched, _| {
@@ -228,7 +229,8 @@ impl Space {
         point
     }
 
-    /// Checks that `params` is a point of this space: exactly the active parameters, each inside its range.
+    /// Checks that `params` is a point of this space: exactly the active parameters, each inside
+    /// its range.
     pub fn check(&self, params: &Params) -> Result<(), PointError> {
         for (name, value) in params.iter() {
             let Some(dimension) = self.dimension(name) else {
@@ -251,8 +253,8 @@ impl Space {
         }
     }
 
-    /// Everything that keeps `fixed` from being part of a point: unknown names, values outside their ranges, and values of
-    /// parameters that the others switch off.
+    /// Everything that keeps `fixed` from being part of a point: unknown names, values outside
+    /// their ranges, and values of parameters that the others switch off.
     pub fn problems(&self, fixed: &Params) -> Vec<PointError> {
         let mut problems = Vec::new();
         for (name, value) in fixed.iter() {
@@ -270,7 +272,8 @@ impl Space {
         problems
     }
 
-    /// Whether some point with the values of `fixed` has the parameter: its parents have, or may be given, what it asks for.
+    /// Whether some point with the values of `fixed` has the parameter: its parents have, or may be
+    /// given, what it asks for.
     fn may_be_active(&self, dimension: &Dimension, fixed: &Params) -> bool {
         dimension.when.iter().flat_map(|when| &when.0).all(|(parent, accepted)| {
             let value_fits = fixed
@@ -281,14 +284,15 @@ impl Space {
         })
     }
 
-    /// The number of points, conditions respected; `None` for a continuum, for more than `u64` holds, and where conditions are too
-    /// entangled to count.
+    /// The number of points, conditions respected; `None` for a continuum, for more than `u64`
+    /// holds, and where conditions are too entangled to count.
     pub fn cardinality(&self) -> Option<u64> {
         self.count_from(0, Params::new(), &mut BTreeMap::new())
     }
 
-    /// The points of the dimensions from `start` on, where `params` has the earlier values that their conditions name.
-    /// `known` keeps what was counted: of thirty flags with a parameter each, every one is counted twice and not 2^30 times.
+    /// The points of the dimensions from `start` on, where `params` has the earlier values that
+    /// their conditions name. `known` keeps what was counted: of thirty flags with a parameter
+    /// each, every one is counted twice and not 2^30 times.
     fn count_from(
         &self,
         start: usize,
@@ -326,8 +330,8 @@ impl Space {
         Some(points)
     }
 
-    /// Values of `dimension` that conditions of the dimensions from `start` on name: only they tell points apart there, all
-    /// others count alike.
+    /// Values of `dimension` that conditions of the dimensions from `start` on name: only they tell
+    /// points apart there, all others count alike.
     fn named_from(&self, start: usize, dimension: &Dimension) -> Vec<Value> {
         let conditions = self.dimensions[start..]
             .iter()
@@ -384,7 +388,8 @@ impl Space {
     }
 }
 
-/// Refuses chains of conditions that are longer than [`MOST_NESTED`]. Parents come before their children.
+/// Refuses chains of conditions that are longer than [`MOST_NESTED`]. Parents come before their
+/// children.
 fn check_nesting(dimensions: &[Dimension]) -> Result<(), SpaceError> {
     let mut depths: BTreeMap<&str, usize> = BTreeMap::new();
     for dimension in dimensions {

@@ -1,4 +1,5 @@
-//! A resolved study: everything that was decided before the first trial, as plain data that can be stored.
+//! A resolved study: everything that was decided before the first trial, as plain data that can be
+//! stored.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -90,7 +91,8 @@ pub struct Budget {
     /// Ends after this many complete and pruned trials without a better one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<u64>,
-    /// Hours that devices were in use, summed over devices and over all runs: one counts once, however many trials share it.
+    /// Hours that devices were in use, summed over devices and over all runs: one counts once,
+    /// however many trials share it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_hours: Option<f64>,
     /// Money: device-hours times `price_per_hour`.
@@ -182,8 +184,8 @@ impl Budget {
         self.cost = self.cost.map(|cost| cost + extension.cost);
     }
 
-    /// The keys whose limits no store can hold: more than [`LARGEST_WHOLE`] trials or microseconds, and what is no finite
-    /// number, for which JSON has no form.
+    /// The keys whose limits no store can hold: more than [`LARGEST_WHOLE`] trials or microseconds,
+    /// and what is no finite number, for which JSON has no form.
     pub fn beyond_a_store(&self) -> Vec<&'static str> {
         let whole = |limit: Option<u64>| limit.is_some_and(|limit| limit > LARGEST_WHOLE);
         let time = |limit: Option<Duration>| {
@@ -256,12 +258,14 @@ impl AlgorithmSpec {
 pub struct Earlier {
     /// Its values of the parameters that this study has too.
     pub params: Params,
-    /// The share of its study's trials that were better, from 0: what is comparable between studies.
+    /// The share of its study's trials that were better, from 0: what is comparable between
+    /// studies.
     pub rank: f64,
 }
 
-/// The value of a variable of `[command] env`, which may be a secret: whoever read the study file has it, and it is written
-/// nowhere. So a specification that was stored has the names only, and two that differ in values are equal.
+/// The value of a variable of `[command] env`, which may be a secret: whoever read the study file
+/// has it, and it is written nowhere. So a specification that was stored has the names only, and
+/// two that differ in values are equal.
 #[derive(Clone, Default)]
 pub struct EnvironmentValue(Option<String>);
 
@@ -337,8 +341,8 @@ impl ArgsStyle {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Inactive {
-    /// The placeholder becomes the empty text: what studies did that began before the other rule, and studies to which it makes
-    /// no difference.
+    /// The placeholder becomes the empty text: what studies did that began before the other rule,
+    /// and studies to which it makes no difference.
     #[default]
     Empty,
     /// The word is left out, and the option before it.
@@ -423,12 +427,15 @@ pub struct DevicesSpec {
     /// Device names and patterns as written; `["auto"]` by default.
     #[serde(rename = "use")]
     pub select: Vec<String>,
-    /// Trials at a time on each device; `None`: one per GPU, and on the CPU as many as its cores hold.
+    /// Trials at a time on each device; `None`: one per GPU, and on the CPU as many as its cores
+    /// hold.
     pub trials_per_device: Option<u32>,
-    /// Whether devices share themselves out instead, by what trials take and do there (`trials_per_device = "auto"`).
+    /// Whether devices share themselves out instead, by what trials take and do there
+    /// (`trials_per_device = "auto"`).
     #[serde(default, skip_serializing_if = "is_false")]
     pub packed: bool,
-    /// Bytes that trials may take together on each device that shares itself out; `None`: all that there are.
+    /// Bytes that trials may take together on each device that shares itself out; `None`: all that
+    /// there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
     /// Threads of each trial on the CPU.
@@ -468,8 +475,9 @@ pub enum FailureCause {
 
 /// Which failed attempts are started again.
 ///
-/// A trial of the built-in trainer that runs out of memory goes on with half the rows at once, down to one, before this is
-/// asked: that needs no `"oom"` in `on` and does not count towards `max` (`engine::batch_halving`).
+/// A trial of the built-in trainer that runs out of memory goes on with half the rows at once, down
+/// to one, before this is asked: that needs no `"oom"` in `on` and does not count towards `max`
+/// (`engine::batch_halving`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetrySpec {
@@ -588,7 +596,8 @@ pub struct StudySpec {
     /// Stores and studies to learn from, as written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warm_start: Vec<String>,
-    /// What was found there when the study was made: later changes of those studies change nothing here.
+    /// What was found there when the study was made: later changes of those studies change nothing
+    /// here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Earlier>,
     /// Who proposes.
@@ -627,7 +636,8 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl StudySpec {
-    /// A study of `space` with the defaults of the study file: no sampler options, no pruner, no limit on trials.
+    /// A study of `space` with the defaults of the study file: no sampler options, no pruner, no
+    /// limit on trials.
     pub fn new(
         name: &str,
         metric: &str,

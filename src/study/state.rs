@@ -106,7 +106,8 @@ pub struct StudyState {
     pub tags: Vec<String>,
     /// Microseconds that runners spent on it, the present one not counted.
     pub ran_micros: i64,
-    /// Microseconds for which devices were in use, as far as that was told: at the starts and ends of attempts.
+    /// Microseconds for which devices were in use, as far as that was told: at the starts and ends
+    /// of attempts.
     pub busy_micros: i64,
     /// Up to when the last runner was heard, if it was killed: its attempts ended then.
     pub killed_at: Option<Timestamp>,
@@ -162,8 +163,9 @@ impl StudyState {
         self.trials.get(usize::try_from(number.0).ok()?)
     }
 
-    /// The winner of the race, or else the complete trial with the best value among those that break no limit; of equals the first. NaN
-    /// is never best. Of configurations that were run several times the mean counts, once all their runs have ended.
+    /// The winner of the race, or else the complete trial with the best value among those that
+    /// break no limit; of equals the first. NaN is never best. Of configurations that were run
+    /// several times the mean counts, once all their runs have ended.
     pub fn best(&self) -> Option<&Trial> {
         if let Some(winner) = self.race.as_ref().and_then(Race::winner) {
             return self.trial(winner.trial);
@@ -180,8 +182,8 @@ impl StudyState {
         complete.min_by_key(|trial| Score::new(self.direction, trial.value.unwrap_or(f64::NAN)))
     }
 
-    /// The best trial as people are shown it, with its value: one that had completed and goes on past its end stays where it was
-    /// meanwhile, with what it has measured.
+    /// The best trial as people are shown it, with its value: one that had completed and goes on
+    /// past its end stays where it was meanwhile, with what it has measured.
     pub fn leader(&self) -> Option<(TrialNumber, f64)> {
         let best = self.best().and_then(|best| Some((best.number, self.best_value()?)));
         if self.race.as_ref().is_some_and(|race| race.winner().is_some()) || self.has_several_runs()
@@ -195,7 +197,8 @@ impl StudyState {
             .min_by_key(|(number, value)| (Score::new(self.direction, *value), *number))
     }
 
-    /// What a trial has measured that had completed and goes on past its end, if it can be the best.
+    /// What a trial has measured that had completed and goes on past its end, if it can be the
+    /// best.
     fn value_so_far(&self, trial: &Trial) -> Option<f64> {
         value_so_far(self.rule, self.direction, &self.constraints, trial)
     }
@@ -206,7 +209,8 @@ impl StudyState {
             || self.trials.iter().any(|trial| trial.origin.configuration().is_some())
     }
 
-    /// The configurations that are measured, the best first: the first complete trial of each, and its runs in the search.
+    /// The configurations that are measured, the best first: the first complete trial of each, and
+    /// its runs in the search.
     pub fn ranked_configurations(&self) -> Vec<(TrialNumber, Sample)> {
         configuration::ranked(self.trials.iter().map(Run::from), self.direction, self.replicates)
     }
@@ -222,7 +226,8 @@ impl StudyState {
         self.best().and_then(|best| best.value)
     }
 
-    /// What a trial's value is (or would be, ended now) by the study's rule; `None` without a report.
+    /// What a trial's value is (or would be, ended now) by the study's rule; `None` without a
+    /// report.
     pub fn value_of(&self, trial: &Trial) -> Option<f64> {
         match self.rule {
             ValueRule::Last => trial.last().map(|(_, value)| value),
@@ -239,8 +244,8 @@ impl StudyState {
         value_step(self.rule, self.direction, trial)
     }
 
-    /// Puts trials without anything where those before `number` would be: for a fold that begins late, and of which
-    /// nothing is asked about earlier trials.
+    /// Puts trials without anything where those before `number` would be: for a fold that begins
+    /// late, and of which nothing is asked about earlier trials.
     pub fn stand_in_before(&mut self, number: TrialNumber, at: Timestamp) {
         for earlier in self.trials.len() as u64..number.0 {
             self.create(
@@ -252,7 +257,8 @@ impl StudyState {
         }
     }
 
-    /// Takes one event in. Events about trials that do not exist are ignored: a journal read in part stays readable.
+    /// Takes one event in. Events about trials that do not exist are ignored: a journal read in
+    /// part stays readable.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         match event {
             Event::FinalistsChosen { .. }
@@ -414,8 +420,9 @@ impl StudyState {
 /// Trials with fewer checkpoints are looked through.
 const MANY_CHECKPOINTS: usize = 32;
 
-/// Of trials with many checkpoints, the step of each by its path, so that each new one is not compared with all others. It says
-/// nothing that the trials do not: views that differ in it are the same.
+/// Of trials with many checkpoints, the step of each by its path, so that each new one is not
+/// compared with all others. It says nothing that the trials do not: views that differ in it are
+/// the same.
 #[derive(Clone, Default)]
 struct CheckpointPaths(HashMap<TrialNumber, HashMap<PathBuf, u64>>);
 
@@ -489,7 +496,8 @@ fn set_tag(tags: &mut Vec<String>, tag: &str, present: bool) {
     }
 }
 
-/// What a trial has measured that had completed and goes on past its end: `None` of any other trial, and where it cannot be the best.
+/// What a trial has measured that had completed and goes on past its end: `None` of any other
+/// trial, and where it cannot be the best.
 pub fn value_so_far(
     rule: ValueRule,
     direction: Direction,

@@ -1,4 +1,5 @@
-//! Values of several runs of one configuration taken together: their mean, their spread, and how sure the mean is.
+//! Values of several runs of one configuration taken together: their mean, their spread, and how
+//! sure the mean is.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,8 @@ pub struct Sample {
     /// Their mean; NaN if one of them is.
     #[serde(with = "lossless")]
     pub mean: f64,
-    /// The standard deviation of a run, estimated with `runs - 1`; 0 for a single run, of which nothing is known.
+    /// The standard deviation of a run, estimated with `runs - 1`; 0 for a single run, of which
+    /// nothing is known.
     #[serde(with = "lossless")]
     pub deviation: f64,
 }
@@ -31,8 +33,8 @@ impl Sample {
         Some(Sample { runs: values.len() as u64, mean, deviation })
     }
 
-    /// Half the width of the interval that covers the true mean with probability `level`, by Student's t; `None` of fewer
-    /// than two runs.
+    /// Half the width of the interval that covers the true mean with probability `level`, by
+    /// Student's t; `None` of fewer than two runs.
     #[expect(clippy::cast_precision_loss, reason = "runs of one configuration are few")]
     pub fn half_width(&self, level: f64) -> Option<f64> {
         (self.runs > 1).then(|| {
@@ -41,7 +43,8 @@ impl Sample {
     }
 }
 
-/// P(|T| <= t) for Student's t with `freedom` degrees of freedom: the finite sums 26.7.3 and 26.7.4 of Abramowitz and Stegun.
+/// P(|T| <= t) for Student's t with `freedom` degrees of freedom: the finite sums 26.7.3 and 26.7.4
+/// of Abramowitz and Stegun.
 #[expect(clippy::cast_precision_loss, reason = "runs of one configuration are few")]
 pub fn student(t: f64, freedom: u64) -> f64 {
     let t = t.abs();
@@ -83,8 +86,9 @@ pub fn student_quantile(level: f64, freedom: u64) -> f64 {
     high
 }
 
-/// The probability of differences whose mean is as far above 0 or farther, if their true mean is 0: the paired t test, one
-/// side. 1 of fewer than two; differences that are all the same and above 0 give 0.
+/// The probability of differences whose mean is as far above 0 or farther, if their true mean is 0:
+/// the paired t test, one side. 1 of fewer than two; differences that are all the same and above 0
+/// give 0.
 #[expect(clippy::cast_precision_loss, reason = "runs of one configuration are few")]
 pub fn chance_of_above_zero(differences: &[f64]) -> f64 {
     let Some(Sample { runs, mean, deviation }) =

@@ -1,4 +1,5 @@
-//! "Did you mean": the known word that a written one is most like, by one rule for the whole program.
+//! "Did you mean": the known word that a written one is most like, by one rule for the whole
+//! program.
 
 /// Words of other programs, and what this one says.
 const SYNONYMS: &[(&str, &str)] = &[
@@ -37,8 +38,9 @@ const SYNONYMS: &[(&str, &str)] = &[
 /// Least Jaro-Winkler similarity of a suggestion: one slip in a short word, two in a long one.
 const LEAST_SIMILARITY: f64 = 0.8;
 
-/// The one of `candidates` that `word` most likely means, if any is near: by another spelling, a synonym, its initials
-/// or beginning (`lr`), or a slip. The last part of a dotted name stands for the whole; of equals, the first is taken.
+/// The one of `candidates` that `word` most likely means, if any is near: by another spelling, a
+/// synonym, its initials or beginning (`lr`), or a slip. The last part of a dotted name stands for
+/// the whole; of equals, the first is taken.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
     let word = plain(word);

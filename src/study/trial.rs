@@ -18,7 +18,8 @@ use crate::study::time::Timestamp;
 #[serde(transparent)]
 pub struct TrialNumber(pub u64);
 
-/// The largest clock value of reports, checkpoints and ends that is taken from anyone: that of a store's integers.
+/// The largest clock value of reports, checkpoints and ends that is taken from anyone: that of a
+/// store's integers.
 pub const LARGEST_STEP: u64 = i64::MAX.unsigned_abs();
 
 /// The step that a text means, up to [`LARGEST_STEP`].
@@ -114,7 +115,8 @@ pub enum Origin {
     Enqueued(u64),
     /// The user, while the study was there: `hpsearch enqueue`.
     Asked,
-    /// Another run, on another seed, of the configuration of that trial, which completed (`replicates`). No pruner judges it.
+    /// Another run, on another seed, of the configuration of that trial, which completed
+    /// (`replicates`). No pruner judges it.
     Replicate(TrialNumber),
     /// The sampler proposed the configuration of that trial again (`duplicates = "replicate"`).
     Repeat(TrialNumber),
@@ -143,7 +145,8 @@ impl Origin {
         matches!(self, Origin::Race { .. })
     }
 
-    /// Whether the pruner has a say, and counts it: runs that only measure a configuration more exactly go to their end.
+    /// Whether the pruner has a say, and counts it: runs that only measure a configuration more
+    /// exactly go to their end.
     pub fn is_judged(&self) -> bool {
         !matches!(self, Origin::Replicate(_) | Origin::Race { .. })
     }
@@ -205,7 +208,8 @@ pub struct Trial {
     pub state: TrialState,
     /// Its value: present exactly when complete. NaN is a value.
     pub value: Option<f64>,
-    /// By how much it breaks the study's limits; `None` where it breaks none. Such a trial is never the best.
+    /// By how much it breaks the study's limits; `None` where it breaks none. Such a trial is never
+    /// the best.
     pub violation: Option<f64>,
     /// The study's metric by clock value, ascending; a rerun's report replaces the same step's.
     pub curve: Vec<(u64, f64)>,
@@ -225,7 +229,8 @@ pub struct Trial {
     pub until: Option<u64>,
     /// Who paused it, if the pruner did not. A running trial that has it is about to pause.
     pub hold: Option<Hold>,
-    /// What it had ended as before it was asked to go on past its end; `None` once it has ended again.
+    /// What it had ended as before it was asked to go on past its end; `None` once it has ended
+    /// again.
     pub continued: Option<TrialState>,
     /// What its user wrote about it, in that order.
     pub notes: Vec<Note>,
@@ -273,7 +278,8 @@ impl Trial {
         }
     }
 
-    /// Whether it rests where it was stopped, for good or until it is promoted, so that what it reported is all that is known of it.
+    /// Whether it rests where it was stopped, for good or until it is promoted, so that what it
+    /// reported is all that is known of it.
     pub fn rests(&self) -> bool {
         self.state == TrialState::Pruned
             || self.state == TrialState::Paused && !self.curve.is_empty()
@@ -284,8 +290,8 @@ impl Trial {
         self.curve.last().copied()
     }
 
-    /// The checkpoint to go on from: the newest whose step was reported. One saved just before its report was lost with
-    /// the runner would let that report be missing for ever.
+    /// The checkpoint to go on from: the newest whose step was reported. One saved just before its
+    /// report was lost with the runner would let that report be missing for ever.
     pub fn resumable_checkpoint(&self) -> Option<&Checkpoint> {
         let reported = self.last().map_or(0, |(step, _)| step);
         self.checkpoints.iter().rfind(|checkpoint| checkpoint.step <= reported)

@@ -8,7 +8,8 @@ use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
 
-/// How many trials are looked at, the newest: a pruner and a sampler change what trials take, so that old ones tell little.
+/// How many trials are looked at, the newest: a pruner and a sampler change what trials take, so
+/// that old ones tell little.
 pub const RECENT: usize = 1000;
 
 /// What is known of how long one trial took.
@@ -44,7 +45,8 @@ impl Tried {
 /// What a study used so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Used {
-    /// Time of devices, as far as it was told; a device counts once, however many of its slots are busy.
+    /// Time of devices, as far as it was told; a device counts once, however many of its slots are
+    /// busy.
     pub busy: Duration,
     /// Of each device that is in use, since when its time was not told.
     pub running: Vec<Timestamp>,

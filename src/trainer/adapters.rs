@@ -1,4 +1,5 @@
-//! LoRA, low-rank adapters of frozen linear layers: `y = x W + b + s dropout(x) A B` (Hu et al. 2021), with peft's names and meanings.
+//! LoRA, low-rank adapters of frozen linear layers: `y = x W + b + s dropout(x) A B` (Hu et al.
+//! 2021), with peft's names and meanings.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,8 @@ const QUERIES_AND_VALUES: [&str; 7] =
     ["query", "value", "q_lin", "v_lin", "c_attn", "q_proj", "v_proj"];
 
 impl LoraAdapters {
-    /// Freezes the body, and adds an adapter for each trainable linear layer that the arguments name.
+    /// Freezes the body, and adds an adapter for each trainable linear layer that the arguments
+    /// name.
     pub(super) fn attach(
         parameters: &mut Parameters,
         arguments: &TrainerArguments,
@@ -41,7 +43,8 @@ impl LoraAdapters {
                 names.sort_unstable();
                 names.dedup();
                 return Err(TrainerError::arguments(format!(
-                    "`lora_target_modules` names `{target}`, but no linear layer has that name; there are {}, or all-linear",
+                    "`lora_target_modules` names `{target}`, but no linear layer has that name; \
+                     there are {}, or all-linear",
                     names.join(", ")
                 )));
             }
@@ -60,7 +63,8 @@ impl LoraAdapters {
             all.filter(|(_, parameter)| is_adapted(parameter)).collect();
         if adapted.is_empty() {
             return Err(TrainerError::arguments(
-                "`lora_r` asks for adapters, but no trainable linear layer is left for them: see `freeze` and `lora_target_modules`",
+                "`lora_r` asks for adapters, but no trainable linear layer is left for them: see \
+                 `freeze` and `lora_target_modules`",
             ));
         }
         for parameter in parameters.iter_mut().filter(|parameter| {
@@ -93,7 +97,8 @@ impl LoraAdapters {
         self.by_linear.get(&linear.index()).copied()
     }
 
-    /// The parameters that a checkpoint needs besides the merged model: adapters, and the frozen weights that they adapt.
+    /// The parameters that a checkpoint needs besides the merged model: adapters, and the frozen
+    /// weights that they adapt.
     pub(super) fn adapter_parameters(&self, parameters: &Parameters) -> Parameters {
         parameters.filtered(|index, _| self.is_adapter_parameter(index))
     }
@@ -104,7 +109,8 @@ impl LoraAdapters {
         Values(own.map(|(_, value)| value.clone()).collect())
     }
 
-    /// All values, from those of the merged model and of [`adapter_parameters`](Self::adapter_parameters).
+    /// All values, from those of the merged model and of
+    /// [`adapter_parameters`](Self::adapter_parameters).
     pub(super) fn joined(&self, merged: Values, apart: Values) -> Values {
         let mut apart = apart.0.into_iter();
         let mut all: Vec<_> = merged.0.into_iter().take(self.base_parameters).collect();

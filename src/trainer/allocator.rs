@@ -1,10 +1,13 @@
-//! Memory allocation of a training process: cache-line alignment, huge pages, and freed memory that stays with the process.
+//! Memory allocation of a training process: cache-line alignment, huge pages, and freed memory that
+//! stays with the process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// The system allocator with large allocations aligned to cache lines, for programs that train: `#[global_allocator]`.
+/// The system allocator with large allocations aligned to cache lines, for programs that train:
+/// `#[global_allocator]`.
 ///
-/// glibc aligns them 16 bytes behind a cache line, so that every 64-byte vector instruction touches two: 2.5 % of a training step.
+/// glibc aligns them 16 bytes behind a cache line, so that every 64-byte vector instruction touches
+/// two: 2.5 % of a training step.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AlignedAllocator;
 
@@ -22,13 +25,15 @@ impl AlignedAllocator {
         {
             return layout;
         }
-        // SAFETY: the alignment is a power of two, and the size rounded up to it is no more than `isize::MAX`.
+        // SAFETY: the alignment is a power of two, and the size rounded up to it is no more than
+        // `isize::MAX`.
         unsafe { Layout::from_size_align_unchecked(layout.size(), Self::LINE) }
     }
 }
 
 #[expect(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
-// SAFETY: every call is forwarded to the system allocator, with the same layout for the same request.
+// SAFETY: every call is forwarded to the system allocator, with the same layout for the same
+// request.
 unsafe impl GlobalAlloc for AlignedAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise, as below.
@@ -46,7 +51,8 @@ unsafe impl GlobalAlloc for AlignedAllocator {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as above: the new size does not overflow when rounded up to the alignment. Where the alignment changes, the contents are copied.
+        // SAFETY: as above: the new size does not overflow when rounded up to the alignment. Where
+        // the alignment changes, the contents are copied.
         unsafe {
             let new = Layout::from_size_align_unchecked(size, layout.align());
             if Self::layout(new).align() == Self::layout(layout).align() {
@@ -62,28 +68,34 @@ unsafe impl GlobalAlloc for AlignedAllocator {
     }
 }
 
-/// Makes glibc keep freed memory instead of returning it at every step, which saves 13 to 31 % of training time on the CPU, and asks for huge
-/// pages, which saves another 5 %: address translation is slow in virtual machines.
+/// Makes glibc keep freed memory instead of returning it at every step, which saves 13 to 31 % of
+/// training time on the CPU, and asks for huge pages, which saves another 5 %: address translation
+/// is slow in virtual machines.
 ///
-/// Call it first in a training process, before there are other threads. It has no effect without glibc.
+/// Call it first in a training process, before there are other threads. It has no effect without
+/// glibc.
 pub fn tune_allocator() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(
         unsafe_code,
-        reason = "`mallopt` has no safe wrapper; it only stores these three numbers in the allocator's parameters"
+        reason = "`mallopt` has no safe wrapper; it only stores these three numbers in the \
+            allocator's parameters"
     )]
-    // SAFETY: `mallopt` takes plain integers and touches no memory of ours; glibc locks the arena while it sets them.
+    // SAFETY: `mallopt` takes plain integers and touches no memory of ours; glibc locks the arena
+    // while it sets them.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 30);
         libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
-        // The heap grows by a gigabyte of addresses, which cost nothing until they are used, so that one `madvise` covers it.
+        // The heap grows by a gigabyte of addresses, which cost nothing until they are used, so
+        // that one `madvise` covers it.
         libc::mallopt(libc::M_TOP_PAD, 1 << 30);
         advise_huge_pages();
         libc::mallopt(libc::M_TOP_PAD, 64 << 20);
     }
 }
 
-/// Returns unused memory to the system, so that a small trial does not hold the memory of a large one before it.
+/// Returns unused memory to the system, so that a small trial does not hold the memory of a large
+/// one before it.
 ///
 /// It has no effect without glibc.
 pub fn release_free_memory() {
@@ -98,15 +110,17 @@ pub fn release_free_memory() {
     }
 }
 
-/// Makes the heap grow, and asks for huge pages for it where the system provides them on request (`madvise`).
+/// Makes the heap grow, and asks for huge pages for it where the system provides them on request
+/// (`madvise`).
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "only the C library knows where the heap is")]
 fn advise_huge_pages() {
     const PAGE: usize = 2 << 20;
-    // More than is free in the heap, so that it has to grow, and less than what would be mapped elsewhere.
+    // More than is free in the heap, so that it has to grow, and less than what would be mapped
+    // elsewhere.
     const MORE: usize = 64 << 20;
-    // SAFETY: memory is allocated and freed unused; `sbrk(0)` only returns the end of the heap; `madvise` changes neither the contents nor the
-    // protection of the heap's pages.
+    // SAFETY: memory is allocated and freed unused; `sbrk(0)` only returns the end of the heap;
+    // `madvise` changes neither the contents nor the protection of the heap's pages.
     unsafe {
         let begin = libc::malloc(MORE) as usize;
         libc::free(begin as *mut libc::c_void);

@@ -1,4 +1,5 @@
-//! The loss of some examples and its gradients, with one autodiff graph or with activation checkpointing.
+//! The loss of some examples and its gradients, with one autodiff graph or with activation
+//! checkpointing.
 
 use std::rc::Rc;
 
@@ -23,7 +24,8 @@ pub(super) struct BackwardPass<'a> {
     pub(super) device: &'a Device,
     /// The cached outputs of the frozen leading layers.
     pub(super) features: Option<&'a FrozenFeatures>,
-    /// Whether the activations within layers are recomputed in the backward pass instead of being saved.
+    /// Whether the activations within layers are recomputed in the backward pass instead of being
+    /// saved.
     pub(super) recompute: bool,
     /// The dtype of products; `None`: f32.
     pub(super) precision: Option<FloatDType>,
@@ -91,9 +93,10 @@ impl BackwardPass<'_> {
         Ok((loss.inner(), gradients))
     }
 
-    /// The same with activation checkpointing (Chen et al. 2016, "Training deep nets with sublinear memory cost", one segment per layer): only
-    /// the inputs of layers are saved, and the backward pass runs each layer's forward pass again. Dropout masks are functions of their sites
-    /// and therefore the same again.
+    /// The same with activation checkpointing (Chen et al. 2016, "Training deep nets with sublinear
+    /// memory cost", one segment per layer): only the inputs of layers are saved, and the backward
+    /// pass runs each layer's forward pass again. Dropout masks are functions of their sites and
+    /// therefore the same again.
     fn with_checkpointing(
         &self,
         values: &Values,

@@ -1,4 +1,5 @@
-//! Batches of token ids without padding, and the layout that pads them for attention by tensor operations.
+//! Batches of token ids without padding, and the layout that pads them for attention by tensor
+//! operations.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ const LENGTH_MULTIPLE: usize = 4;
 /// Added to masked attention scores: its exponential is exactly 0.
 pub(super) const MASKED_SCORE: f32 = -1e9;
 
-/// Texts as token ids, one after another: only attention by tensor operations needs padding, and short texts would be mostly padding.
+/// Texts as token ids, one after another: only attention by tensor operations needs padding, and
+/// short texts would be mostly padding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Batch {
     ids: Vec<u32>,
@@ -24,7 +26,8 @@ pub(super) struct Batch {
     length: usize,
 }
 
-/// How tokens one after another (`[tokens, width]`) and padded texts (`[texts * length, width]`) correspond.
+/// How tokens one after another (`[tokens, width]`) and padded texts (`[texts * length, width]`)
+/// correspond.
 #[derive(Debug)]
 pub(super) struct SequenceLayout {
     /// Tokens of each text.
@@ -44,7 +47,8 @@ pub(super) struct Padding {
     pub(super) to_padded: Tensor<1, Int>,
     /// The padded position of each token, `[tokens]`.
     pub(super) from_padded: Tensor<1, Int>,
-    /// Added to attention scores, `[texts, 1, 1, length]`: 0 at tokens, [`MASKED_SCORE`] at padding.
+    /// Added to attention scores, `[texts, 1, 1, length]`: 0 at tokens, [`MASKED_SCORE`] at
+    /// padding.
     pub(super) mask: Tensor<4>,
 }
 

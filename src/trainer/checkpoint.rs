@@ -117,7 +117,8 @@ impl SavedModel {
         Ok(Self { values, tokenizer: files.read(TOKENIZER)?, model })
     }
 
-    /// The same with the model as the task's type `M`, or `otherwise` as the problem, and a tokenizer without padding.
+    /// The same with the model as the task's type `M`, or `otherwise` as the problem, and a
+    /// tokenizer without padding.
     pub(super) fn load_as<M: Model>(
         directory: &Path,
         device: &Device,
@@ -155,8 +156,8 @@ pub(super) struct SavedRun {
 }
 
 impl SavedRun {
-    /// Reads the state and the arguments of a run, and restores `optimiser` if `arguments` ask for the same optimiser and train the same
-    /// parameters; otherwise it stays fresh.
+    /// Reads the state and the arguments of a run, and restores `optimiser` if `arguments` ask for
+    /// the same optimiser and train the same parameters; otherwise it stays fresh.
     pub(super) fn load(
         directory: &Path,
         arguments: &TrainerArguments,
@@ -253,7 +254,8 @@ impl VerifiedDirectory {
         Ok(VerifiedTensors { file, name, directory: self })
     }
 
-    /// Keeps a transient failure of the machine apart from a damaged checkpoint: after the latter, training starts over.
+    /// Keeps a transient failure of the machine apart from a damaged checkpoint: after the latter,
+    /// training starts over.
     fn unreadable(&self, name: &str, error: io::Error) -> TrainerError {
         let what = format!("cannot be read: {error}");
         let read = TrainerError::io("read", &self.directory.join(name))(error);

@@ -1,4 +1,5 @@
-//! Data of a language model: text files or rows of texts, cut into splits, tokenised, and laid end to end as one stream of tokens each.
+//! Data of a language model: text files or rows of texts, cut into splits, tokenised, and laid end
+//! to end as one stream of tokens each.
 
 use tokenizers::Tokenizer;
 
@@ -103,7 +104,8 @@ struct Source {
     start: Option<u32>,
 }
 
-/// The tokenizer that is asked for: trained on the training texts, or a pretrained model's with the tokens that its `config.json` names.
+/// The tokenizer that is asked for: trained on the training texts, or a pretrained model's with the
+/// tokens that its `config.json` names.
 fn source(
     sources: &Sources,
     texts: &[&str],
@@ -158,7 +160,8 @@ impl Source {
         }
     }
 
-    /// The start token. Training on running text never shows the start of a text: the start of a line is the next best.
+    /// The start token. Training on running text never shows the start of a text: the start of a
+    /// line is the next best.
     fn start(&self, form: Form) -> Result<u32, TrainerError> {
         if let Some(start) = self.start {
             return Ok(start);
@@ -178,7 +181,12 @@ fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<Corpus, Traine
     let forms: Vec<bool> = sources.files.iter().flatten().map(|(path, _)| is_text(path)).collect();
     if forms.iter().any(|form| *form != forms[0]) {
         let problem = sources.problem(None, "some files are .txt and some are not");
-        return Err(problem.with_help("a model that learns running text is measured on running text: give all files in one format").into());
+        return Err(problem
+            .with_help(
+                "a model that learns running text is measured on running \
+            text: give all files in one format",
+            )
+            .into());
     }
     if forms[0] { running(sources, findings) } else { rows(sources, findings) }
 }

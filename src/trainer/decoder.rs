@@ -74,7 +74,8 @@ impl Decoder {
         (decoder, parameters)
     }
 
-    /// The logits of the token after each of `tokens`, which are texts of `length` tokens one after another: `[tokens, vocabulary]`.
+    /// The logits of the token after each of `tokens`, which are texts of `length` tokens one after
+    /// another: `[tokens, vocabulary]`.
     pub(super) fn forward(
         &self,
         context: &ForwardContext,
@@ -85,7 +86,8 @@ impl Decoder {
             .matmul(self.output_embedding(context).transpose())
     }
 
-    /// The cross-entropy of `targets`, the tokens after each of `tokens`, summed and times `scale`: `[1]`.
+    /// The cross-entropy of `targets`, the tokens after each of `tokens`, summed and times `scale`:
+    /// `[1]`.
     #[cfg(test)]
     pub(super) fn loss(
         &self,
@@ -182,7 +184,8 @@ impl Decoder {
         self.layers.len()
     }
 
-    /// The logits of the token after the last of `tokens`, which continue the text in `cache`: `[1, vocabulary]`.
+    /// The logits of the token after the last of `tokens`, which continue the text in `cache`:
+    /// `[1, vocabulary]`.
     pub(super) fn extend(
         &self,
         context: &ForwardContext,
@@ -242,7 +245,8 @@ fn norm(list: &mut Parameters, name: &str, config: &DecoderConfig) -> Norm {
 fn block(list: &mut Parameters, name: &str, config: &DecoderConfig) -> TransformerBlock {
     let (shape, names) = (&config.shape, &config.family.names);
     let name = |part: &str| format!("{name}.{part}");
-    // GPT-2: weights that write to the residual stream start smaller by the square root of how many of them there are.
+    // GPT-2: weights that write to the residual stream start smaller by the square root of how many
+    // of them there are.
     let (inward, outward) = match config.family.style {
         DecoderStyle::Gpt => {
             (Role::Conv1d { additions: 1 }, Role::Conv1d { additions: 2 * shape.layers })

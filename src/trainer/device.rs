@@ -67,16 +67,18 @@ pub fn gpu_devices() -> Vec<(String, String)> {
 /// Whether `name` is a device that can be used here.
 ///
 /// # Errors
-/// [`TrainerError::Device`]: an unknown word, a backend this binary was built without, or an index that does not exist.
+/// [`TrainerError::Device`]: an unknown word, a backend this binary was built without, or an index
+/// that does not exist.
 pub fn check_device(name: &str) -> Result<(), TrainerError> {
     open(name).map(|_| ())
 }
 
-/// Runs a small computation on the device called `name`, so that its problems are found before a trial needs it.
+/// Runs a small computation on the device called `name`, so that its problems are found before a
+/// trial needs it.
 ///
 /// # Errors
-/// As [`check_device`]; a device that fails, gives wrong results, or lacks the dtypes that `arguments` need. Some devices fail by a panic in
-/// threads of their own.
+/// As [`check_device`]; a device that fails, gives wrong results, or lacks the dtypes that
+/// `arguments` need. Some devices fail by a panic in threads of their own.
 pub fn try_device(name: &str, arguments: &TrainerArguments) -> Result<(), TrainerError> {
     let device = open(name)?;
     precision::compute_dtype(arguments, name, &device)?;
@@ -90,7 +92,8 @@ pub fn try_device(name: &str, arguments: &TrainerArguments) -> Result<(), Traine
     })
 }
 
-/// The device called `name`, without autodiff. Never `Device::default()`: that is the GPU whenever its backend is compiled in.
+/// The device called `name`, without autodiff. Never `Device::default()`: that is the GPU whenever
+/// its backend is compiled in.
 pub(super) fn open(name: &str) -> Result<Device, TrainerError> {
     let (word, index) =
         name.split_once(':').map_or((name, None), |(word, index)| (word, Some(index)));
@@ -111,7 +114,8 @@ pub(super) fn open(name: &str) -> Result<Device, TrainerError> {
     };
     let count = (backend.count)();
     if (word, count) == ("cuda", 0) {
-        let message = "CUDA finds no GPU here: NVIDIA's driver must be installed whole (libcuda; in containers the capability `compute`)";
+        let message = "CUDA finds no GPU here: NVIDIA's driver must be installed whole (libcuda; \
+            in containers the capability `compute`)";
         return Err(wrong(message.to_owned()));
     }
     let found = index.filter(|index| *index < count).and_then(backend.open);
@@ -152,11 +156,13 @@ fn enumerate(kind: burn::tensor::DeviceType) -> Vec<Device> {
     Device::enumerate(kind).into_vec()
 }
 
-/// Sets the cache of compiled and autotuned GPU kernels, which processes and runs share. Call it before anything is computed; the other settings
-/// of a `cubecl.toml` above the working directory are kept.
+/// Sets the cache of compiled and autotuned GPU kernels, which processes and runs share. Call it
+/// before anything is computed; the other settings of a `cubecl.toml` above the working directory
+/// are kept.
 ///
-/// The directory holds one database in WAL mode, which several processes may use at once. Where it cannot be written, each process has a
-/// cache of its own. Without the feature `gpu` this does nothing.
+/// The directory holds one database in WAL mode, which several processes may use at once. Where it
+/// cannot be written, each process has a cache of its own. Without the feature `gpu` this does
+/// nothing.
 pub fn set_kernel_cache(directory: &std::path::Path) {
     #[cfg(feature = "gpu")]
     {

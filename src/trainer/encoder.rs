@@ -31,7 +31,8 @@ pub(super) struct Encoder {
     embedding_dropout: f64,
     first_position: usize,
     pooling: Pooling,
-    /// Where positions are rotary: the inverse frequencies of layers with full attention, and of those with a sliding window.
+    /// Where positions are rotary: the inverse frequencies of layers with full attention, and of
+    /// those with a sliding window.
     inverse_frequencies: Option<[Vec<f64>; 2]>,
 }
 
@@ -149,7 +150,8 @@ impl Encoder {
         )
     }
 
-    /// The sum of token, position and segment embeddings, as far as there are any, `[tokens, width]`.
+    /// The sum of token, position and segment embeddings, as far as there are any,
+    /// `[tokens, width]`.
     fn embed(&self, context: &ForwardContext, batch: &Batch) -> HiddenStates {
         let (tokens, ids, positions) =
             (&self.token_embedding, batch.ids(), || batch.position_ids(self.first_position));

@@ -72,8 +72,8 @@ impl TrainerError {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
 
-    /// Whether the machine refused something that it may give later (room on the disk, another open file), which is no fault of
-    /// what was trained.
+    /// Whether the machine refused something that it may give later (room on the disk, another open
+    /// file), which is no fault of what was trained.
     pub fn is_refused_by_the_machine(&self) -> bool {
         // ENFILE and EMFILE, which have no kind of their own.
         const NO_MORE_FILES: [i32; 2] = [23, 24];

@@ -8,11 +8,13 @@ use super::progress::{Progress, ProgressCallback};
 use super::task::EvaluationSet;
 use super::{PreparedData, Split, TrainerError, device};
 
-/// Evaluates the model in `checkpoint` on a split: the task's metrics as `eval_loss` and so on for validation, `test_...` for test, `train_...`
-/// for training rows. The batch size `batch` affects memory and time only.
+/// Evaluates the model in `checkpoint` on a split: the task's metrics as `eval_loss` and so on for
+/// validation, `test_...` for test, `train_...` for training rows. The batch size `batch` affects
+/// memory and time only.
 ///
 /// # Errors
-/// A damaged checkpoint, labels or tokenizer other than the data's, a split without rows, an unusable device.
+/// A damaged checkpoint, labels or tokenizer other than the data's, a split without rows, an
+/// unusable device.
 pub fn evaluate(
     checkpoint: &Path,
     data: &PreparedData,

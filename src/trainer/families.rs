@@ -1,4 +1,5 @@
-//! The model families that are read and written, as tables: keys of `config.json` and names of tensors.
+//! The model families that are read and written, as tables: keys of `config.json` and names of
+//! tensors.
 
 pub(super) mod decoders;
 pub(super) mod encoders;
@@ -8,10 +9,12 @@ use serde_json::{Map, Value};
 use super::fused::ActivationFn;
 use crate::arguments::Activation;
 
-/// Most layers of a `config.json`: more come from a damaged or hostile file, and each layer costs memory before a weight is read.
+/// Most layers of a `config.json`: more come from a damaged or hostile file, and each layer costs
+/// memory before a weight is read.
 const MAX_LAYERS: usize = 1_024;
 
-/// A family of models: its keys of `config.json`, its names of tensors, and how its layers are built.
+/// A family of models: its keys of `config.json`, its names of tensors, and how its layers are
+/// built.
 #[derive(Debug, PartialEq)]
 pub(super) struct Family<Style: 'static, Keys: 'static> {
     /// `model_type` in `config.json`.
@@ -25,7 +28,8 @@ pub(super) struct Family<Style: 'static, Keys: 'static> {
     pub(super) names: TensorNames,
 }
 
-/// Tensor names without `.weight` and `.bias`; those of a layer follow `layer`, its number and a dot.
+/// Tensor names without `.weight` and `.bias`; those of a layer follow `layer`, its number and a
+/// dot.
 #[derive(Debug, PartialEq)]
 pub(super) struct TensorNames {
     pub(super) token_embedding: &'static str,
@@ -96,14 +100,16 @@ pub(super) fn declare_f32(config: &mut Map<String, Value>) {
     }
 }
 
-/// Families of another kind: which `model_type`s they have, what they are, and the task that trains them.
+/// Families of another kind: which `model_type`s they have, what they are, and the task that trains
+/// them.
 pub(super) struct OtherFamilies {
     pub(super) model_types: &'static [&'static str],
     pub(super) kind: &'static str,
     pub(super) task: &'static str,
 }
 
-/// The family with the `model_type` of a `config.json`; an error is the end of a sentence about it. `kind` is that of `families`.
+/// The family with the `model_type` of a `config.json`; an error is the end of a sentence about it.
+/// `kind` is that of `families`.
 pub(super) fn find<S, K>(
     families: &'static [Family<S, K>],
     kind: &str,

@@ -1,4 +1,5 @@
-//! Fine-tuning options applied to a model: frozen parameters, layer-wise learning rates, LoRA adapters, class weights.
+//! Fine-tuning options applied to a model: frozen parameters, layer-wise learning rates, LoRA
+//! adapters, class weights.
 
 use burn::tensor::Device;
 
@@ -11,7 +12,8 @@ use crate::arguments::{ClassWeights, TrainerArguments};
 /// The options that are not marked on the parameters themselves.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FineTuning {
-    /// Number of frozen first layers, embeddings included. They run without dropout, so their outputs can be cached.
+    /// Number of frozen first layers, embeddings included. They run without dropout, so their
+    /// outputs can be cached.
     pub(super) frozen_layers: usize,
     pub(super) adapters: Option<LoraAdapters>,
     pub(super) class_weights: Option<Vec<f32>>,
@@ -21,7 +23,8 @@ impl FineTuning {
     /// Freezes parameters, sets layer-wise learning rates, and adds adapters to the parameters.
     ///
     /// # Errors
-    /// Names that match nothing, more layers than the model has, class weights for other labels, nothing left to train.
+    /// Names that match nothing, more layers than the model has, class weights for other labels,
+    /// nothing left to train.
     pub(super) fn new(
         parameters: &mut Parameters,
         arguments: &TrainerArguments,
@@ -132,7 +135,8 @@ fn layers(parameters: &Parameters) -> usize {
     parameters.iter().map(number).max().unwrap_or(0)
 }
 
-/// The factor on the learning rate at a depth: 1 above the layers, times `decay` for each layer below (as in BEiT and timm, Bao et al. 2021).
+/// The factor on the learning rate at a depth: 1 above the layers, times `decay` for each layer
+/// below (as in BEiT and timm, Bao et al. 2021).
 fn learning_rate_factor(decay: f64, depth: Depth, layers: usize) -> f64 {
     let below = match depth {
         Depth::Embeddings => layers + 1,

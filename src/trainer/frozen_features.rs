@@ -1,4 +1,5 @@
-//! Cached outputs of frozen first layers for the training rows: computed once for all epochs, and shared by trials of a pretrained model.
+//! Cached outputs of frozen first layers for the training rows: computed once for all epochs, and
+//! shared by trials of a pretrained model.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,13 +15,15 @@ use super::task::{MicroBatch, Model};
 use super::tensor_file::f32_from_le_bytes;
 use super::{Host, PreparedData, Split, TrainerError, mapped_file};
 
-/// Most bytes cached for a model and its data. Beyond them, first layers are computed in every step, with the same result up to rounding.
+/// Most bytes cached for a model and its data. Beyond them, first layers are computed in every
+/// step, with the same result up to rounding.
 const MAX_BYTES: usize = 1 << 30;
 
 /// Most bytes on disk for the prepared data, of all models and depths.
 const MAX_BYTES_ON_DISK: u64 = 4 << 30;
 
-/// Rows of a batch: always the same ones, so that the result does not depend on where a run was interrupted.
+/// Rows of a batch: always the same ones, so that the result does not depend on where a run was
+/// interrupted.
 const BATCH_ROWS: usize = 64;
 
 /// Values per write.
@@ -54,7 +57,8 @@ pub(super) struct FeatureExtractor<'a> {
 }
 
 impl FeatureExtractor<'_> {
-    /// The features, from disk if they exist; `None` if they are too large, or the runner requests a stop meanwhile.
+    /// The features, from disk if they exist; `None` if they are too large, or the runner requests
+    /// a stop meanwhile.
     pub(super) fn extract(
         &self,
         host: &mut dyn Host,
@@ -72,7 +76,11 @@ impl FeatureExtractor<'_> {
         let bytes = 4 * offsets[rows] * width;
         let size = real(bytes) / f64::from(1 << 20);
         if bytes > MAX_BYTES {
-            host.log(&format!("the outputs of {} frozen layers take {size:.0} MiB, too much to cache: they are computed in every step", self.layers));
+            host.log(&format!(
+                "the outputs of {} frozen layers take {size:.0} MiB, too much to \
+                cache: they are computed in every step",
+                self.layers
+            ));
             return Ok(None);
         }
         let directory = self.directory()?;
@@ -150,7 +158,8 @@ impl FeatureExtractor<'_> {
                 Ok(chunk.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>())
             }),
         )?;
-        // An existing file is damaged, or was just written by another process with the same content.
+        // An existing file is damaged, or was just written by another process with the same
+        // content.
         staged.publish(IfExists::Replace)
     }
 }

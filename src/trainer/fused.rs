@@ -1,9 +1,11 @@
-//! Fused CPU operations with gradients of their own, each a single pass over memory where autodiff would make many.
+//! Fused CPU operations with gradients of their own, each a single pass over memory where autodiff
+//! would make many.
 //!
-//! Burn's autodiff decomposes norms, softmax and attention into primitives and computes the error function element by element; here each is
-//! a loop that the compiler vectorises. Every operation has a counterpart made of tensor operations, for other devices. Reductions run over
-//! sixteen fixed lanes, and multiplications and additions are fused only where the code says so: results are the same on every x86 CPU with
-//! AVX2.
+//! Burn's autodiff decomposes norms, softmax and attention into primitives and computes the error
+//! function element by element; here each is a loop that the compiler vectorises. Every operation
+//! has a counterpart made of tensor operations, for other devices. Reductions run over sixteen
+//! fixed lanes, and multiplications and additions are fused only where the code says so: results
+//! are the same on every x86 CPU with AVX2.
 
 mod activation;
 mod attention;
@@ -101,8 +103,8 @@ pub(super) enum GradMode {
     Disabled,
 }
 
-/// `operation` on `inputs`, with an output of `shape`; `None` where the inputs are not f32 tensors on the CPU: the caller falls back to tensor
-/// operations.
+/// `operation` on `inputs`, with an output of `shape`; `None` where the inputs are not f32 tensors
+/// on the CPU: the caller falls back to tensor operations.
 pub(super) fn apply<const N: usize, O: Operation<N>>(
     operation: O,
     inputs: [&Tensor<2>; N],
@@ -130,7 +132,8 @@ pub(super) fn apply<const N: usize, O: Operation<N>>(
         .map(Tensor::from_primitive::<Autodiff<Flex, BalancedCheckpointing>>)
 }
 
-/// Whether fused operations are disabled on this thread, as tests do to see the tensor operations of other devices.
+/// Whether fused operations are disabled on this thread, as tests do to see the tensor operations
+/// of other devices.
 pub(super) fn is_fusion_disabled() -> bool {
     #[cfg(test)]
     return FUSION_DISABLED.get();
@@ -167,7 +170,8 @@ fn tracked_output<const N: usize, O: Operation<N>, C: CheckpointStrategy>(
 ) -> Option<Tracked> {
     let row_major_inputs =
         try_each(tracked.each_ref(), |tensor| contiguous(tensor.primitive().clone()))?;
-    // The nodes are taken before their tensors are dropped, so that the graph stays whole while this operation is added to it.
+    // The nodes are taken before their tensors are dropped, so that the graph stays whole while
+    // this operation is added to it.
     let nodes = tracked.each_ref().map(|tensor| tensor.node());
     Some(match BackwardNode::<O>(PhantomData).prepare::<C>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(prepared) => {
@@ -245,7 +249,8 @@ impl<const N: usize, O: Operation<N>> Backward<Flex, N> for BackwardNode<O> {
     }
 }
 
-/// Calls `read` with a tensor's values in row-major order, without a copy where they are contiguous f32 on the CPU; `None` on other devices.
+/// Calls `read` with a tensor's values in row-major order, without a copy where they are contiguous
+/// f32 on the CPU; `None` on other devices.
 pub(super) fn with_f32_slice<R>(tensor: &Tensor<2>, read: impl FnOnce(&[f32]) -> R) -> Option<R> {
     if is_fusion_disabled() {
         return None;
@@ -254,7 +259,8 @@ pub(super) fn with_f32_slice<R>(tensor: &Tensor<2>, read: impl FnOnce(&[f32]) ->
     Some(read(f32_slice(&plain)))
 }
 
-/// A tensor's values in row-major order, without a copy where nothing else holds them; `None` on other devices.
+/// A tensor's values in row-major order, without a copy where nothing else holds them; `None` on
+/// other devices.
 pub(super) fn into_f32_vec(tensor: Tensor<2>) -> Option<Vec<f32>> {
     contiguous(tensor.try_into_primitive::<Flex>().ok()?)?.into_data().try_into_vec().ok()
 }

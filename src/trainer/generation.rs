@@ -21,7 +21,8 @@ pub struct GenerationConfig {
     pub temperature: f64,
     /// Sample from this many most likely tokens only; 0: from all.
     pub top_k: usize,
-    /// Nucleus sampling: sample from the most likely tokens that together have this probability only (Holtzman et al. 2020); 1: from all.
+    /// Nucleus sampling: sample from the most likely tokens that together have this probability
+    /// only (Holtzman et al. 2020); 1: from all.
     pub top_p: f64,
     /// Seed of the samples.
     pub seed: u64,
@@ -36,8 +37,9 @@ pub struct GenerationSummary {
     pub unknown: usize,
 }
 
-/// Continues `prompt` and passes the text to `on_text` as it is generated, until the model ends it or there are enough tokens. `directory` is a
-/// checkpoint or an export: `model.safetensors`, `config.json` and `tokenizer.json`.
+/// Continues `prompt` and passes the text to `on_text` as it is generated, until the model ends it
+/// or there are enough tokens. `directory` is a checkpoint or an export: `model.safetensors`,
+/// `config.json` and `tokenizer.json`.
 ///
 /// # Errors
 /// A missing or damaged file, a model that does not generate text, an unusable device.
@@ -117,8 +119,8 @@ impl<'a> TokenGenerator<'a> {
         host(self.model.decoder.extend(&context, new, &mut self.cache))
     }
 
-    /// Appends a token. A full window slides by an eighth: position embeddings are learnt, so the cache has to be recomputed, and sliding
-    /// further than necessary makes that rare.
+    /// Appends a token. A full window slides by an eighth: position embeddings are learnt, so the
+    /// cache has to be recomputed, and sliding further than necessary makes that rare.
     pub(super) fn push(&mut self, token: u32) {
         let context_length = self.model.architecture.shape.positions;
         if self.window.len() >= context_length {

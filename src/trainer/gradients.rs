@@ -97,8 +97,9 @@ impl Gradients {
         Ok(loss_and_norm_of(&host(self.loss_and_squares(loss))?))
     }
 
-    /// The loss and the sum of squares of all gradients, `[2]`, without a read from the device. Small tensors are concatenated, since one long
-    /// row is reduced in fewer kernels than many tensors; large ones are not, which saves a copy.
+    /// The loss and the sum of squares of all gradients, `[2]`, without a read from the device.
+    /// Small tensors are concatenated, since one long row is reduced in fewer kernels than many
+    /// tensors; large ones are not, which saves a copy.
     pub(super) fn loss_and_squares(&self, loss: Tensor<1>) -> Tensor<1> {
         // Gradients are only sparse on the CPU.
         let wholes = self.0.iter().filter_map(|gradient| {
@@ -148,8 +149,8 @@ impl Gradients {
     }
 }
 
-/// The loss and the norm of all gradients from [`Gradients::loss_and_squares`]. Devices add squares in f32: a norm above 1.8e19 counts as
-/// infinite.
+/// The loss and the norm of all gradients from [`Gradients::loss_and_squares`]. Devices add squares
+/// in f32: a norm above 1.8e19 counts as infinite.
 pub(super) fn loss_and_norm_of(numbers: &[f32]) -> (f64, f64) {
     (f64::from(numbers[0]), f64::from(numbers[1]).sqrt())
 }

@@ -1,7 +1,7 @@
 //! Models of the Hugging Face Hub: found in huggingface_hub's cache, or downloaded into it.
 //!
-//! A cached model is not looked up again, so that a study keeps its model; `name@revision` selects another revision. All files are of one
-//! commit.
+//! A cached model is not looked up again, so that a study keeps its model; `name@revision` selects
+//! another revision. All files are of one commit.
 
 mod cache;
 mod client;
@@ -30,7 +30,8 @@ pub(super) struct HubSettings {
 }
 
 impl HubSettings {
-    /// `HF_HUB_CACHE`, `HF_HOME`, `HF_ENDPOINT`, `HF_TOKEN`, `HF_TOKEN_PATH`, `HF_HUB_OFFLINE` and `TRANSFORMERS_OFFLINE`.
+    /// `HF_HUB_CACHE`, `HF_HOME`, `HF_ENDPOINT`, `HF_TOKEN`, `HF_TOKEN_PATH`, `HF_HUB_OFFLINE` and
+    /// `TRANSFORMERS_OFFLINE`.
     pub(super) fn of(variable: &dyn Fn(&str) -> Option<String>) -> Self {
         let given = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let user_cache = || {
@@ -89,7 +90,8 @@ pub(super) fn cached(name: &str) -> Option<PathBuf> {
     complete_snapshot(&Cache::of(&settings.cache, model.repository), model.revision)
 }
 
-/// The directory of a model, downloaded if necessary, or the end of a sentence about why that failed.
+/// The directory of a model, downloaded if necessary, or the end of a sentence about why that
+/// failed.
 pub(super) fn model(name: &str, on_progress: ProgressCallback<'_>) -> Result<PathBuf, String> {
     download_or_find(&HubSettings::of_this_process(), name, on_progress)
 }
@@ -106,7 +108,8 @@ fn download_or_find(
     }
     if settings.offline {
         return Err(format!(
-            "is not complete in the cache {}, and HF_HUB_OFFLINE forbids downloads: unset it, or give a directory",
+            "is not complete in the cache {}, and HF_HUB_OFFLINE forbids downloads: unset it, or \
+             give a directory",
             settings.cache.display()
         ));
     }

@@ -82,8 +82,8 @@ impl LanguageModel {
         Self { architecture, decoder, parameters }
     }
 
-    /// The windows that are an epoch's examples: consecutive, from an offset that is drawn for every epoch, so that over the epochs each token
-    /// is seen at each position.
+    /// The windows that are an epoch's examples: consecutive, from an offset that is drawn for
+    /// every epoch, so that over the epochs each token is seen at each position.
     fn windows(&self, rows: &TokenRows, seed: u64, epoch: u64) -> Windows {
         let layout = Windows::training(rows.tokens(), self.architecture.shape.window);
         let first = Rng::new(key(seed, "window", &[epoch])).below(layout.slack + 1);
@@ -100,7 +100,8 @@ impl LanguageModel {
     }
 }
 
-/// Windows of one length over a stream of tokens: the input of each is `length` tokens, and its targets are the next token of each.
+/// Windows of one length over a stream of tokens: the input of each is `length` tokens, and its
+/// targets are the next token of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Windows {
     /// Offset of the first.
@@ -112,7 +113,8 @@ struct Windows {
 }
 
 impl Windows {
-    /// Windows of at most `length` over `tokens` (at least two); one window less than would fit leaves room for a random offset.
+    /// Windows of at most `length` over `tokens` (at least two); one window less than would fit
+    /// leaves room for a random offset.
     fn training(tokens: usize, length: usize) -> Self {
         let length = length.min(tokens - 1);
         let count = ((tokens - 1) / length).saturating_sub(1).max(1);
@@ -202,7 +204,8 @@ impl Model for LanguageModel {
         self.decoder.finish(context, x, targets, micro_batch.smoothing, share)
     }
 
-    /// The mean over every token of the split but the first, each predicted from those before it in its window; windows are consecutive.
+    /// The mean over every token of the split but the first, each predicted from those before it in
+    /// its window; windows are consecutive.
     fn measure(
         &self,
         values: &Values,

@@ -1,7 +1,9 @@
-//! The layers that models are built from: linear layers, embeddings, norms, attention, feed-forward networks, transformer blocks, losses.
+//! The layers that models are built from: linear layers, embeddings, norms, attention, feed-forward
+//! networks, transformer blocks, losses.
 //!
-//! Layers hold indices into the parameter list, not values. A later leading dimension of several trials of equal shapes would go into
-//! [`ForwardContext`] and [`HiddenStates`]; models and the training loop do not name it.
+//! Layers hold indices into the parameter list, not values. A later leading dimension of several
+//! trials of equal shapes would go into [`ForwardContext`] and [`HiddenStates`]; models and the
+//! training loop do not name it.
 
 mod attention;
 mod block;
@@ -27,7 +29,8 @@ pub(super) use feed_forward::{FeedForward, Projections};
 pub(super) use loss::{cross_entropy, linear_cross_entropy, weighted_cross_entropy};
 pub(super) use norm::Norm;
 
-/// Activations of all tokens of a batch, text after text without padding, `[tokens, width]`: a linear layer is one large product.
+/// Activations of all tokens of a batch, text after text without padding, `[tokens, width]`: a
+/// linear layer is one large product.
 pub(super) type HiddenStates = Tensor<2>;
 
 /// `y = x W + b`, or `x W`, with a low-rank adapter where one is attached.
@@ -38,7 +41,8 @@ pub(super) struct Linear {
 }
 
 impl Linear {
-    /// `[input, output]`, with or without bias; the weight is initialised and stored as `role` says.
+    /// `[input, output]`, with or without bias; the weight is initialised and stored as `role`
+    /// says.
     pub(super) fn new(
         parameters: &mut Parameters,
         name: &str,
@@ -231,7 +235,8 @@ impl Embedding {
     }
 }
 
-/// The sum of one vector of each table, row by row, `[rows, width]`: of token and position embeddings, for example.
+/// The sum of one vector of each table, row by row, `[rows, width]`: of token and position
+/// embeddings, for example.
 pub(super) fn embed<const N: usize>(
     context: &ForwardContext,
     tables: [(&Embedding, Arc<[u32]>); N],

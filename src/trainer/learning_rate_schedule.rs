@@ -60,7 +60,8 @@ impl LearningRateSchedule {
 
     /// The factor of optimiser step `step`, counted from 0.
     ///
-    /// Source: `transformers/optimization.py`, `_get_linear_schedule_with_warmup_lr_lambda` and its neighbours.
+    /// Source: `transformers/optimization.py`, `_get_linear_schedule_with_warmup_lr_lambda` and its
+    /// neighbours.
     fn factor(&self, step: u64) -> f64 {
         let Self { scheduler, settings, peak, warmup_steps: warmup, total_steps: total } = *self;
         match scheduler {
@@ -130,9 +131,11 @@ impl LearningRateSchedule {
         })
     }
 
-    /// Updates the state of `reduce_lr_on_plateau` after an evaluation that `eval_strategy` asked for.
+    /// Updates the state of `reduce_lr_on_plateau` after an evaluation that `eval_strategy` asked
+    /// for.
     ///
-    /// Source: `torch/optim/lr_scheduler.py`, `ReduceLROnPlateau.step` with `mode="min"`, `threshold_mode="rel"`.
+    /// Source: `torch/optim/lr_scheduler.py`, `ReduceLROnPlateau.step` with `mode="min"`,
+    /// `threshold_mode="rel"`.
     pub(super) fn observe(&self, loss: f64, plateau: &mut PlateauState) {
         let Self { scheduler, settings, peak, .. } = *self;
         if scheduler != SchedulerType::ReduceLrOnPlateau {
@@ -204,8 +207,8 @@ mod tests {
         (0..steps).map(|step| schedule.learning_rate(step, &plateau) / 1e-3).collect()
     }
 
-    /// Scheduler, its settings, and the factors of the first 12 steps of a run of 10, 2 of them warm-up: made by
-    /// `tests/peers/schedules_golden.py`.
+    /// Scheduler, its settings, and the factors of the first 12 steps of a run of 10, 2 of them
+    /// warm-up: made by `tests/peers/schedules_golden.py`.
     const GOLDEN: &str = r#"
 linear {}: 0 0.5 1 0.875 0.75 0.625 0.5 0.375 0.25 0.125 0 0
 cosine {}: 0 0.5 1 0.961939766 0.853553391 0.691341716 0.5 0.308658284 0.146446609 0.038060234 0 0.038060234

@@ -1,4 +1,5 @@
-//! Tokenizers of language models: characters, bytes, or byte-level BPE trained on the texts; decoding restores the text.
+//! Tokenizers of language models: characters, bytes, or byte-level BPE trained on the texts;
+//! decoding restores the text.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -108,7 +109,8 @@ fn without_merges(
     Ok(tokenizer)
 }
 
-/// The characters of `texts` in Unicode order; the rarest are left out when they do not all fit beside the special tokens.
+/// The characters of `texts` in Unicode order; the rarest are left out when they do not all fit
+/// beside the special tokens.
 fn characters(texts: &[&str], vocab_size: usize) -> Vec<char> {
     let mut counts: BTreeMap<char, usize> = BTreeMap::new();
     for character in texts.iter().flat_map(|text| text.chars()) {
@@ -167,8 +169,8 @@ fn lowercase(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }
 
-/// A word in parts that are short enough for BPE training, whose time is quadratic in the longest word; words of natural languages are not
-/// split.
+/// A word in parts that are short enough for BPE training, whose time is quadratic in the longest
+/// word; words of natural languages are not split.
 fn split_long_word(word: &str) -> Vec<String> {
     if word.len() <= MAX_WORD_CHARS {
         return vec![word.to_owned()];
@@ -200,8 +202,8 @@ pub(super) fn encode_with_progress(
     Ok(chunks.iter().map(|chunks| ids.by_ref().take(chunks.len()).flatten().collect()).collect())
 }
 
-/// `text` in chunks that end between two words, after the single line break or before the single space between them: no tokenizer trained
-/// here merges across such a boundary.
+/// `text` in chunks that end between two words, after the single line break or before the single
+/// space between them: no tokenizer trained here merges across such a boundary.
 pub(super) fn chunks(text: &str) -> Vec<&str> {
     chunks_of(text, CHUNK_BYTES)
 }
@@ -331,7 +333,8 @@ mod tests {
             prop_assert_eq!(chunks_of(&text, 1).concat(), text.clone());
             for kind in [TokenizerKind::Chars, TokenizerKind::Bytes, TokenizerKind::Bpe] {
                 let arguments = TokenizerArguments { kind, vocab_size: 290, lowercase: kind == TokenizerKind::Bpe };
-                let tokenizer = train_with(&arguments, &[SAMPLE, "a b c ab ca's, ab 's é学 学é 1 2\nab\nc!"]);
+                let tokenizer = train_with(&arguments, &[SAMPLE, "a b c ab ca's, ab 's é学 学é 1 \
+                    2\nab\nc!"]);
                 let ids = |text: &str| tokenizer.encode_fast(text, false).unwrap().get_ids().to_vec();
                 let chunks: Vec<u32> = chunks_of(&text, 1).into_iter().flat_map(ids).collect();
                 prop_assert_eq!(chunks, ids(&text), "{:?}", kind);

@@ -20,7 +20,8 @@ impl ClassificationMetrics {
         Self { loss: 0.0, outcomes: Vec::new(), labels }
     }
 
-    /// Adds one row: its logits and its true label. The loss is the plain cross-entropy, without label smoothing.
+    /// Adds one row: its logits and its true label. The loss is the plain cross-entropy, without
+    /// label smoothing.
     pub(super) fn add(&mut self, logits: &[f32], label: usize) {
         self.loss -= log_softmax(logits)[label];
         let predicted =
@@ -56,7 +57,8 @@ impl MultiLabelMetrics {
         Self { loss: 0.0, rows: 0, exact: 0, counts: vec![[0; 3]; labels] }
     }
 
-    /// Adds a row: its logits, and 1 or 0 for each label. A label is predicted where its probability is above one half.
+    /// Adds a row: its logits, and 1 or 0 for each label. A label is predicted where its
+    /// probability is above one half.
     pub(super) fn add(&mut self, logits: &[f32], truth: &[f32]) {
         self.rows += 1;
         let mut exact = true;
@@ -76,7 +78,8 @@ impl MultiLabelMetrics {
         self.exact += usize::from(exact);
     }
 
-    /// The metrics over all rows; the F1 of a label that is neither predicted nor true is 0, as in `sklearn.metrics.f1_score`.
+    /// The metrics over all rows; the F1 of a label that is neither predicted nor true is 0, as in
+    /// `sklearn.metrics.f1_score`.
     pub(super) fn compute(&self) -> Metrics {
         let f1 = |[both, predicted, truth]: [usize; 3]| {
             if predicted + truth == 0 { 0.0 } else { 2.0 * real(both) / real(predicted + truth) }
@@ -127,8 +130,8 @@ impl RegressionMetrics {
     }
 }
 
-/// The mean of the labels' F1 over the labels that occur as truth or prediction; 0 for a label that is never right. As
-/// `sklearn.metrics.f1_score(average="macro")`.
+/// The mean of the labels' F1 over the labels that occur as truth or prediction; 0 for a label that
+/// is never right. As `sklearn.metrics.f1_score(average="macro")`.
 fn macro_f1(outcomes: &[(usize, usize)], labels: usize) -> f64 {
     let mut right = vec![0; labels];
     let mut occurrences = vec![0; labels];
@@ -197,7 +200,8 @@ mod tests {
         sets.add(&[2.0, -1.0, 0.5], &[1.0, 0.0, 0.0]);
         sets.add(&[-2.0, 1.0, -0.5], &[0.0, 1.0, 0.0]);
         sets.add(&[0.1, 0.2, -3.0], &[1.0, 0.0, 1.0]);
-        // torch.nn.functional.binary_cross_entropy_with_logits; f1_score(average="micro" and "macro", zero_division=0); accuracy_score.
+        // torch.nn.functional.binary_cross_entropy_with_logits; f1_score(average="micro" and
+        // "macro", zero_division=0); accuracy_score.
         close(
             &sets.compute(),
             &[
@@ -215,7 +219,8 @@ mod tests {
         for (predicted, truth) in [(2.5, 3.0), (0.0, -0.5), (2.0, 2.0), (8.0, 7.0)] {
             numbers.add(predicted, truth);
         }
-        // mean_squared_error, mean_absolute_error, r2_score on scikit-learn's own example; pearsonr.
+        // mean_squared_error, mean_absolute_error, r2_score on scikit-learn's own example;
+        // pearsonr.
         close(
             &numbers.compute(),
             &[("loss", 0.375), ("mae", 0.5), ("r2", 0.948_608_14), ("pearson", 0.984_869_62)],

@@ -19,7 +19,8 @@ pub(super) fn check_directory(directory: &Path, kind: TaskKind) -> Result<(), Tr
     Weights::open(directory).map(|_| ())
 }
 
-/// Checks a pretrained model against the data: what would fail every trial is an error, what is worth knowing a finding.
+/// Checks a pretrained model against the data: what would fail every trial is an error, what is
+/// worth knowing a finding.
 pub(super) fn check(
     directory: &Path,
     kind: TaskKind,
@@ -48,7 +49,8 @@ fn check_tokenizer(
     )?;
     if data.max_length() > longest {
         let message = format!(
-            "reads at most {longest} tokens, and `[data] max_length` is {}: set it to {longest} or less",
+            "reads at most {longest} tokens, and `[data] max_length` is {}: set it to {longest} \
+             or less",
             data.max_length()
         );
         return Err(TrainerError::model(directory, message));
@@ -56,7 +58,8 @@ fn check_tokenizer(
     Ok(())
 }
 
-/// Checks that the options of arguments fit the model and the data; a finding if some parameters are frozen.
+/// Checks that the options of arguments fit the model and the data; a finding if some parameters
+/// are frozen.
 ///
 /// # Errors
 /// Names that match nothing in the model, class weights for other labels than those of the data.

@@ -1,4 +1,5 @@
-//! The directory of a model in Hugging Face's layout: found or downloaded, its `config.json` and its tokenizer.
+//! The directory of a model in Hugging Face's layout: found or downloaded, its `config.json` and
+//! its tokenizer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,12 +10,14 @@ use tokenizers::{Tokenizer, TruncationParams};
 use super::progress::ProgressCallback;
 use super::{TrainerError, tokenizer_file};
 
-/// Whether a model is given by its name on the Hugging Face Hub, not as a directory: study files have absolute paths.
+/// Whether a model is given by its name on the Hugging Face Hub, not as a directory: study files
+/// have absolute paths.
 fn is_hub_name(model: &Path) -> bool {
     !model.is_absolute() && !model.is_dir()
 }
 
-/// The directory of a model given as a directory or a name on the Hub; it is downloaded if necessary.
+/// The directory of a model given as a directory or a name on the Hub; it is downloaded if
+/// necessary.
 ///
 /// # Errors
 /// There is no such model, or it cannot be downloaded.
@@ -30,7 +33,8 @@ pub fn locate(model: &Path, on_progress: ProgressCallback<'_>) -> Result<PathBuf
         let _only_for_downloads = on_progress;
         Err(TrainerError::model(
             model,
-            "names a model of the Hub, and this hpsearch was built without the feature `hub`: give its directory",
+            "names a model of the Hub, and this hpsearch was built without the feature `hub`: \
+             give its directory",
         ))
     }
 }
@@ -52,7 +56,8 @@ pub(super) fn config(directory: &Path) -> Result<Map<String, Value>, TrainerErro
     if !directory.is_dir() {
         return Err(TrainerError::model(
             directory,
-            "there is no such directory: a pretrained model is one with config.json, model.safetensors and tokenizer.json",
+            "there is no such directory: a pretrained model is one with config.json, \
+             model.safetensors and tokenizer.json",
         ));
     }
     let bytes = file(directory, "config.json")?;
@@ -65,7 +70,8 @@ pub(super) fn file(directory: &Path, name: &str) -> Result<Vec<u8>, TrainerError
     fs::read(directory.join(name)).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound if name == "tokenizer.json" => TrainerError::model(
             directory,
-            "has no `tokenizer.json`: `AutoTokenizer.from_pretrained(..).save_pretrained(..)` of transformers makes it of what else there is",
+            "has no `tokenizer.json`: `AutoTokenizer.from_pretrained(..).save_pretrained(..)` of \
+             transformers makes it of what else there is",
         ),
         std::io::ErrorKind::NotFound => TrainerError::model(directory, format!("has no `{name}`")),
         _ => TrainerError::model(directory, format!("`{name}` cannot be read: {error}")),
@@ -109,7 +115,9 @@ pub(super) fn check_tokens(
         Some((token, id)) => Err(TrainerError::model(
             directory,
             format!(
-                "`tokenizer.json` does not fit: it has the token `{token}` with the number {id}, and the model (`vocab_size` in config.json) knows those below {vocabulary}; copy the tokenizer that the model was trained with"
+                "`tokenizer.json` does not fit: it has the token `{token}` with the number {id}, \
+                 and the model (`vocab_size` in config.json) knows those below {vocabulary}; copy \
+                 the tokenizer that the model was trained with"
             ),
         )),
         None => Ok(()),

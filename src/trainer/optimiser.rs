@@ -24,7 +24,8 @@ pub(super) struct Optimiser {
 /// How a step is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Placement {
-    /// By a fused CPU kernel on the tensors' own memory: copying it is 1 % of a step of a tiny model.
+    /// By a fused CPU kernel on the tensors' own memory: copying it is 1 % of a step of a tiny
+    /// model.
     InPlace,
     /// By a fused CPU kernel on a copy.
     Host,
@@ -61,7 +62,8 @@ impl GradientClip {
         })
     }
 
-    /// [`clip_coefficient`] for gradients with the sum of squares `squares`, `[1]`, computed on their device.
+    /// [`clip_coefficient`] for gradients with the sum of squares `squares`, `[1]`, computed on
+    /// their device.
     pub(super) fn on_device(squares: Tensor<1>, max_norm: f64) -> Self {
         if max_norm == 0.0 {
             return Self::By(1.0);
@@ -155,7 +157,8 @@ impl Optimiser {
     }
 }
 
-/// PyTorch's formulas: `torch/optim/adamw.py`, `_single_tensor_adamw`, and `torch/optim/sgd.py`, `_single_tensor_sgd`.
+/// PyTorch's formulas: `torch/optim/adamw.py`, `_single_tensor_adamw`, and `torch/optim/sgd.py`,
+/// `_single_tensor_sgd`.
 impl UpdateRule {
     fn step_on_device(
         &self,
@@ -273,7 +276,8 @@ fn rows_with_moments(width: usize, mean: &[f32], square: &[f32]) -> Vec<bool> {
         .collect()
 }
 
-/// AdamW's step with a sparse gradient: rows that never had one have zero moments and only decay. The result equals that of a dense gradient.
+/// AdamW's step with a sparse gradient: rows that never had one have zero moments and only decay.
+/// The result equals that of a dense gradient.
 fn step_entries(
     values: &mut [f32],
     entries: &SparseRows,
@@ -305,7 +309,8 @@ fn bias_correction(beta: f64, step: u64) -> f64 {
     1.0 - beta.powf(real(step))
 }
 
-/// The factor that clips gradients of norm `norm` to `max_norm`, as `torch.nn.utils.clip_grad_norm_`; 0: no clipping.
+/// The factor that clips gradients of norm `norm` to `max_norm`, as
+/// `torch.nn.utils.clip_grad_norm_`; 0: no clipping.
 pub(super) fn clip_coefficient(norm: f64, max_norm: f64) -> f64 {
     if max_norm == 0.0 { 1.0 } else { (max_norm / (norm + 1e-6)).min(1.0) }
 }

@@ -1,4 +1,5 @@
-//! The parameters of a model as one flat list: names, shapes, roles, initial values, and their layout in files.
+//! The parameters of a model as one flat list: names, shapes, roles, initial values, and their
+//! layout in files.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use safetensors::tensor::Dtype;
@@ -18,12 +19,14 @@ impl ParameterId {
     }
 }
 
-/// The kind of a parameter, which decides its initial values, its weight decay and its layout in files.
+/// The kind of a parameter, which decides its initial values, its weight decay and its layout in
+/// files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// The weight of a linear layer, `[in, out]`; in files `[out, in]`, as in PyTorch.
     Linear,
-    /// The weight of a linear layer that is stored as `[in, out]`, GPT-2's `Conv1D`. Initially normal, scaled by `1 / sqrt(additions)`.
+    /// The weight of a linear layer that is stored as `[in, out]`, GPT-2's `Conv1D`. Initially
+    /// normal, scaled by `1 / sqrt(additions)`.
     Conv1d {
         /// How many such layers add to the residual stream.
         additions: usize,
@@ -34,9 +37,11 @@ pub(super) enum Role {
     Bias,
     /// The scale of a norm, `[1, width]`; in files `[width]`. Initially 1.
     NormScale,
-    /// Matrix A of an adapter, `[in, rank]`; in files `[rank, in]`. Initially as in peft: uniform within `1 / sqrt(in)`.
+    /// Matrix A of an adapter, `[in, rank]`; in files `[rank, in]`. Initially as in peft: uniform
+    /// within `1 / sqrt(in)`.
     LoraA,
-    /// Matrix B of an adapter, `[rank, out]`; in files `[out, rank]`. Initially 0, so that an adapter adds nothing.
+    /// Matrix B of an adapter, `[rank, out]`; in files `[out, rank]`. Initially 0, so that an
+    /// adapter adds nothing.
     LoraB,
 }
 
@@ -87,7 +92,8 @@ pub(super) enum ModelPart {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Parameters {
     list: Vec<Parameter>,
-    /// Standard deviation of initial weights; `None`: Xavier's for linear layers, GPT-2's for embeddings.
+    /// Standard deviation of initial weights; `None`: Xavier's for linear layers, GPT-2's for
+    /// embeddings.
     deviation: Option<f64>,
     /// Those of the next parameter.
     part: ModelPart,
@@ -97,8 +103,9 @@ pub(super) struct Parameters {
 /// Elements that are read from a device at once.
 const CHUNK_ELEMENTS: usize = 1 << 18;
 
-/// The initial variance of a `Conv1D` times its inputs: GPT-2's deviation of 0.02 at its width of 768. This keeps the size of activations
-/// at other widths: nanoGPT's CPU recipe (width 128) ends at a validation loss of 1.780, with a plain 0.02 at 1.894.
+/// The initial variance of a `Conv1D` times its inputs: GPT-2's deviation of 0.02 at its width of
+/// 768. This keeps the size of activations at other widths: nanoGPT's CPU recipe (width 128) ends
+/// at a validation loss of 1.780, with a plain 0.02 at 1.894.
 const CONV1D_GAIN: f64 = 0.02 * 0.02 * 768.0;
 
 /// Standard deviation of initial embeddings, as in BERT and GPT-2.
@@ -259,7 +266,8 @@ impl Parameter {
     fn initial(&self, seed: u64, deviation: Option<f64>) -> Vec<f32> {
         let [rows, columns] = self.shape;
         let mut rng = Rng::new(key(seed, &format!("init/{}", self.name), &[]));
-        // Xavier's deviation (Glorot and Bengio 2010): from scratch, small models learn faster with it than with BERT's 0.02.
+        // Xavier's deviation (Glorot and Bengio 2010): from scratch, small models learn faster with
+        // it than with BERT's 0.02.
         let xavier = (2.0 / real(rows + columns)).sqrt();
         match self.role {
             Role::Linear => rng.normal(rows * columns, deviation.unwrap_or(xavier)),

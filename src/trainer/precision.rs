@@ -1,4 +1,5 @@
-//! Mixed precision: the dtype of products in training, and the loss scaling that keeps fp16 gradients from underflowing.
+//! Mixed precision: the dtype of products in training, and the loss scaling that keeps fp16
+//! gradients from underflowing.
 
 use burn::tensor::{Device, FloatDType};
 use serde::{Deserialize, Serialize};
@@ -29,7 +30,8 @@ pub(super) fn compute_dtype(
     )))
 }
 
-/// Dynamic loss scaling, as PyTorch's `GradScaler` with its defaults, except that a scale of 1 is not halved: then the training has diverged.
+/// Dynamic loss scaling, as PyTorch's `GradScaler` with its defaults, except that a scale of 1 is
+/// not halved: then the training has diverged.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GradScaler {

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 /// The labels of one text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// Every label with its probability, the most likely first; of a regression model its only label.
+    /// Every label with its probability, the most likely first; of a regression model its only
+    /// label.
     pub labels: Vec<ScoredLabel>,
 }
 
@@ -30,8 +31,8 @@ pub struct ScoredLabel {
     pub score: f64,
 }
 
-/// Labels `texts`, in their order and `batch` of them at once, with the model in `directory`: `model.safetensors`, `config.json` and
-/// `tokenizer.json` suffice.
+/// Labels `texts`, in their order and `batch` of them at once, with the model in `directory`:
+/// `model.safetensors`, `config.json` and `tokenizer.json` suffice.
 ///
 /// # Errors
 /// A missing or damaged file, an unusable device.

@@ -1,4 +1,5 @@
-//! Prepared data from files, from the cache where it was made before: read, and stored under the digest of what it depends on.
+//! Prepared data from files, from the cache where it was made before: read, and stored under the
+//! digest of what it depends on.
 
 use std::path::Path;
 
@@ -11,8 +12,8 @@ use super::tokenizer_file::TOKENIZER_EXTRAS;
 use super::{Severity, TrainerError, model_checks, model_directory};
 use crate::arguments::{DataArguments, TaskKind, TokenizerSource};
 
-/// Prepared data for these arguments, from `cache` when it is there. Several processes may prepare the same at once.
-/// `log` receives lines.
+/// Prepared data for these arguments, from `cache` when it is there. Several processes may prepare
+/// the same at once. `log` receives lines.
 ///
 /// # Errors
 /// [`TrainerError::Data`] with file and line for anything that keeps the data from being used.

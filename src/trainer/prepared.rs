@@ -58,7 +58,8 @@ pub(super) struct Description {
     pub(super) format: u32,
     pub(super) digest: String,
     pub(super) labels: Vec<String>,
-    /// For multi-label data, the sets of label ids that occur; a row's label is the index of one of these.
+    /// For multi-label data, the sets of label ids that occur; a row's label is the index of one of
+    /// these.
     #[serde(default)]
     pub(super) label_sets: Vec<Vec<usize>>,
     pub(super) rows: [usize; 3],
@@ -82,7 +83,8 @@ pub(super) struct Stream {
     pub(super) end: u32,
 }
 
-/// Tokenised, split and labelled data. Opening it is cheap, and trials on one machine share its memory pages.
+/// Tokenised, split and labelled data. Opening it is cheap, and trials on one machine share its
+/// memory pages.
 #[derive(Debug)]
 pub struct PreparedData {
     directory: PathBuf,

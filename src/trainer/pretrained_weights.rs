@@ -1,4 +1,5 @@
-//! Loads the weights of a pretrained model: which tensor of its files each parameter is read from, and what is missing or left over.
+//! Loads the weights of a pretrained model: which tensor of its files each parameter is read from,
+//! and what is missing or left over.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +11,8 @@ use super::task::{Model, TensorNames};
 use super::weights::Weights;
 use super::{Finding, TrainerError};
 
-/// The initial values of a model: those of a pretrained directory, with a new head drawn from `seed` where it has none.
+/// The initial values of a model: those of a pretrained directory, with a new head drawn from
+/// `seed` where it has none.
 pub(super) fn load_pretrained(
     directory: &Path,
     model: &dyn Model,
@@ -107,7 +109,10 @@ impl TensorMapping {
                         return Err(TrainerError::model(
                             directory,
                             format!(
-                                "has `{name}` as {kind}; F32, F16, BF16, F64 and I8 with its scales in `{name}_scale` can be read; load and save it with transformers as one of them, `from_pretrained(.., dtype=torch.float32)`"
+                                "has `{name}` as {kind}; F32, F16, BF16, F64 and I8 with its \
+                                 scales in `{name}_scale` can be read; load and save it with \
+                                 transformers as one of them, `from_pretrained(.., \
+                                 dtype=torch.float32)`"
                             ),
                         ));
                     }

@@ -7,7 +7,8 @@ use crate::arguments::Probe;
 /// A loss this many times the best one ends the range test.
 const DIVERGENCE_FACTOR: f64 = 4.0;
 
-/// Makes the steps of a probe; returns the learning rate of each and the loss before it. Nothing is written, evaluated or reported.
+/// Makes the steps of a probe; returns the learning rate of each and the loss before it. Nothing is
+/// written, evaluated or reported.
 ///
 /// # Errors
 /// As [`train`](super::train).

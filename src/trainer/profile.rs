@@ -1,4 +1,5 @@
-//! Profiling of training: spans of phases and layers, recorded by the training thread while profiling is on.
+//! Profiling of training: spans of phases and layers, recorded by the training thread while
+//! profiling is on.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,11 +15,13 @@ pub struct Profile {
     pub steps: u32,
     /// Their seconds.
     pub seconds: f64,
-    /// The phases of the steps in the order in which they began, with their seconds, without nested phases.
+    /// The phases of the steps in the order in which they began, with their seconds, without nested
+    /// phases.
     pub phases: Vec<(String, f64)>,
     /// One evaluation and one checkpoint, with their seconds.
     pub besides: Vec<(String, f64)>,
-    /// The layers in the order in which they began, with their seconds forward and backward; empty on GPUs, which compute asynchronously.
+    /// The layers in the order in which they began, with their seconds forward and backward; empty
+    /// on GPUs, which compute asynchronously.
     pub layers: Vec<(String, [f64; 2])>,
 }
 
@@ -109,7 +112,8 @@ pub(super) fn start() {
     RECORDER.set(Some(Recorder::new()));
 }
 
-/// Turns profiling off; the profile of `steps` steps that took `seconds`, and all spans in the Trace Event Format.
+/// Turns profiling off; the profile of `steps` steps that took `seconds`, and all spans in the
+/// Trace Event Format.
 pub(super) fn finish(steps: u32, seconds: f64) -> (Profile, serde_json::Value) {
     let recorder = RECORDER.take().unwrap_or_else(Recorder::new);
     (recorder.profile(steps, seconds), recorder.trace())
@@ -252,7 +256,8 @@ mod tests {
         }
         drop(phase(EVALUATION));
         let mut recorder = RECORDER.take().unwrap();
-        // Distinct lengths: step, forward, data, layer, backward, the layer's backward pass, evaluation.
+        // Distinct lengths: step, forward, data, layer, backward, the layer's backward pass,
+        // evaluation.
         for (span, (begin, length)) in recorder.spans.iter_mut().zip([
             (0, 100),
             (0, 60),

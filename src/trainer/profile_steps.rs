@@ -12,7 +12,8 @@ use super::{Host, Job, TrainerError};
 /// Steps before profiling starts: they allocate memory and touch its pages for the first time.
 const WARM_UP: u64 = 2;
 
-/// Profiles `steps` optimiser steps, an evaluation and a checkpoint; all spans are written to `trace` for chrome://tracing and Perfetto.
+/// Profiles `steps` optimiser steps, an evaluation and a checkpoint; all spans are written to
+/// `trace` for chrome://tracing and Perfetto.
 ///
 /// # Errors
 /// As [`train`](super::train); a trace that cannot be written.

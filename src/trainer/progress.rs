@@ -3,7 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Reading the rows: the cost of a byte in each stage. Estimates for WordPiece on rows of prose are good enough for a progress bar.
+/// Reading the rows: the cost of a byte in each stage. Estimates for WordPiece on rows of prose are
+/// good enough for a progress bar.
 pub(super) const PARSE: u64 = 1;
 /// Finding the words of the training texts.
 pub(super) const WORDS: u64 = 15;

@@ -1,10 +1,12 @@
 //! The format of int8 weights: symmetric quantisation with a scale per channel.
 //!
-//! In `model.safetensors` a quantised tensor keeps its name and shape as I8, with its scales in `<name>_scale`, F32, of shape `[rows, 1]` or
-//! `[1, columns]`; the weight is the product of the two. Channels are the outputs of a linear layer and the entries of an embedding. Biases and
-//! norms stay F32. `config.json` describes it under `quantization_config`, which also holds the architecture: `model_type` is the method's
-//! name, which no other tool knows. transformers 5.23 refuses an unknown `model_type`, but only warns of an unknown method and would take the
-//! integers for weights.
+//! In `model.safetensors` a quantised tensor keeps its name and shape as I8, with its scales in
+//! `<name>_scale`, F32, of shape `[rows, 1]` or `[1, columns]`; the weight is the product of the
+//! two. Channels are the outputs of a linear layer and the entries of an embedding. Biases and
+//! norms stay F32. `config.json` describes it under `quantization_config`, which also holds the
+//! architecture: `model_type` is the method's name, which no other tool knows. transformers 5.23
+//! refuses an unknown `model_type`, but only warns of an unknown method and would take the integers
+//! for weights.
 
 use burn::tensor::Tensor;
 use safetensors::tensor::Dtype;
@@ -26,7 +28,8 @@ pub(super) const CONFIG_KEY: &str = "quantization_config";
 /// Its `quant_method`.
 pub(super) const METHOD: &str = "hpsearch-int8";
 
-/// A `config.json` as before quantisation, since quantised weights are read as f32; other quantisation methods are refused.
+/// A `config.json` as before quantisation, since quantised weights are read as f32; other
+/// quantisation methods are refused.
 pub(super) fn without_quantization(
     mut config: Map<String, Value>,
 ) -> Result<Map<String, Value>, String> {
@@ -43,7 +46,8 @@ pub(super) fn without_quantization(
             Ok(config)
         }
         method => Err(format!(
-            "has weights quantised by `{}`, which is not supported: use the model from before quantisation, or save the result of transformers' `model.dequantize()`",
+            "has weights quantised by `{}`, which is not supported: use the model from before \
+             quantisation, or save the result of transformers' `model.dequantize()`",
             method.unwrap_or("an unknown method")
         )),
     }
@@ -111,7 +115,8 @@ pub(super) fn quantize_channels<'a>(
     ])
 }
 
-/// The matrix that integers and scales represent; `None` where the scales have neither the shape of a column nor of a row.
+/// The matrix that integers and scales represent; `None` where the scales have neither the shape of
+/// a column nor of a row.
 pub(super) fn dequantize(
     quantized: &[u8],
     shape: &[usize],

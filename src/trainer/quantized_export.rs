@@ -13,8 +13,8 @@ use super::tensor_file::{self, TensorEntry};
 use super::tokenizer_file::TOKENIZER_EXTRAS;
 use super::{TrainerError, device};
 
-/// Writes the model in `checkpoint` with int8 weights to the new directory `target`, with its configuration and tokenizer; returns the bytes
-/// of its tensors before and after.
+/// Writes the model in `checkpoint` with int8 weights to the new directory `target`, with its
+/// configuration and tokenizer; returns the bytes of its tensors before and after.
 ///
 /// # Errors
 /// A missing or damaged file, one that cannot be written.

@@ -57,7 +57,8 @@ impl Rng {
         (0..len).map(|_| as_f32(bound * (2.0 * self.uniform() - 1.0))).collect()
     }
 
-    /// A number below `bound`, which is at least 1 (Lemire 2019, without rejection: the bias is below 2^-64 times `bound`).
+    /// A number below `bound`, which is at least 1 (Lemire 2019, without rejection: the bias is
+    /// below 2^-64 times `bound`).
     pub(super) fn below(&mut self, bound: usize) -> usize {
         let product = u128::from(self.next_u64()) * bound as u128;
         #[expect(clippy::cast_possible_truncation, reason = "the high half is below `bound`")]

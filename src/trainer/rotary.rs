@@ -1,4 +1,5 @@
-//! Rotary position embeddings (Su et al. 2021): the angles by which pairs of a head's numbers are rotated at each position.
+//! Rotary position embeddings (Su et al. 2021): the angles by which pairs of a head's numbers are
+//! rotated at each position.
 
 use std::sync::Arc;
 
@@ -70,7 +71,8 @@ impl Rope {
             }),
             other => {
                 return Err(format!(
-                    "has `rope_type` = \"{other}\", which is not supported; supported are default and llama3"
+                    "has `rope_type` = \"{other}\", which is not supported; supported are default \
+                     and llama3"
                 ));
             }
         };

@@ -1,4 +1,5 @@
-//! The tasks of encoders: single-label and multi-label classification, and regression (transformers' `AutoModelForSequenceClassification`).
+//! The tasks of encoders: single-label and multi-label classification, and regression
+//! (transformers' `AutoModelForSequenceClassification`).
 
 use burn::tensor::{Device, Tensor, activation};
 use serde_json::{Map, Value};
@@ -264,8 +265,8 @@ pub(super) fn squared_error(logits: Tensor<2>, targets: Tensor<2>) -> Tensor<1> 
     (logits - targets).square().sum()
 }
 
-/// The sum of the binary cross-entropies of logits with targets of 0 or 1, `[1]`: `max(x, 0) - x y + log(1 + exp(-|x|))`, as PyTorch's
-/// `binary_cross_entropy_with_logits`.
+/// The sum of the binary cross-entropies of logits with targets of 0 or 1, `[1]`:
+/// `max(x, 0) - x y + log(1 + exp(-|x|))`, as PyTorch's `binary_cross_entropy_with_logits`.
 pub(super) fn binary_cross_entropy(logits: Tensor<2>, targets: Tensor<2>) -> Tensor<1> {
     let tail = (logits.clone().abs().neg().exp() + 1.0).log();
     (activation::relu(logits.clone()) - logits * targets + tail).sum()

@@ -1,4 +1,5 @@
-//! The files that data is prepared from: read, cleaned, and identified by the digest of all that the result depends on.
+//! The files that data is prepared from: read, cleaned, and identified by the digest of all that
+//! the result depends on.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,7 +16,8 @@ use super::{DataProblem, Finding, TrainerError, model_directory};
 use crate::arguments::data_file::{DataProblemBuilder, Row, is_delimited};
 use crate::arguments::{DataArguments, TaskKind, TokenizerSource};
 
-/// What data is made of: the contents of the files a study names, in the order of [`Split::ALL`], and what it says about them.
+/// What data is made of: the contents of the files a study names, in the order of [`Split::ALL`],
+/// and what it says about them.
 pub(super) struct Sources<'a> {
     pub(super) files: [Option<(&'a Path, RawFile)>; 3],
     pub(super) data: &'a DataArguments,
@@ -53,7 +55,8 @@ impl<'a> Sources<'a> {
         Ok(Self { files, data, tokenizer, progress, bytes: all })
     }
 
-    /// The digest of everything the prepared data depends on: where the files lie does not matter, what is in them does.
+    /// The digest of everything the prepared data depends on: where the files lie does not matter,
+    /// what is in them does.
     pub(super) fn digest(&self, kind: TaskKind) -> Result<String, TrainerError> {
         let contents: Vec<_> = self
             .files
@@ -85,7 +88,8 @@ impl<'a> Sources<'a> {
             json!(data.clean),
             json!(data.label_separator),
         ];
-        // Only where they are given: the digests of data that was prepared before there were these stay what they were.
+        // Only where they are given: the digests of data that was prepared before there were these
+        // stay what they were.
         if data.separator.is_some() || data.column_names.is_some() {
             arguments.push(
                 json!({"separator": data.separator_byte(), "column_names": data.column_names}),
@@ -142,7 +146,8 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// Notes that the name of the label column is also a label: a file without a header has its first row there.
+/// Notes that the name of the label column is also a label: a file without a header has its first
+/// row there.
 pub(super) fn note_header(
     rows: &[Row],
     path: &Path,
@@ -155,7 +160,9 @@ pub(super) fn note_header(
         findings.push(Finding::warning(
             "header",
             format!(
-                "the label column of {name} is called `{}`, which is also the label of {same} of its {} rows: if its first line is a row and no header, name the columns with `[data] column_names = [..]`",
+                "the label column of {name} is called `{}`, which is also the label of {same} of \
+                 its {} rows: if its first line is a row and no header, name the columns with \
+                 `[data] column_names = [..]`",
                 data.label,
                 rows.len()
             ),
@@ -163,7 +170,8 @@ pub(super) fn note_header(
     }
 }
 
-/// `rows` of the file at `path`, cleaned as the arguments ask for; a finding counts the rows left out.
+/// `rows` of the file at `path`, cleaned as the arguments ask for; a finding counts the rows left
+/// out.
 pub(super) fn clean(
     rows: Vec<Row>,
     path: &Path,
@@ -209,7 +217,8 @@ pub(super) fn clean(
     Ok(rows)
 }
 
-/// Bytes of a text that the tokenizers library takes as a whole, which needs some forty times as much memory.
+/// Bytes of a text that the tokenizers library takes as a whole, which needs some forty times as
+/// much memory.
 const LONGEST_TEXT: usize = 32 << 20;
 
 /// Refuses rows with texts for which no memory suffices.
@@ -221,7 +230,8 @@ fn check_lengths(rows: &[Row], path: &Path) -> Result<(), DataProblem> {
     }
 }
 
-/// The same for what stands in a running text without a space or line break between two words: elsewhere it is cut.
+/// The same for what stands in a running text without a space or line break between two words:
+/// elsewhere it is cut.
 pub(super) fn check_pieces(text: &str, path: &Path) -> Result<(), DataProblem> {
     let Some(long) = chunks(text).into_iter().find(|piece| piece.len() > LONGEST_TEXT) else {
         return Ok(());

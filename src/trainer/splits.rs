@@ -7,7 +7,8 @@ use super::rng::{Rng, key};
 use crate::arguments::DataArguments;
 use crate::arguments::data_file::Row;
 
-/// Cuts the test and the validation split from the training rows, as far as the arguments ask for it: shares are of all rows.
+/// Cuts the test and the validation split from the training rows, as far as the arguments ask for
+/// it: shares are of all rows.
 pub(super) fn hold_out_splits(splits: &mut [Vec<Row>; 3], data: &DataArguments, stratify: bool) {
     let [train, validation, test] = splits;
     let all = real(train.len());
@@ -27,7 +28,8 @@ pub(super) fn share_of(count: usize, share: f64) -> usize {
     part
 }
 
-/// Takes `share` of `rows` out and returns them; both parts keep their order. `name` tells splits of one seed apart.
+/// Takes `share` of `rows` out and returns them; both parts keep their order. `name` tells splits
+/// of one seed apart.
 ///
 /// Stratified: of each label with at least two rows at least one is taken and at least one stays.
 fn hold_out(rows: &mut Vec<Row>, share: f64, stratify: bool, seed: u64, name: &str) -> Vec<Row> {

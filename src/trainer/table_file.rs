@@ -1,4 +1,5 @@
-//! A data file's bytes as read, and the rows in them by the columns and the layout that `[data]` tells.
+//! A data file's bytes as read, and the rows in them by the columns and the layout that `[data]`
+//! tells.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +14,8 @@ pub(super) struct RawFile {
 }
 
 /// What to do where a column is missing.
-const NAME_COLUMNS: &str = "set `[data] text` and `[data] label`; the first line must be a header, or `[data] column_names` must name the columns of a file without one";
+const NAME_COLUMNS: &str = "set `[data] text` and `[data] label`; the first line must be a \
+    header, or `[data] column_names` must name the columns of a file without one";
 
 impl RawFile {
     pub(super) fn read(path: &Path) -> Result<Self, TrainerError> {

@@ -1,4 +1,5 @@
-//! The targets of rows: a label, a set of labels, or a number; as text in the data, as 32 bits in prepared data.
+//! The targets of rows: a label, a set of labels, or a number; as text in the data, as 32 bits in
+//! prepared data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,7 +86,8 @@ impl<'a> Targets<'a> {
         Ok(targets)
     }
 
-    /// A row's target in prepared data: the id of its label or of its set of labels, or the bits of its number.
+    /// A row's target in prepared data: the id of its label or of its set of labels, or the bits of
+    /// its number.
     pub(super) fn encode(&self, row: &Row) -> Option<u32> {
         let id = match self.kind {
             TaskKind::TextRegression => return number(&row.label).map(f32::to_bits),
@@ -157,7 +159,8 @@ impl<'a> Targets<'a> {
             findings.push(Finding::warning(
                 "imbalance",
                 format!(
-                    "labels are uneven: {} training rows of `{}`, {} of `{}`; accuracy says little, see eval_macro_f1",
+                    "labels are uneven: {} training rows of `{}`, {} of `{}`; accuracy says \
+                     little, see eval_macro_f1",
                     most.0, most.1, least.0, least.1
                 ),
             ));

@@ -1,4 +1,5 @@
-//! The interface between tasks and training: [`Task`] makes data and models, [`Model`] computes losses and metrics.
+//! The interface between tasks and training: [`Task`] makes data and models, [`Model`] computes
+//! losses and metrics.
 
 use std::any::Any;
 
@@ -28,14 +29,16 @@ pub(super) trait Task: Sync {
         staged: &AtomicDirectory,
     ) -> Result<Description, TrainerError>;
 
-    /// A model of the shape that arguments ask for, for prepared data, or the end of a sentence about what is wrong with it.
+    /// A model of the shape that arguments ask for, for prepared data, or the end of a sentence
+    /// about what is wrong with it.
     fn new_model(
         &self,
         arguments: &ModelArguments,
         data: &PreparedData,
     ) -> Result<Box<dyn Model>, String>;
 
-    /// The pretrained model that a `config.json` describes, adapted to arguments and data, or the end of a sentence about what is wrong with it.
+    /// The pretrained model that a `config.json` describes, adapted to arguments and data, or the
+    /// end of a sentence about what is wrong with it.
     fn pretrained_model(
         &self,
         config: Map<String, Value>,
@@ -46,7 +49,8 @@ pub(super) trait Task: Sync {
     /// The `model_type`s of its models.
     fn model_types(&self) -> Vec<&'static str>;
 
-    /// The model that a `config.json` describes, or the end of a sentence about what is wrong with it.
+    /// The model that a `config.json` describes, or the end of a sentence about what is wrong with
+    /// it.
     fn read_model(&self, config: Map<String, Value>) -> Result<Box<dyn Model>, String>;
 }
 
@@ -88,7 +92,8 @@ pub(super) trait Model: Any {
         input: &ModelInput,
     ) -> HiddenStates;
 
-    /// The micro-batch's contribution to the loss of an optimiser step, `[1]`, from the last layer's output.
+    /// The micro-batch's contribution to the loss of an optimiser step, `[1]`, from the last
+    /// layer's output.
     fn loss(
         &self,
         context: &ForwardContext,
@@ -106,8 +111,8 @@ pub(super) trait Model: Any {
         self.loss(context, x, &input, micro_batch)
     }
 
-    /// Evaluates `values` on a split: metrics by their names without prefix, `loss` among them. `on_progress` is called with the number of
-    /// examples done, and of all.
+    /// Evaluates `values` on a split: metrics by their names without prefix, `loss` among them.
+    /// `on_progress` is called with the number of examples done, and of all.
     fn measure(
         &self,
         values: &Values,
@@ -135,11 +140,13 @@ pub(super) struct ModelInput {
     pub(super) angles: Option<RotaryAngles>,
 }
 
-/// How the names of tensors in files relate to those of parameters, and which of them a model can use.
+/// How the names of tensors in files relate to those of parameters, and which of them a model can
+/// use.
 pub(super) struct TensorNames {
     /// The prefix of names, which files of models without a head omit.
     pub(super) prefix: &'static str,
-    /// The prefix of layers' names, after `prefix`: an unused tensor with it belongs to a layer that `config.json` does not describe.
+    /// The prefix of layers' names, after `prefix`: an unused tensor with it belongs to a layer
+    /// that `config.json` does not describe.
     pub(super) layers: &'static str,
     /// Whether the weights were trained for the labels of the data.
     pub(super) keeps_labels: bool,
@@ -166,7 +173,8 @@ pub(super) struct MicroBatch<'a> {
 }
 
 impl<'a> MicroBatch<'a> {
-    /// A step of these examples in the first epoch, without seed, class weights and label smoothing.
+    /// A step of these examples in the first epoch, without seed, class weights and label
+    /// smoothing.
     pub(super) fn whole_step(data: &'a PreparedData, chosen: &'a [usize]) -> Self {
         let step_examples = chosen.len();
         Self { data, chosen, step_examples, weights: None, seed: 0, epoch: 0, smoothing: 0.0 }

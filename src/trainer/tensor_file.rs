@@ -1,4 +1,5 @@
-//! Safetensors files: written chunk by chunk, and memory-mapped for reading, so that none is held in memory as a whole.
+//! Safetensors files: written chunk by chunk, and memory-mapped for reading, so that none is held
+//! in memory as a whole.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,7 +33,8 @@ pub(super) fn write(
     name: &str,
     mut entries: Vec<TensorEntry<'_>>,
 ) -> Result<blake3::Hash, TrainerError> {
-    // The order of safetensors' own `serialize`: by descending size of the dtype, so that all are aligned, then by name.
+    // The order of safetensors' own `serialize`: by descending size of the dtype, so that all are
+    // aligned, then by name.
     entries.sort_by(|a, b| b.dtype.cmp(&a.dtype).then_with(|| a.name.cmp(&b.name)));
     let mut end = 0;
     let mut layout = |entry: &TensorEntry<'_>| {
@@ -75,10 +77,12 @@ pub(super) struct StoredTensor {
 }
 
 impl TensorFile {
-    /// Maps a file and validates its header; the error is the end of a sentence that begins with the file's name.
+    /// Maps a file and validates its header; the error is the end of a sentence that begins with
+    /// the file's name.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let map = mapped_file::map(path).map_err(|error| format!("cannot be read: {error}"))?;
-        // It checks that the file has the described length, that tensors do not overlap, and that shapes match lengths.
+        // It checks that the file has the described length, that tensors do not overlap, and that
+        // shapes match lengths.
         let parsed = SafeTensors::deserialize(&map).map_err(|error| damage(&map, &error))?;
         let start = map.as_ptr() as usize;
         let stored = |(name, view): (&str, safetensors::tensor::TensorView<'_>)| {
@@ -125,7 +129,9 @@ pub(super) fn f32_from_le_bytes(bytes: &[u8]) -> Vec<f32> {
 fn damage(file: &[u8], error: &SafeTensorError) -> String {
     let bytes = file.len();
     if file.starts_with(b"version https://git-lfs") {
-        return "is a pointer of Git LFS instead of the weights: `git lfs pull` in its directory fetches them".to_owned();
+        return "is a pointer of Git LFS instead of the weights: `git lfs pull` in its directory \
+            fetches them"
+            .to_owned();
     }
     let header = file.first_chunk::<LENGTH>().map_or(0, |length| u64::from_le_bytes(*length));
     let what = match error {

@@ -195,7 +195,8 @@ fn words() -> TokenizerSource {
     tokenizer(TokenizerKind::Word, 100, true)
 }
 
-/// Prepares the data that `values` describe, relative to `directory`; the result, and the lines of the log.
+/// Prepares the data that `values` describe, relative to `directory`; the result, and the lines of
+/// the log.
 fn prepare_logged(
     directory: &Path,
     kind: TaskKind,
@@ -230,14 +231,16 @@ fn evaluated(checkpoint: &Path, data: &PreparedData) -> BTreeMap<String, f64> {
     evaluate(checkpoint, data, Split::Validation, 64, "cpu", &|_, _, _| {}).unwrap()
 }
 
-/// Runs `test` with fused operations, with tensor operations alone, and on every GPU that this binary can use.
+/// Runs `test` with fused operations, with tensor operations alone, and on every GPU that this
+/// binary can use.
 fn each_device(test: impl Fn(&str)) {
     test("cpu");
     fused::without_fusion(|| test("cpu"));
     available_devices().iter().filter(|name| name.as_str() != "cpu").for_each(|name| test(name));
 }
 
-/// A tolerance of the CPU on a device: others add in another order, and may multiply with 10 bits (TF32).
+/// A tolerance of the CPU on a device: others add in another order, and may multiply with 10 bits
+/// (TF32).
 fn on(device: &str, tolerance: f64) -> f64 {
     if device == "cpu" { tolerance } else { 10.0 * tolerance }
 }

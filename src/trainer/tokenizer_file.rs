@@ -1,4 +1,5 @@
-//! `tokenizer.json` and its use. It may come from anywhere: a panic of the tokenizers library becomes an error.
+//! `tokenizer.json` and its use. It may come from anywhere: a panic of the tokenizers library
+//! becomes an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +17,8 @@ pub(super) const TOKENIZER_EXTRAS: [&str; 3] =
 /// Calls into the library in progress.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether a panic may currently come from the tokenizers library, on any thread, and will be returned as an error: it need not be printed.
+/// Whether a panic may currently come from the tokenizers library, on any thread, and will be
+/// returned as an error: it need not be printed.
 #[must_use]
 pub fn panics_are_caught() -> bool {
     CALLS.load(Ordering::Relaxed) > 0

@@ -1,4 +1,5 @@
-//! What a training run remembers and is defined by, as checkpoints store it: `trainer_state.json` and `training_args.json`.
+//! What a training run remembers and is defined by, as checkpoints store it: `trainer_state.json`
+//! and `training_args.json`.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,8 @@ pub(super) struct TrainerState {
     pub(super) log_history: Vec<BTreeMap<String, Value>>,
 }
 
-/// The state of early stopping: the best study metric in evaluations that `eval_strategy` asked for.
+/// The state of early stopping: the best study metric in evaluations that `eval_strategy` asked
+/// for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EarlyStopping {

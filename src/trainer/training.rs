@@ -30,7 +30,8 @@ pub(super) use step::StepOutcome;
 /// Trains until the end, a verdict, `until`, or the runner's request to stop.
 ///
 /// # Errors
-/// A checkpoint that does not fit the job, an unusable device, files that cannot be written, a runner that is gone.
+/// A checkpoint that does not fit the job, an unusable device, files that cannot be written, a
+/// runner that is gone.
 pub fn train(job: &Job<'_>, host: &mut dyn Host) -> Result<RunEnd, TrainerError> {
     let mut run = TrainingRun::begin(job, host)?;
     run.cache_features(host)?;
@@ -93,7 +94,8 @@ pub(super) struct TrainingRun<'a> {
     saved_step: Option<u64>,
     learning_rate: f64,
     gradient_norm: f64,
-    /// Loss and sum of squared gradients of steps that have not been read from the device yet: reading waits for it.
+    /// Loss and sum of squared gradients of steps that have not been read from the device yet:
+    /// reading waits for it.
     pending: Vec<Tensor<1>>,
     /// Time spent in optimiser steps since the last report, and their number.
     step_time: (Duration, u32),
@@ -276,7 +278,8 @@ impl TrainingRun<'_> {
         let step = self.state.global_step;
         let (loss, weight_norm) = (self.state.since_log.take(), self.weight_norm()?);
         host.log(&format!(
-            "step {step}/{} epoch {:.2} loss {loss:.4} learning_rate {:.3e} grad_norm {:.3} weight_norm {weight_norm:.3}",
+            "step {step}/{} epoch {:.2} loss {loss:.4} learning_rate {:.3e} grad_norm {:.3} \
+             weight_norm {weight_norm:.3}",
             self.plan.total_steps, self.state.epoch, self.learning_rate, self.gradient_norm
         ));
         let entries = [

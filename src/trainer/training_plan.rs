@@ -1,4 +1,5 @@
-//! The plan of a training run as pure arithmetic: which rows each optimiser step sees, and what is due after it.
+//! The plan of a training run as pure arithmetic: which rows each optimiser step sees, and what is
+//! due after it.
 
 use super::floats::real;
 use super::rng::{Rng, key};
@@ -7,7 +8,8 @@ use crate::arguments::{EvalStrategy, SamplingStrategy, TrainerArguments};
 
 /// The plan of a run: a function of arguments, number of rows and seed alone.
 ///
-/// "Optimiser step" is the unit of training; "study step" is the step of reports and milestones, in the study's [`StepUnit`].
+/// "Optimiser step" is the unit of training; "study step" is the step of reports and milestones, in
+/// the study's [`StepUnit`].
 #[derive(Debug, Clone)]
 pub(super) struct TrainingPlan {
     /// Rows used in an epoch.
@@ -36,9 +38,9 @@ pub(super) struct TrainingPlan {
     token_budget: Option<TokenBudget>,
 }
 
-/// Micro-batches of at most so many tokens. Rows are sorted by length, so the sizes of the batches, and with them the number of steps, are the
-/// same in every epoch; which rows of a length a batch has, and the order of the batches, are redrawn (fairseq's `max_tokens` keeps its
-/// batches).
+/// Micro-batches of at most so many tokens. Rows are sorted by length, so the sizes of the batches,
+/// and with them the number of steps, are the same in every epoch; which rows of a length a batch
+/// has, and the order of the batches, are redrawn (fairseq's `max_tokens` keeps its batches).
 #[derive(Debug, Clone)]
 struct TokenBudget {
     lengths: Vec<usize>,
@@ -51,8 +53,9 @@ struct TokenBudget {
 }
 
 impl TokenBudget {
-    /// Splits a micro-batch into parts that are computed at once. A budget of tokens allows more rows than any micro-batch of real texts has:
-    /// half of the rows at once is half of each micro-batch.
+    /// Splits a micro-batch into parts that are computed at once. A budget of tokens allows more
+    /// rows than any micro-batch of real texts has: half of the rows at once is half of each
+    /// micro-batch.
     fn parts<'a>(&self, rows: &'a [usize]) -> std::slice::Chunks<'a, usize> {
         let (at_once, usual) = self.at_once;
         rows.chunks((rows.len() * at_once).div_ceil(usual).max(1))
@@ -74,7 +77,8 @@ pub(super) struct DueEvaluation {
     pub(super) study_step: u64,
     /// Whether it is reported as a study step of its own, or only logged.
     pub(super) reported: bool,
-    /// Whether `eval_strategy` asks for it. Training may depend on these, and must not depend on where the pruner looks.
+    /// Whether `eval_strategy` asks for it. Training may depend on these, and must not depend on
+    /// where the pruner looks.
     pub(super) scheduled: bool,
 }
 
@@ -97,7 +101,8 @@ impl TrainingPlan {
         };
         if used_rows == 0 {
             return Err(TrainerError::arguments(format!(
-                "`dataloader_drop_last` leaves nothing of {rows} training rows with `per_device_train_batch_size` = {batch_size}"
+                "`dataloader_drop_last` leaves nothing of {rows} training rows with \
+                 `per_device_train_batch_size` = {batch_size}"
             )));
         }
         let step_rows = batch_size * arguments.gradient_accumulation_steps as u64;
@@ -147,7 +152,8 @@ impl TrainingPlan {
             .collect()
     }
 
-    /// The same plan with micro-batches of at most `tokens` tokens, padding included; `lengths` are those of all rows.
+    /// The same plan with micro-batches of at most `tokens` tokens, padding included; `lengths` are
+    /// those of all rows.
     pub(super) fn with_token_budget(
         self,
         arguments: &TrainerArguments,
@@ -249,7 +255,8 @@ impl TrainingPlan {
     pub(super) fn study_step(&self, steps: u64) -> u64 {
         match self.step_unit {
             StepUnit::Step => steps,
-            // A last, incomplete epoch counts as one: its report must not carry the number of the epoch before.
+            // A last, incomplete epoch counts as one: its report must not carry the number of the
+            // epoch before.
             StepUnit::Epoch if steps == self.total_steps => steps.div_ceil(self.steps_per_epoch),
             StepUnit::Epoch => steps / self.steps_per_epoch,
             StepUnit::Samples => {
@@ -318,7 +325,8 @@ fn total_steps(arguments: &TrainerArguments, steps_per_epoch: u64) -> u64 {
     }
 }
 
-/// Sorts up to 50 steps' worth of rows at a time, the longest first: transformers' `get_length_grouped_indices`.
+/// Sorts up to 50 steps' worth of rows at a time, the longest first: transformers'
+/// `get_length_grouped_indices`.
 fn group_by_length(order: &mut [usize], lengths: &[usize], step_rows: usize) {
     let mega_batch = (order.len() / (step_rows * 4)).clamp(1, 50) * step_rows;
     for rows in order.chunks_mut(mega_batch) {
@@ -487,7 +495,8 @@ mod tests {
                     let longest = batch.iter().map(|row| lengths[*row]).max().unwrap();
                     assert!(batch.len() * longest <= 200 || batch == &[77], "{batch:?}");
                 }
-                // Fewer rows at once are the same step: half of the 200 that the budget allows are half of each micro-batch.
+                // Fewer rows at once are the same step: half of the 200 that the budget allows are
+                // half of each micro-batch.
                 let few = plan_of(Some(100), StepUnit::Step).micro_batches(before, &order);
                 assert_eq!(few.concat(), batches.concat());
                 let halves = batches.iter().map(|batch| batch.len().div_ceil(2));

@@ -1,4 +1,5 @@
-//! Tokenizers of classifiers: trained on the training texts, used through Hugging Face's library and format.
+//! Tokenizers of classifiers: trained on the training texts, used through Hugging Face's library
+//! and format.
 
 use std::collections::BTreeSet;
 
@@ -56,7 +57,8 @@ pub(super) fn train_tokenizer(
     let (mut model, mut trainer) = model_and_trainer(arguments, letters)?;
     trainer.feed(texts.iter().inspect(&mut on_text), words).map_err(TrainerError::tokenizer)?;
     progress.begin_stage("training the tokenizer", bytes(texts) as u64 * MERGES);
-    // The trainer's list of special tokens is left aside: besides those of ours it holds the inner letters.
+    // The trainer's list of special tokens is left aside: besides those of ours it holds the inner
+    // letters.
     trainer.train(&mut model).map_err(TrainerError::tokenizer)?;
     let mut tokenizer = Tokenizer::new(model);
     tokenizer.with_normalizer(Some(normalizer)).map_err(TrainerError::tokenizer)?;
@@ -137,8 +139,9 @@ fn model_and_trainer(
 
 /// Single letters as they stand inside a word (`##a`) or end it (`a</w>`).
 ///
-/// The library numbers these in the order of a hash map, and breaks ties between merges by those numbers: without a fixed order two
-/// trainings on the same texts differ (tokenizers 0.23.2, `BpeTrainer::tokenize_words`).
+/// The library numbers these in the order of a hash map, and breaks ties between merges by those
+/// numbers: without a fixed order two trainings on the same texts differ (tokenizers 0.23.2,
+/// `BpeTrainer::tokenize_words`).
 fn inner_letters<'a>(
     texts: impl Iterator<Item = &'a &'a str>,
     kind: TokenizerKind,

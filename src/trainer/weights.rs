@@ -43,7 +43,12 @@ impl Weights {
             let other = ["pytorch_model.bin", "tf_model.h5", "flax_model.msgpack"]
                 .into_iter()
                 .find(|name| directory.join(name).exists());
-            let seen = other.map(|name| format!("; its `{name}` must be converted: `AutoModel.from_pretrained(..).save_pretrained(..)` does it"));
+            let seen = other.map(|name| {
+                format!(
+                    "; its `{name}` must be converted: \
+                `AutoModel.from_pretrained(..).save_pretrained(..)` does it"
+                )
+            });
             return Err(weights.problem(&format!(
                 "has neither `{SINGLE}` nor `{INDEX}`{}",
                 seen.unwrap_or_default()

@@ -1,4 +1,5 @@
-//! Charts for terminals: lines, steps and points over axes with round ticks, in braille or in ASCII.
+//! Charts for terminals: lines, steps and points over axes with round ticks, in braille or in
+//! ASCII.
 
 pub mod axis;
 mod canvas;
@@ -330,8 +331,8 @@ pub fn style_of(tone: Tone, look: Look) -> Style {
     }
 }
 
-/// The character that stands for each point of a series, where dots would not do: what is to be found easily, and, where there are
-/// no colours, what lies behind other points.
+/// The character that stands for each point of a series, where dots would not do: what is to be
+/// found easily, and, where there are no colours, what lies behind other points.
 fn symbol_of(series: &Series<'_>, look: Look) -> Option<char> {
     match (series.mark, series.tone, look.charset, look.palette) {
         (Mark::Star, _, Charset::Unicode, _) => Some('◆'),

@@ -1,4 +1,5 @@
-//! A trial's configuration as TOML, and the escape sequence (OSC 52) that puts a text into the clipboard, over ssh too.
+//! A trial's configuration as TOML, and the escape sequence (OSC 52) that puts a text into the
+//! clipboard, over ssh too.
 
 use crate::report::wording::{toml_key, toml_value};
 use crate::study::trial::Trial;
@@ -12,7 +13,8 @@ pub fn configuration(trial: &Trial) -> String {
     format!("[[enqueue]]  # trial {}\n", trial.number) + &lines.collect::<String>()
 }
 
-/// What the terminal has to be sent. tmux hands it on where its `set-clipboard` allows programs to write.
+/// What the terminal has to be sent. tmux hands it on where its `set-clipboard` allows programs to
+/// write.
 pub fn sequence(text: &str) -> String {
     format!("\u{1b}]52;c;{}\u{7}", base64(text.as_bytes()))
 }

@@ -1,4 +1,5 @@
-//! Which columns the table of trials has: what each is called, whether it is shown, and what sorting by it means.
+//! Which columns the table of trials has: what each is called, whether it is shown, and what
+//! sorting by it means.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +62,8 @@ impl ColumnKey {
             .collect()
     }
 
-    /// The first word of the name under which the choice is kept, and what the list of columns says.
+    /// The first word of the name under which the choice is kept, and what the list of columns
+    /// says.
     fn described(&self) -> (&'static str, &'static str) {
         match self {
             ColumnKey::Rank => ("rank", "rank by value"),

@@ -1,4 +1,5 @@
-//! Marked trials side by side: what they have in common, where they differ, and their curves in one chart.
+//! Marked trials side by side: what they have in common, where they differ, and their curves in one
+//! chart.
 
 #[cfg(test)]
 mod tests;
@@ -81,7 +82,8 @@ struct ComparedRow {
     emphasis: Emphasis,
 }
 
-/// Columns that the chart has beside the table rather than lines below it; fewer where lines are few, too.
+/// Columns that the chart has beside the table rather than lines below it; fewer where lines are
+/// few, too.
 const CHART_WIDTH: u16 = 56;
 const NARROWEST_CHART: u16 = 32;
 /// Lines that the chart needs below the table.

@@ -1,4 +1,5 @@
-//! One trial: its curve before the others', parameters, metrics, decisions, attempts, notes, checkpoints, and its log.
+//! One trial: its curve before the others', parameters, metrics, decisions, attempts, notes,
+//! checkpoints, and its log.
 
 mod sections;
 
@@ -103,7 +104,8 @@ fn draw_body(
     }
 }
 
-/// Draws what is known of the selected trial in a few lines below the table: the curve and the parameters.
+/// Draws what is known of the selected trial in a few lines below the table: the curve and the
+/// parameters.
 pub fn draw_preview(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, look: Look) {
     let Some(detail) =
         state.seen.detail.clone().filter(|detail| Some(detail.trial.number) == state.list.trial())
@@ -259,7 +261,8 @@ pub fn time_spent(trial: &Trial, now: Timestamp) -> Option<Duration> {
     (trial.attempts > 0).then(|| micros(trial.busy_micros) + running)
 }
 
-/// Lines cut into pieces of `room` columns, between words where there are any; the pieces after the first are indented.
+/// Lines cut into pieces of `room` columns, between words where there are any; the pieces after the
+/// first are indented.
 fn wrapped(lines: Vec<Line<'static>>, room: usize) -> Vec<Line<'static>> {
     let mut pieces = Vec::new();
     for line in lines {

@@ -1,4 +1,5 @@
-//! The devices that a study runs on: how busy they are, which trials are on their slots, and how fast they get on.
+//! The devices that a study runs on: how busy they are, which trials are on their slots, and how
+//! fast they get on.
 
 mod drawing;
 #[cfg(test)]
@@ -78,7 +79,8 @@ const WINDOW: Duration = Duration::from_secs(3_600);
 const SAMPLES: usize = 120;
 
 impl DevicesData {
-    /// Looks at the machine and at the study's latest trials; `before` is the last look, whose samples are carried on.
+    /// Looks at the machine and at the study's latest trials; `before` is the last look, whose
+    /// samples are carried on.
     pub fn load(
         reader: &dyn StorageReader,
         study: StudyId,
@@ -201,7 +203,8 @@ fn utilisation(device: &Device, machine: &Machine) -> Option<f64> {
     }
 }
 
-/// What the trials that began last have reported and finished on a device, over the time since the first of them began.
+/// What the trials that began last have reported and finished on a device, over the time since the
+/// first of them began.
 #[expect(clippy::cast_precision_loss, reason = "clock values and counts")]
 fn throughput(latest: &[Trial], device: &Device, now: Timestamp) -> Option<Throughput> {
     let here: Vec<&Trial> =

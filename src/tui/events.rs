@@ -11,7 +11,8 @@ use super::look::Look;
 use super::state::State;
 use crate::report::wording::{shorten, width};
 
-/// Draws the entries above `state`'s place, the newest at the bottom; `state` learns how far it may scroll.
+/// Draws the entries above `state`'s place, the newest at the bottom; `state` learns how far it may
+/// scroll.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
     let journal = state.seen.journal.clone();
     let shown = state.journal.shown(&journal.entries);

@@ -1,4 +1,5 @@
-//! The form for a new configuration: a trial's values to be edited, each checked against the space as it is typed.
+//! The form for a new configuration: a trial's values to be edited, each checked against the space
+//! as it is typed.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -165,7 +166,8 @@ impl Form {
         field.line = LineEdit::new(choices[next].to_string());
     }
 
-    /// The values that are right, of the parameters that are active; parents come first, so that children know.
+    /// The values that are right, of the parameters that are active; parents come first, so that
+    /// children know.
     fn params(&self) -> Params {
         let mut params = Params::new();
         for field in &self.fields {

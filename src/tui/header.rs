@@ -1,4 +1,5 @@
-//! The lines on top of every screen: study, best value, forecast, budget, counts, and the screens there are.
+//! The lines on top of every screen: study, best value, forecast, budget, counts, and the screens
+//! there are.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

@@ -1,4 +1,5 @@
-//! The one table of keys: on which screens they work, what they do, and what help and footer say about them.
+//! The one table of keys: on which screens they work, what they do, and what help and footer say
+//! about them.
 
 use ratatui::crossterm::event::KeyCode::{
     self, BackTab, Backspace, Delete, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp,
@@ -234,7 +235,8 @@ const fn char(char: char) -> KeyCode {
     KeyCode::Char(char)
 }
 
-/// `MODIFIERS [CODES] LABEL, ACTION, SCREENS, GROUP, MEANING (| MEANING WHILE WATCHING), FOOTER;` for each key.
+/// `MODIFIERS [CODES] LABEL, ACTION, SCREENS, GROUP, MEANING (| MEANING WHILE WATCHING), FOOTER;`
+/// for each key.
 macro_rules! keys {
     ($($modifiers:ident [$($code:expr),+] $label:literal, $action:ident $(($to:ident))?,
         $screens:ident, $group:ident, $meaning:literal $(| $watching:literal)? $(, $footer:literal)?;)+) => {
@@ -251,7 +253,8 @@ macro_rules! keys {
     };
 }
 
-/// All keys, in the order of the help and of the footer. Shift is taken off: capital letters come with or without it.
+/// All keys, in the order of the help and of the footer. Shift is taken off: capital letters come
+/// with or without it.
 pub static KEYS: &[KeyLine] = keys! {
     NONE [char('q')] "q", Quit, EVERYWHERE, Move,
         "leave: detach the run, or stop it (asks first)" | "leave; the study goes on", "quit";

@@ -118,7 +118,8 @@ pub fn param_pairs(trial: &Trial, spec: &StudySpec) -> String {
     pairs.collect::<Vec<_>>().join(" ")
 }
 
-/// The line under the table: why the selected trial is in its state, its parameters, and where in the list it is.
+/// The line under the table: why the selected trial is in its state, its parameters, and where in
+/// the list it is.
 pub fn selected_line(state: &State, room: usize, look: Look) -> Line<'static> {
     let Some(trial) = state.list.trial().and_then(|number| state.seen.trial(number)) else {
         return Line::default();

@@ -68,7 +68,8 @@ impl List {
         self.page
     }
 
-    /// The rows to load, as offset and limit: the visible ones lie inside until the selection leaves a page.
+    /// The rows to load, as offset and limit: the visible ones lie inside until the selection
+    /// leaves a page.
     pub fn window(&self) -> (u64, u64) {
         (self.offset / self.page * self.page, 2 * self.page)
     }
@@ -79,7 +80,8 @@ impl List {
         self.keep_visible();
     }
 
-    /// There are `total` rows, and `loaded` are those from `first` on: the selection follows its trial.
+    /// There are `total` rows, and `loaded` are those from `first` on: the selection follows its
+    /// trial.
     pub fn loaded(&mut self, total: u64, first: u64, loaded: Vec<TrialNumber>) {
         (self.total, self.first_loaded, self.loaded) = (total, first, loaded);
         if let Selection::Follow(trial) = self.selection {

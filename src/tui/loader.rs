@@ -1,4 +1,5 @@
-//! The loader: a thread that owns the store's reading side and makes snapshots of what is wanted, so that no frame waits.
+//! The loader: a thread that owns the store's reading side and makes snapshots of what is wanted,
+//! so that no frame waits.
 
 use std::io;
 use std::sync::Arc;
@@ -13,10 +14,12 @@ use super::terminal::Waker;
 const TURN: Duration = Duration::from_millis(100);
 /// How often what is outside the store is looked at.
 const OUTSIDE: Duration = Duration::from_secs(1);
-/// A store that changes all the time is read no more often than this: trials that report ten times a second need not be followed
-/// as fast by whoever watches. What changes after some quiet is read at once.
+/// A store that changes all the time is read no more often than this: trials that report ten times
+/// a second need not be followed as fast by whoever watches. What changes after some quiet is read
+/// at once.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(300);
-/// After a load of some time, so many times that time passes before the next, unless a person waits for it.
+/// After a load of some time, so many times that time passes before the next, unless a person waits
+/// for it.
 const PAUSE_FACTOR: u32 = 4;
 
 /// What the loader has to say.
@@ -76,7 +79,8 @@ impl Loader {
     }
 }
 
-/// Fields are dropped in their order: whoever the waker wakes at the end finds the news to have ended.
+/// Fields are dropped in their order: whoever the waker wakes at the end finds the news to have
+/// ended.
 struct LoaderThread {
     source: Source,
     wanted: Arc<Wanted>,
@@ -130,8 +134,8 @@ impl LoaderThread {
     }
 }
 
-/// Panics at the first wish where `HPSEARCH_PANIC_WHEN_LOADING` is set, in debug builds alone: for the test that the screens
-/// end with a message then.
+/// Panics at the first wish where `HPSEARCH_PANIC_WHEN_LOADING` is set, in debug builds alone: for
+/// the test that the screens end with a message then.
 fn panic_if_told() {
     if cfg!(debug_assertions) && std::env::var_os("HPSEARCH_PANIC_WHEN_LOADING").is_some() {
         panic!("told to panic while loading");

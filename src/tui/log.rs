@@ -66,8 +66,8 @@ impl LogTail {
     }
 }
 
-/// A line as a terminal that knows no commands would show it: without colours and other escape sequences, of a progress bar
-/// only what was written last, tabs as spaces.
+/// A line as a terminal that knows no commands would show it: without colours and other escape
+/// sequences, of a progress bar only what was written last, tabs as spaces.
 pub fn plain(line: &str) -> String {
     let last = line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
     let mut plain = String::with_capacity(last.len());
@@ -76,7 +76,8 @@ pub fn plain(line: &str) -> String {
         match char {
             '\t' => plain.push_str("    "),
             '\u{1b}' => match chars.next() {
-                // A control sequence ends with a letter or the like, a command to the system with BEL or ESC \.
+                // A control sequence ends with a letter or the like, a command to the system with
+                // BEL or ESC \.
                 Some('[') => {
                     while chars.next().is_some_and(|char| !('\u{40}'..='\u{7e}').contains(&char)) {}
                 }

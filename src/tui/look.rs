@@ -45,7 +45,8 @@ impl Look {
         }
     }
 
-    /// The look that the environment asks for: ASCII unless the locale says UTF-8, colours unless `NO_COLOR` is set.
+    /// The look that the environment asks for: ASCII unless the locale says UTF-8, colours unless
+    /// `NO_COLOR` is set.
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let given = |name: &str| variable(name).filter(|value| !value.is_empty());
         let locale = given("LC_ALL")
@@ -108,7 +109,8 @@ impl Look {
 
     /// What matters less.
     pub fn dim(self) -> Style {
-        // Not bright black: some themes (Solarized) give it the colour of the background. A terminal without dim shows plain text.
+        // Not bright black: some themes (Solarized) give it the colour of the background. A
+        // terminal without dim shows plain text.
         Style::new().add_modifier(Modifier::DIM)
     }
 

@@ -1,4 +1,5 @@
-//! What lies over a screen: the keys, questions, lists to choose from, and the form for a new configuration.
+//! What lies over a screen: the keys, questions, lists to choose from, and the form for a new
+//! configuration.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Position, Rect};
@@ -16,7 +17,8 @@ use super::state::{Confirmation, Overlay, State};
 use crate::report::sparkline::Charset;
 use crate::report::wording::{one_line, shorten, width};
 
-/// Draws it; `state` learns how far it scrolls. A line that is typed stands in the footer, not here.
+/// Draws it; `state` learns how far it scrolls. A line that is typed stands in the footer, not
+/// here.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
     match &state.overlay {
         None | Some(Overlay::Prompt(_)) => {}
@@ -229,7 +231,8 @@ fn draw_form(frame: &mut Frame<'_>, area: Rect, form: &Form, look: Look) {
     }
 }
 
-/// A line that is typed, with what stands before it, in at most `room` columns; and the column of the cursor.
+/// A line that is typed, with what stands before it, in at most `room` columns; and the column of
+/// the cursor.
 pub fn typed(before: &str, line: &LineEdit, room: usize, look: Look) -> (Line<'static>, u16) {
     let (head, all) = (one_line(line.before_cursor()), one_line(line.text()));
     // What does not fit goes out at the left, so that the cursor stays to be seen.

@@ -60,8 +60,9 @@ impl Picker {
         Picker { choosing, line: LineEdit::default(), items, selected }
     }
 
-    /// The lines that hold what was typed, and which of them is selected: first those whose name begins with it, then those that
-    /// have it in their name, then those that have it in their description.
+    /// The lines that hold what was typed, and which of them is selected: first those whose name
+    /// begins with it, then those that have it in their name, then those that have it in their
+    /// description.
     pub fn visible(&self) -> (Vec<&Item>, usize) {
         let typed = self.line.text().to_lowercase();
         let place = |item: &Item| {

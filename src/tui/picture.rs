@@ -1,4 +1,5 @@
-//! Screens that the loader draws, since their charts may take longer than a frame: comparing, the search, devices.
+//! Screens that the loader draws, since their charts may take longer than a frame: comparing, the
+//! search, devices.
 
 use std::time::{Duration, Instant};
 
@@ -126,7 +127,8 @@ impl PictureCache {
         Ok(self.search.insert(data))
     }
 
-    /// Asks which parameters matter, where there are trials enough to tell, more of them than before, and not all the time.
+    /// Asks which parameters matter, where there are trials enough to tell, more of them than
+    /// before, and not all the time.
     fn read_importance(
         &mut self,
         reader: &dyn StorageReader,
@@ -170,7 +172,8 @@ impl PictureCache {
     }
 }
 
-/// Draws as far down as is asked for, or as there is something to see: what is drawn further down looks all the same.
+/// Draws as far down as is asked for, or as there is something to see: what is drawn further down
+/// looks all the same.
 fn scrolled(request: &PictureRequest, area: Rect, draw: impl Fn(&mut Buffer, u16)) -> Picture {
     let at = |scroll| {
         let mut buffer = Buffer::empty(area);

@@ -1,4 +1,5 @@
-//! What people chose on the screens, kept from one session to the next in one small file for all studies.
+//! What people chose on the screens, kept from one session to the next in one small file for all
+//! studies.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,12 +12,14 @@ use super::columns::Choices;
 #[derive(Clone, Debug)]
 pub struct Preferences {
     file: Option<PathBuf>,
-    /// Which study: its store's real path and its name, a line each. Studies of different stores often have one name.
+    /// Which study: its store's real path and its name, a line each. Studies of different stores
+    /// often have one name.
     key: String,
 }
 
 impl Preferences {
-    /// `$XDG_STATE_HOME/hpsearch/screens.json`, by default below `~/.local/state`; without a home nothing is kept.
+    /// `$XDG_STATE_HOME/hpsearch/screens.json`, by default below `~/.local/state`; without a home
+    /// nothing is kept.
     pub fn from_environment(
         variable: impl Fn(&str) -> Option<String>,
         store: &Path,

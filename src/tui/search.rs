@@ -1,4 +1,5 @@
-//! How the search goes: the best value so far, the value against each parameter, and the rungs of the pruner.
+//! How the search goes: the best value so far, the value against each parameter, and the rungs of
+//! the pruner.
 
 mod history;
 mod rungs;
@@ -63,7 +64,8 @@ struct Dot {
     created: Timestamp,
 }
 
-/// What is known of the search. It is kept between looks: after the first one only what has changed is read.
+/// What is known of the search. It is kept between looks: after the first one only what has changed
+/// is read.
 #[derive(Clone, Debug)]
 pub struct SearchData {
     /// The study.
@@ -73,7 +75,8 @@ pub struct SearchData {
     cursor: OutcomeCursor,
     /// By number.
     dots: Vec<Dot>,
-    /// For each dimension a place on its axis for each trial; NaN where the parameter is not active.
+    /// For each dimension a place on its axis for each trial; NaN where the parameter is not
+    /// active.
     places: Vec<Vec<f64>>,
     decided: BTreeMap<TrialNumber, Vec<Decided>>,
     /// So many trials' decisions are read, by number.
@@ -166,8 +169,8 @@ impl SearchData {
         }
     }
 
-    /// Decisions come with whole trials only, so of a large study they are read part by part, each in bounded time. A study
-    /// without a pruner has none, and is spared the reading.
+    /// Decisions come with whole trials only, so of a large study they are read part by part, each
+    /// in bounded time. A study without a pruner has none, and is spared the reading.
     fn read_decisions(
         &mut self,
         reader: &dyn StorageReader,

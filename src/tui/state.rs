@@ -286,7 +286,8 @@ impl State {
         self.asked_for_more |= matches!(self.phase, RunPhase::Over(_));
     }
 
-    /// Whether the run of this process was over, and what was asked of the study since then has opened it again.
+    /// Whether the run of this process was over, and what was asked of the study since then has
+    /// opened it again.
     pub fn is_to_run_again(&self) -> bool {
         let is_over = self.mode == TuiMode::Embedded && matches!(self.phase, RunPhase::Over(_));
         is_over
@@ -324,7 +325,8 @@ impl State {
         if self.leave_when_over { Command::Leave(TuiExit::Left) } else { Command::Redraw }
     }
 
-    /// Takes pasted text in, where something is typed: elsewhere its letters would be taken for keys.
+    /// Takes pasted text in, where something is typed: elsewhere its letters would be taken for
+    /// keys.
     pub fn paste(&mut self, text: &str) -> Command {
         match &mut self.overlay {
             Some(Overlay::Prompt(prompt)) => {

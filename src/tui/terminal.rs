@@ -1,4 +1,5 @@
-//! The terminal: taken, given back on every way out, and waited on together with signals and news from the loader.
+//! The terminal: taken, given back on every way out, and waited on together with signals and news
+//! from the loader.
 
 use std::io::{self, BufWriter, Read, Stdout, Write};
 use std::os::unix::net::UnixStream;
@@ -24,10 +25,12 @@ use signal_hook::low_level::unregister;
 
 use super::TuiMode;
 
-/// Whether the screens hold the terminal: a panic anywhere in the process gives it back before it says what happened.
+/// Whether the screens hold the terminal: a panic anywhere in the process gives it back before it
+/// says what happened.
 static HELD: AtomicBool = AtomicBool::new(false);
 
-/// Whose turn it is to write to the terminal: a frame that is half drawn while a panic gives the terminal back would end up over its message.
+/// Whose turn it is to write to the terminal: a frame that is half drawn while a panic gives the
+/// terminal back would end up over its message.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// How long a panic waits for a frame; the thread that draws one may be the one that panicked.
@@ -36,8 +39,8 @@ const LAST_FRAME: Duration = Duration::from_millis(300);
 /// What frames are drawn on. Everything of a frame goes out in one write.
 pub type Canvas = Terminal<CrosstermBackend<BufWriter<Screen>>>;
 
-/// Standard output while the terminal is held, and nothing after: ratatui panics where it cannot give a closed terminal its cursor
-/// back, which [`leave`] has done.
+/// Standard output while the terminal is held, and nothing after: ratatui panics where it cannot
+/// give a closed terminal its cursor back, which [`leave`] has done.
 pub struct Screen(Stdout);
 
 impl Write for Screen {
@@ -70,8 +73,8 @@ impl TerminalGuard {
         }
     }
 
-    /// Forgets what was drawn: the next frame draws every cell. ratatui's own `clear` asks the terminal where its cursor is,
-    /// and waits for the answer.
+    /// Forgets what was drawn: the next frame draws every cell. ratatui's own `clear` asks the
+    /// terminal where its cursor is, and waits for the answer.
     pub fn clear(&mut self) -> io::Result<()> {
         execute!(io::stdout(), Clear(ClearType::All))?;
         self.canvas = blank()?;
@@ -93,7 +96,8 @@ impl TerminalGuard {
         HELD.load(Ordering::Relaxed)
     }
 
-    /// Gives the terminal back, stops this process as the shell expects it, and takes the terminal when it goes on.
+    /// Gives the terminal back, stops this process as the shell expects it, and takes the terminal
+    /// when it goes on.
     pub fn suspend(&mut self) -> io::Result<()> {
         give_back();
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
@@ -142,8 +146,8 @@ impl Before {
         Ok(Before(tcgetattr(io::stdin())?))
     }
 
-    /// Gives the terminal back for a process that was killed while it held it; whether that was so. One that is this process's
-    /// no more is left alone: its shell has it.
+    /// Gives the terminal back for a process that was killed while it held it; whether that was so.
+    /// One that is this process's no more is left alone: its shell has it.
     pub fn put_back(&self) -> bool {
         let stdin = io::stdin();
         let is_ours = tcgetpgrp(&stdin).is_ok_and(|group| group == getpgrp());
@@ -189,7 +193,8 @@ fn give_back_on_panic() {
     });
 }
 
-/// Wakes whoever waits for the terminal; also when it is dropped, so that a thread that has died is noticed.
+/// Wakes whoever waits for the terminal; also when it is dropped, so that a thread that has died is
+/// noticed.
 pub struct Waker(UnixStream);
 
 impl Drop for Waker {
@@ -226,7 +231,8 @@ pub enum Woken {
 }
 
 impl Alarm {
-    /// Listens to signals. An embedding runner has its own ears for SIGINT and SIGTERM: it then ends the study in order.
+    /// Listens to signals. An embedding runner has its own ears for SIGINT and SIGTERM: it then
+    /// ends the study in order.
     pub fn new(mode: TuiMode) -> io::Result<Alarm> {
         let (bell, waker) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
@@ -246,9 +252,10 @@ impl Alarm {
             }
         }
         alarm.flag(SIGHUP, &alarm.hang_up.clone())?;
-        // Once the screens are left, Ctrl-Z is the system's again: this is never unregistered, for without it the signal would
-        // do nothing at all. SIGHUP stays without effect, since it comes twice when a terminal is closed, and whoever is
-        // leaving in order because of the first shall not die of the second.
+        // Once the screens are left, Ctrl-Z is the system's again: this is never unregistered, for
+        // without it the signal would do nothing at all. SIGHUP stays without effect, since it
+        // comes twice when a terminal is closed, and whoever is leaving in order because of the
+        // first shall not die of the second.
         let _for_ever =
             signal_hook::flag::register_conditional_default(SIGTSTP, Arc::clone(&alarm.over))?;
         alarm.flag(SIGTSTP, &alarm.suspend.clone())?;
@@ -287,8 +294,8 @@ impl Alarm {
         self.suspend.swap(false, Ordering::Relaxed)
     }
 
-    /// Waits for keys, a signal, news or `most`. crossterm cannot be asked: a terminal that was closed reads as ready for
-    /// ever, and its `poll` never comes back from that.
+    /// Waits for keys, a signal, news or `most`. crossterm cannot be asked: a terminal that was
+    /// closed reads as ready for ever, and its `poll` never comes back from that.
     pub fn wait(&mut self, most: Option<Duration>) -> Woken {
         use rustix::event::{PollFd, PollFlags};
         let stdin = io::stdin();

@@ -310,7 +310,8 @@ impl Shown {
         terminal
     }
 
-    /// The frame's styles: one letter for each colour, capitals for bold, `r` for reversed, `.` for dim.
+    /// The frame's styles: one letter for each colour, capitals for bold, `r` for reversed, `.` for
+    /// dim.
     fn styles(&mut self) -> String {
         let terminal = self.terminal();
         let buffer = terminal.backend().buffer();
@@ -325,7 +326,8 @@ impl Shown {
     }
 }
 
-/// The key that a character stands for: letters are themselves, arrows the keys of that name, `⇱` Home and `⇲` End.
+/// The key that a character stands for: letters are themselves, arrows the keys of that name, `⇱`
+/// Home and `⇲` End.
 pub(super) fn key_of(char: char) -> KeyEvent {
     let code = match char {
         '\n' => KeyCode::Enter,
@@ -370,7 +372,8 @@ fn frame(script: Script, size: (u16, u16)) -> String {
     Shown::new(script, size).frame()
 }
 
-/// The time that this thread has spent on a processor: it stands still while other programs have their turn.
+/// The time that this thread has spent on a processor: it stands still while other programs have
+/// their turn.
 pub(super) fn processor_time() -> std::time::Duration {
     rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().unwrap()
 }

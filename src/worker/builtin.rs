@@ -1,4 +1,5 @@
-//! Jobs of the built-in trainer: training a trial, preparing data, evaluating, predicting and generating.
+//! Jobs of the built-in trainer: training a trial, preparing data, evaluating, predicting and
+//! generating.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
@@ -35,11 +36,12 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 static BUILTIN: AtomicBool = AtomicBool::new(false);
 static SET_UP: Once = Once::new();
 
-/// The first panic of a thread other than the job's: one of a device, whose driver gives the cause there. A lock rather than a channel, since any
-/// thread may panic at any time.
+/// The first panic of a thread other than the job's: one of a device, whose driver gives the cause
+/// there. A lock rather than a channel, since any thread may panic at any time.
 static DEVICE_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// Whether this process is a worker of the built-in trainer: then it ends the moment its runner is gone.
+/// Whether this process is a worker of the built-in trainer: then it ends the moment its runner is
+/// gone.
 pub(super) fn is_training() -> bool {
     BUILTIN.load(Ordering::Relaxed)
 }
@@ -56,7 +58,8 @@ pub(super) fn run(job: &Job, incoming: &Receiver<Incoming>) {
         {
             trainer::set_kernel_cache(&directory);
         }
-        // A stopped process does not notice that its stdin was closed; the kernel does. Where that is not supported, the pipe remains.
+        // A stopped process does not notice that its stdin was closed; the kernel does. Where that
+        // is not supported, the pipe remains.
         let _pipe_remains =
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     });
@@ -98,7 +101,8 @@ fn take_device_panic() -> Option<String> {
     DEVICE_PANIC.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// What a panic means. If a device's thread panicked first, the device failed, and another process may succeed.
+/// What a panic means. If a device's thread panicked first, the device failed, and another process
+/// may succeed.
 fn panicked(text: &str, device_panic: Option<&str>) -> Failed {
     match device_panic {
         Some(first) => {
@@ -264,7 +268,10 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
     let mut host = RunnerConnection::new(job, incoming);
     let mut ended = trainer::train(&run, &mut host);
     if let (Err(error @ TrainerError::Checkpoint { .. }), Start::Resume(_)) = (&ended, start) {
-        host.log(&format!("[hpsearch] cannot resume from the checkpoint, so this starts from the beginning: {error}"));
+        host.log(&format!(
+            "[hpsearch] cannot resume from the checkpoint, so this starts from the \
+            beginning: {error}"
+        ));
         run.start = Start::Fresh;
         ended = trainer::train(&run, &mut host);
     }
@@ -343,7 +350,8 @@ fn prepare_and_check(
     Ok((prepared, findings))
 }
 
-/// The data for a `checkpoint`, which has its own copy of the tokenizer in case the pretrained model is gone.
+/// The data for a `checkpoint`, which has its own copy of the tokenizer in case the pretrained
+/// model is gone.
 fn prepare_for(
     checkpoint: Option<&Path>,
     arguments: &Values,
@@ -494,7 +502,13 @@ mod tests {
         let first = take_device_panic();
         assert_eq!(
             panicked("receiving on a closed channel", first.as_deref()),
-            Failed { end: JobEnd::DeviceLost, message: "the device failed: a thread of it panicked: CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered".to_owned() }
+            Failed {
+                end: JobEnd::DeviceLost,
+                message: "the device failed: a thread of it \
+                panicked: CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was \
+                encountered"
+                    .to_owned()
+            }
         );
         assert_eq!(take_device_panic(), None, "reported once");
         let own = "the trainer panicked (please report it): index out of bounds".to_owned();

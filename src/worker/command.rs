@@ -1,4 +1,5 @@
-//! The supervisor of one attempt of a command: starts it, passes verdicts on, and ends all of its processes.
+//! The supervisor of one attempt of a command: starts it, passes verdicts on, and ends all of its
+//! processes.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -228,7 +229,8 @@ fn supervise(
     }
 }
 
-/// Says in the command's log what each of its processes is doing, as far as the system tells: it takes too long, or says nothing.
+/// Says in the command's log what each of its processes is doing, as far as the system tells: it
+/// takes too long, or says nothing.
 fn examine() {
     let descendants = processes::descendants(std::process::id()).into_iter();
     let found: Vec<Doing> = descendants.filter_map(processes::doing).collect();
@@ -243,12 +245,14 @@ fn examine() {
         stack.iter().for_each(|frame| eprintln!("[hpsearch]     {frame}"));
     }
     eprintln!(
-        "[hpsearch] next time, look while it hangs: `py-spy dump --pid {}` (or `gdb -p`) prints the stack of a program",
+        "[hpsearch] next time, look while it hangs: `py-spy dump --pid {}` (or `gdb -p`) prints \
+         the stack of a program",
         first.pid
     );
 }
 
-/// Waits for the command to end, and reaps orphans, which become children of this process, so that they do not stay as zombies.
+/// Waits for the command to end, and reaps orphans, which become children of this process, so that
+/// they do not stay as zombies.
 fn wait_for(command: u32) -> Option<ExitStatus> {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {

@@ -1,4 +1,5 @@
-//! Verdicts that a command has not read yet: in memory while they are few, then in an unlinked file.
+//! Verdicts that a command has not read yet: in memory while they are few, then in an unlinked
+//! file.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -142,7 +143,8 @@ impl Spool {
     }
 }
 
-/// An unlinked file, gone when it is closed. If this process dies before unlinking it, its name marks it as temporary.
+/// An unlinked file, gone when it is closed. If this process dies before unlinking it, its name
+/// marks it as temporary.
 fn unlinked_file(directory: &Path) -> io::Result<File> {
     let path = directory.join(format!(".answers.{}-0.tmp", std::process::id()));
     let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;

@@ -1,4 +1,5 @@
-//! The watchdog of a run: ends the processes whose supervisors were killed together with the runner.
+//! The watchdog of a run: ends the processes whose supervisors were killed together with the
+//! runner.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
@@ -16,12 +17,13 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Waits until the runner says on stdin that the run is over, or is gone; the exit code. If it is gone, every process with the
-/// run's id in its environment is killed (the study's next run has another id). The run's control group, `group`, is killed at
-/// once: nothing else can be in it.
+/// Waits until the runner says on stdin that the run is over, or is gone; the exit code. If it is
+/// gone, every process with the run's id in its environment is killed (the study's next run has
+/// another id). The run's control group, `group`, is killed at once: nothing else can be in it.
 pub fn watch(run: &OsStr, group: Option<&OsStr>) -> i32 {
     let _only_a_name = std::fs::write("/proc/self/comm", "hps-watchdog");
-    // A session of its own survives the runner's terminal and process group; `/` keeps no directory busy.
+    // A session of its own survives the runner's terminal and process group; `/` keeps no directory
+    // busy.
     let _belongs_to_a_group = (rustix::process::setsid(), std::env::set_current_dir("/"));
     let mut said = Vec::new();
     let _gone_like_an_end = io::stdin().lock().read_to_end(&mut said);

@@ -1,4 +1,5 @@
-//! `hpsearch ask-tell` as a program, and what hostile lines do to it: one answer each, no panic, no memory kept.
+//! `hpsearch ask-tell` as a program, and what hostile lines do to it: one answer each, no panic, no
+//! memory kept.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
@@ -153,7 +154,8 @@ fn a_hundred_conditions_in_a_row_are_followed_and_a_thousand_refused() {
     let answers = served(format!("{}\n{}\n{{\"cmd\":\"ask\"}}", init(1000), init(100)).as_bytes());
     assert_eq!(
         answers[0]["error"],
-        "the conditions are nested 1000 deep; 100 can be followed at most (take one of the conditions away)"
+        "the conditions are nested 1000 deep; 100 can be followed at most (take one of the \
+         conditions away)"
     );
     assert_eq!(answers[1], json!({ "ok": true }));
     assert!(answers[2]["params"]["p0"].is_i64());
@@ -287,7 +289,8 @@ proptest! {
             other => format!(r#"{{"type":"{other}"}}"#),
         };
         let init = INIT.replace("\"seed\":3", &format!(r#""seed":3,"n_trials":20,"pruner":{pruner},"sampler":{{"type":"{sampler}"}}"#));
-        // A mutated byte may be a line end, which makes two lines of one; a command may have become `quit` in no way.
+        // A mutated byte may be a line end, which makes two lines of one; a command may have become
+        // `quit` in no way.
         let mut input = init.into_bytes();
         for line in &lines {
             input.extend_from_slice(ends.as_bytes());

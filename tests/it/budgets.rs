@@ -54,7 +54,8 @@ fn trials_that_share_a_device_use_it_once() {
     assert_eq!(busy_seconds(&run), in_use(&run.turns));
 }
 
-/// Seconds for which each device had an attempt, from the starts and ends in the journal; runners that died ended with it.
+/// Seconds for which each device had an attempt, from the starts and ends in the journal; runners
+/// that died ended with it.
 fn in_use(turns: &[Turn]) -> f64 {
     let mut running: BTreeMap<TrialNumber, (Device, i64)> = BTreeMap::new();
     let mut stretches: BTreeMap<Device, Vec<(i64, i64)>> = BTreeMap::new();
@@ -144,8 +145,8 @@ fn a_study_whose_device_hours_are_used_starts_nothing_until_it_is_extended() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(20, 60)))]
 
-    /// Whenever the runner dies, and however often: what the workers really did stays within the budget and what they use
-    /// until they leave; and a study that ends by it has used it.
+    /// Whenever the runner dies, and however often: what the workers really did stays within the
+    /// budget and what they use until they leave; and a study that ends by it has used it.
     #[test]
     fn device_hours_are_never_overspent_whatever_dies(
         seconds in 1.0..20.0f64, slots in 1usize..5, leave in 0u64..300, deaths in prop::collection::vec(1usize..40, 0..12),
@@ -167,11 +168,13 @@ proptest! {
         // One that crashes in its step leaves when it does, a step later at most.
         let until_they_left = slots as f64 * (leave as f64 / 1000.0).max(0.1) + 1e-3;
         prop_assert!(busy_seconds(&run) >= seconds, "{} of {seconds}", busy_seconds(&run));
-        prop_assert!(busy_seconds(&run) <= seconds + until_they_left, "{} of {seconds}", busy_seconds(&run));
+        prop_assert!(busy_seconds(&run) <= seconds + until_they_left, "{} of \
+            {seconds}", busy_seconds(&run));
         // Each report that was heard took a tenth of a second of a worker.
         prop_assert!(steps as f64 * 0.1 <= (seconds + until_they_left) * per_device as f64 + 1e-6, "{steps} steps in {seconds}");
         // A device counts once, however many of its slots were busy, and whoever died meanwhile.
-        prop_assert!((busy_seconds(&run) - in_use(&run.turns)).abs() < 1e-9, "{} of {}", busy_seconds(&run), in_use(&run.turns));
+        prop_assert!((busy_seconds(&run) - in_use(&run.turns)).abs() < 1e-9, "{} of \
+            {}", busy_seconds(&run), in_use(&run.turns));
     }
 }
 
@@ -182,7 +185,8 @@ fn a_paused_study_uses_up_no_time_even_if_its_runner_is_killed_meanwhile() {
     simulation.spec.budget.time = Some(Duration::from_secs(5));
     simulation.requests = vec![(12, Request::PauseStudy)];
     let paused = simulation.run(&[]).unwrap();
-    // It waits; its user comes back a day later, asks for something else first, and the runner is killed after that.
+    // It waits; its user comes back a day later, asks for something else first, and the runner is
+    // killed after that.
     let mut journal = paused.turns.clone();
     let day = Duration::from_secs(86_400);
     let at = journal.last().unwrap().at.after(day);

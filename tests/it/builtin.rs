@@ -1,4 +1,5 @@
-//! Control of built-in trials from another terminal: paused, resumed, moved, extended or killed, they end with the same result.
+//! Control of built-in trials from another terminal: paused, resumed, moved, extended or killed,
+//! they end with the same result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,8 @@ fn steady(directory: &Path, epochs: u32) {
     let path = small_study(directory, STEADY);
     let file = fs::read_to_string(&path).unwrap();
     let file =
-        file.replace("num_train_epochs = 3", &format!("num_train_epochs = {epochs}\nlr_scheduler_type = \"constant\"\neval_strategy = \"epoch\""));
+        file.replace("num_train_epochs = \
+            3", &format!("num_train_epochs = {epochs}\nlr_scheduler_type = \"constant\"\neval_strategy = \"epoch\""));
     fs::write(path, file.replace("trials = 4", "trials = 2")).unwrap();
 }
 
@@ -170,7 +172,8 @@ fn a_killed_run_with_adapters_frozen_layers_and_cached_features_ends_with_the_sa
         steady(directory, 3);
         let path = directory.join("small.toml");
         let file = fs::read_to_string(&path).unwrap();
-        let how = "\"model.num_layers\" = 2\nfreeze_layers = 1\nlora_r = 2\nlora_dropout = 0.1\nclass_weights = \"balanced\"\nmax_tokens_per_batch = 1600\n\
+        let how = "\"model.num_layers\" = 2\nfreeze_layers = 1\nlora_r = 2\nlora_dropout = \
+            0.1\nclass_weights = \"balanced\"\nmax_tokens_per_batch = 1600\n\
                    layerwise_lr_decay = 0.9\ngradient_checkpointing = true";
         let file = file
             .replace("\"model.num_layers\" = 1", how)

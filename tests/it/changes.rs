@@ -1,4 +1,5 @@
-//! A changed study file is treated as the contract's table says, row by row, and the difference is shown.
+//! A changed study file is treated as the contract's table says, row by row, and the difference is
+//! shown.
 
 use std::collections::BTreeMap;
 

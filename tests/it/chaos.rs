@@ -1,4 +1,5 @@
-//! Random kills: whatever process dies at whatever moment, no trial and no acknowledged report is lost.
+//! Random kills: whatever process dies at whatever moment, no trial and no acknowledged report is
+//! lost.
 
 mod program;
 
@@ -21,8 +22,8 @@ const STEPS: u64 = 5;
 /// Kills in one study, at most.
 const KILLS_A_STUDY: u32 = 6;
 
-/// Steps with a checkpoint each. `begin` is written before a step, `done` once its report was answered: then it is
-/// the runner's word that it is kept.
+/// Steps with a checkpoint each. `begin` is written before a step, `done` once its report was
+/// answered: then it is the runner's word that it is kept.
 const SCRIPT: &str = r#"
 journal=journal.$HPSEARCH_TRIAL
 step=0; [ -z "$HPSEARCH_RESUME" ] || step=$(cat "$HPSEARCH_RESUME") || exit 9
@@ -89,7 +90,8 @@ fn chaos(name: &str, pruner: &str, kills: u32) {
     let (mut left, begun) = (kills, Instant::now() - Duration::from_secs(1));
     while left > 0 {
         let rest = format!(
-            "[devices]\nuse = [\"sim:0..2\"]\n[retry]\nmax = 1000\non = [\"worker_lost\"]\n[pruner]\n{pruner}"
+            "[devices]\nuse = [\"sim:0..2\"]\n[retry]\nmax = 1000\non = \
+             [\"worker_lost\"]\n[pruner]\n{pruner}"
         );
         let site = Site::new(&study(&format!("trials = {TRIALS}"), &rest), SCRIPT);
         let mut running = site.start_study();
@@ -104,7 +106,8 @@ fn chaos(name: &str, pruner: &str, kills: u32) {
             if victim == Victim::Runner {
                 running.child.wait().unwrap();
                 let orphaned = last_supervisor.elapsed();
-                // Who kills a supervisor and at once its runner leaves nobody to clear up, until the study is run again.
+                // Who kills a supervisor and at once its runner leaves nobody to clear up, until
+                // the study is run again.
                 if orphaned > Duration::from_millis(100)
                     && let Some(left) = left_over(&site)
                 {
@@ -136,8 +139,9 @@ fn described(site: &Site) -> String {
         .collect()
 }
 
-/// What still runs of a study two seconds after its runner's end. They are counted in short sleeps of this thread: on a machine
-/// with twenty runnable threads for each processor a process that was killed waits for its turn to die as this one waits.
+/// What still runs of a study two seconds after its runner's end. They are counted in short sleeps
+/// of this thread: on a machine with twenty runnable threads for each processor a process that was
+/// killed waits for its turn to die as this one waits.
 fn left_over(site: &Site) -> Option<String> {
     for _ in 0..400 {
         if site.processes().is_empty() {
@@ -171,12 +175,14 @@ fn check_trials(site: &Site) {
     }
 }
 
-/// No answered report is missing, and no answered step is done again: its checkpoint was registered before.
+/// No answered report is missing, and no answered step is done again: its checkpoint was registered
+/// before.
 fn check_journals(site: &Site) {
     let store = site.database();
     let mut report = store
         .prepare(
-            "SELECT r.value FROM report r JOIN metric m ON m.id = r.metric_id WHERE r.trial_id % 1000000000 = ?1 AND r.step = ?2 AND m.name = 'loss'",
+            "SELECT r.value FROM report r JOIN metric m ON m.id = r.metric_id WHERE r.trial_id % \
+             1000000000 = ?1 AND r.step = ?2 AND m.name = 'loss'",
         )
         .unwrap();
     for trial in 0..TRIALS {
@@ -344,7 +350,8 @@ on = ["worker_lost"]
         let begun = Instant::now();
         let ended = undisturbed.run_study();
         assert_done(&ended);
-        // Kills fall over the length of a run, so that they hit trials whatever the machine's speed.
+        // Kills fall over the length of a run, so that they hit trials whatever the machine's
+        // speed.
         let longest = u64::try_from(begun.elapsed().as_millis()).unwrap() / 5;
         let mut rng = SeedTree::new(1).stream("chaos/trainer");
         let disturbed = site();

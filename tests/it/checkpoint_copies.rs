@@ -8,7 +8,8 @@ use crate::harness::{
     ONE_SLOT, REPORT_X, Site, assert_code, assert_done, assert_names, files_below, study,
 };
 
-/// Writes the step `$at` into FILE, which may be the same for all steps, and reports $LOSSES at the steps from 1 on.
+/// Writes the step `$at` into FILE, which may be the same for all steps, and reports $LOSSES at the
+/// steps from 1 on.
 const OVERWRITES: &str = "step=0; [ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \"$HPSEARCH_RESUME\")\n\
     at=0; for loss in $LOSSES; do at=$((at + 1)); [ $at -gt $step ] || continue\n\
     echo $at > \"FILE\"; echo \"@hpsearch {\\\"checkpoint\\\":\\\"FILE\\\",\\\"step\\\":$at}\"\n\
@@ -123,7 +124,8 @@ fn a_trial_goes_on_from_the_copy_of_the_step_that_was_reported() {
 #[test]
 fn a_command_that_does_not_wait_never_has_a_wrong_file() {
     let script = "at=0; for loss in 1 2 3 4 5 6 7 8; do at=$((at + 1)); echo $at > \"$HPSEARCH_CHECKPOINT_DIR/last.pt\"\n\
-        echo '@hpsearch {\"checkpoint\":\"last.pt\",\"step\":'$at'}'; echo '@hpsearch {\"step\":'$at',\"loss\":'$loss'}'; done\n";
+        echo '@hpsearch {\"checkpoint\":\"last.pt\",\"step\":'$at'}'; echo '@hpsearch \
+        {\"step\":'$at',\"loss\":'$loss'}'; done\n";
     let site = site(1, "unused", "", "[checkpoints]\nkeep = \"all\"\n");
     site.write("trial.sh", script);
     assert_done(&site.run_study());
@@ -263,7 +265,8 @@ fn a_checkpoint_that_is_gone_is_named_with_the_way_out() {
 /// An export that holds a model is not lost to one that holds none.
 #[test]
 fn an_export_with_a_checkpoint_is_not_replaced_by_one_without() {
-    let script = "[ $HPSEARCH_TRIAL = 1 ] || { echo 1 > \"$HPSEARCH_CHECKPOINT_DIR/1\"; echo '@hpsearch {\"checkpoint\":\"1\",\"step\":1}'; }\n\
+    let script = "[ $HPSEARCH_TRIAL = 1 ] || { echo 1 > \"$HPSEARCH_CHECKPOINT_DIR/1\"; echo \
+        '@hpsearch {\"checkpoint\":\"1\",\"step\":1}'; }\n\
         echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$((3 - HPSEARCH_TRIAL))}\"\n";
     let site = site(1, "unused", "", "[export]\ndir = \"model\"\non_finish = true\n");
     site.write("trial.sh", script);

@@ -1,4 +1,5 @@
-//! Scripts and their command lines: the words of a trial, what `check` and `init` say of a script, and which commands are named next.
+//! Scripts and their command lines: the words of a trial, what `check` and `init` say of a script,
+//! and which commands are named next.
 
 use std::path::Path;
 
@@ -12,15 +13,19 @@ use serde_json::{Value as Json, json};
 use crate::harness::{ONE_SLOT, REPORT_X, Site, assert_done, assert_names, run, study, wait_until};
 
 /// Writes the words it is given, a line for each trial, and reports.
-const TELL_WORDS: &str = "(printf '%s' \"$#\"; for word in \"$@\"; do printf '|%s' \"$word\"; done; echo) >> seen\n\
+const TELL_WORDS: &str = "(printf '%s' \"$#\"; for word in \"$@\"; do printf '|%s' \"$word\"; \
+    done; echo) >> seen\n\
                           echo '@hpsearch {\"step\":1,\"loss\":1}'\n";
 
-/// The study `s` of a grid of two optimisers, one of which has a momentum and a flag; `run` are the words behind the script.
+/// The study `s` of a grid of two optimisers, one of which has a momentum and a flag; `run` are the
+/// words behind the script.
 fn optimizers(run: &str, rest: &str) -> String {
     format!(
         "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nstep = \"step\"\n\
-         [space]\noptimizer = [\"adam\", \"sgd\"]\nmomentum = {{ choice = [0.5], when = {{ optimizer = \"sgd\" }} }}\nfast = [true, false]\n\
-         [sampler]\ntype = \"grid\"\n[command]\nrun = [\"sh\", \"trial.sh\", {run}]\n{rest}\n{ONE_SLOT}"
+         [space]\noptimizer = [\"adam\", \"sgd\"]\nmomentum = {{ choice = [0.5], when = {{ \
+         optimizer = \"sgd\" }} }}\nfast = [true, false]\n\
+         [sampler]\ntype = \"grid\"\n[command]\nrun = [\"sh\", \"trial.sh\", \
+         {run}]\n{rest}\n{ONE_SLOT}"
     )
 }
 
@@ -169,7 +174,8 @@ fn a_stored_study_goes_on_with_the_words_it_began_with() {
 fn a_script_that_is_not_there_is_told_by_check_run_and_init() {
     let site = Site::new(&study("trials = 1", ONE_SLOT).replace("trial.sh", "trail.sh"), REPORT_X);
     let said = format!(
-        "warning: there is no `trail.sh` in {}, so every trial would fail\nhelp: did you mean `trial.sh`?\n",
+        "warning: there is no `trail.sh` in {}, so every trial would fail\nhelp: did you mean \
+         `trial.sh`?\n",
         site.path("").display()
     );
     let said = said.replace("/, so", ", so");
@@ -189,9 +195,12 @@ fn a_script_that_is_not_there_is_told_by_check_run_and_init() {
 #[test]
 fn init_keeps_the_scripts_other_options_and_leaves_out_what_is_no_hyperparameter() {
     let site = Site::empty();
-    let script = "parser.add_argument('--lr', type=float, default=0.1)\nparser.add_argument('--dropout', type=float, default=0.2)\n\
-                  parser.add_argument('--seed', type=int, default=1)\nparser.add_argument('--num-workers', type=int, default=4)\n\
-                  parser.add_argument('--max-samples', type=int, default=9, help='x')\nparser.add_argument('--log_dir', default='logs')\n";
+    let script = "parser.add_argument('--lr', type=float, \
+        default=0.1)\nparser.add_argument('--dropout', type=float, default=0.2)\n\
+                  parser.add_argument('--seed', type=int, \
+                  default=1)\nparser.add_argument('--num-workers', type=int, default=4)\n\
+                  parser.add_argument('--max-samples', type=int, default=9, \
+                  help='x')\nparser.add_argument('--log_dir', default='logs')\n";
     site.write("train.py", script);
     let ended = site.run(&["init", "--command", "python3 train.py --lr 0.01 --epochs 3"]);
     assert_done(&ended);
@@ -233,7 +242,8 @@ fn another_type_by_set_needs_nothing_else() {
     let site = Site::new(
         &study(
             "trials = 1",
-            "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"\nmin_resource = 1\nmax_resource = 9",
+            "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"\nmin_resource = \
+             1\nmax_resource = 9",
         ),
         REPORT_X,
     );
@@ -265,9 +275,11 @@ fn another_type_by_set_needs_nothing_else() {
 /// Heads that divide few widths: an eighth of the space can be trained.
 fn few_divide(rest: &str) -> String {
     format!(
-        "[study]\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 3\n[trainer]\ntask = \"text-classification\"\n\
+        "[study]\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\ntrials = \
+         3\n[trainer]\ntask = \"text-classification\"\n\
          [data]\ntrain = \"t.csv\"\ntext = \"text\"\nlabel = \"label\"\nvalidation_split = 0.5\n\
-         [space]\nmodel.d_model = {{ int = [32, 256] }}\nmodel.num_heads = {{ int = [3, 16] }}\n{rest}"
+         [space]\nmodel.d_model = {{ int = [32, 256] }}\nmodel.num_heads = {{ int = [3, 16] \
+         }}\n{rest}"
     )
 }
 
@@ -317,8 +329,10 @@ fn run_says_which_store_it_uses_and_begins_no_study_again_unasked() {
     let file = site.path("study.toml").display().to_string();
     let refused = run(elsewhere.path(), &["run", &file, "--plain", "--set", "budget.trials=2"]);
     let expected = format!(
-        "error: the study `s` is in the store beside its file, and there is none of it in this directory\n\
-         help: `hpsearch run {file} --set budget.trials=2 --store {}` goes on with it; `hpsearch run {file} --set budget.trials=2 --store \
+        "error: the study `s` is in the store beside its file, and there is none of it in this \
+         directory\n\
+         help: `hpsearch run {file} --set budget.trials=2 --store {}` goes on with it; `hpsearch \
+         run {file} --set budget.trials=2 --store \
          runs/hpsearch.db` begins it anew here\n",
         store.display()
     );

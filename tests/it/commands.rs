@@ -1,4 +1,5 @@
-//! Studies of shell scripts, end to end: what a script sees, what it says, how it ends, and how a study is left and gone on with.
+//! Studies of shell scripts, end to end: what a script sees, what it says, how it ends, and how a
+//! study is left and gone on with.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self};
@@ -62,8 +63,10 @@ fn events_are_json_lines_in_the_journals_order() {
 
 #[test]
 fn a_script_finds_everything_the_contract_names() {
-    let text = "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nseed = 7\n[budget]\ntrials = 1\n\
-        [space]\nx = { float = [0.0, 1.0] }\n\"model.num_layers\" = { int = [1, 8] }\nkind = [\"one two\", \"a'b\"]\n\
+    let text = "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nseed = \
+        7\n[budget]\ntrials = 1\n\
+        [space]\nx = { float = [0.0, 1.0] }\n\"model.num_layers\" = { int = [1, 8] }\nkind = \
+        [\"one two\", \"a'b\"]\n\
         [command]\nrun = [\"sh\", \"trial.sh\", \"--x={x}\", \"{model.num_layers}{kind}\", \"{\\\"json\\\": 1}\"]\nenv = { MINE = \"yes\" }\n\
         [devices]\nuse = [\"sim:3\"]\ncpu_threads = 2\n[pruner]\ntype = \"none\"\n";
     let script = "env > seen.env; for word in \"$@\"; do echo \"$word\"; done > seen.words; cp \"$HPSEARCH_PARAMS\" seen.params\n\
@@ -103,8 +106,10 @@ fn a_script_finds_everything_the_contract_names() {
     assert!(!seen.contains_key("HPSEARCH_RESUME"));
 }
 
-/// Trials whose values get worse: under asha with a rung at 1 the first two go on, the third is stopped.
-const WORSENING: &str = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"\nmin_resource = 1\nmax_resource = 9\n\
+/// Trials whose values get worse: under asha with a rung at 1 the first two go on, the third is
+/// stopped.
+const WORSENING: &str = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"\nmin_resource = \
+    1\nmax_resource = 9\n\
     [[enqueue]]\nx = 0.125\n[[enqueue]]\nx = 0.25\n[[enqueue]]\nx = 0.5\n";
 
 #[test]
@@ -133,7 +138,8 @@ fn verdicts_arrive_on_stdin() {
 #[test]
 fn a_pruned_trial_that_does_not_listen_gets_sigterm() {
     let script = "trap 'echo $HPSEARCH_TRIAL >> told; exit 1' TERM\n\
-        echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"; [ $HPSEARCH_TRIAL -lt 2 ] || while :; do sleep 0.05; done\n";
+        echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"; [ $HPSEARCH_TRIAL -lt 2 ] || while \
+        :; do sleep 0.05; done\n";
     let site = Site::new(&study("trials = 3", WORSENING), script);
     assert_done(&site.run_study());
     assert_eq!(
@@ -192,11 +198,14 @@ fn values_that_are_no_numbers_are_values() {
 
 #[test]
 fn lines_that_are_no_messages_are_the_log() {
-    let script = "echo '@hpsearch'\necho '@hpsearch nonsense'\necho '@hpsearch {\"step\":-1,\"loss\":1}'\necho '@hpsearch {\"step\":1'\n\
+    let script = "echo '@hpsearch'\necho '@hpsearch nonsense'\necho '@hpsearch \
+        {\"step\":-1,\"loss\":1}'\necho '@hpsearch {\"step\":1'\n\
         echo 'at  @hpsearch {\"step\":9,\"loss\":-9}'\nprintf 'half a line'\nprintf '\\n'\n\
         printf '\\377\\376\\000\\001 binary\\n'\nhead -c 1000000 /dev/zero | tr '\\0' Q; echo\n\
-        printf '@hpsearch {\"step\":8,\"loss\":-8,\"'; head -c 1100000 /dev/zero | tr '\\0' y; echo '\":1}'\n\
-        echo on stderr >&2\necho '@hpsearch {\"step\":1,\"loss\":0.75}'\nprintf '@hpsearch {\"step\":2,\"loss\":0.25}'\n";
+        printf '@hpsearch {\"step\":8,\"loss\":-8,\"'; head -c 1100000 /dev/zero | tr '\\0' y; \
+        echo '\":1}'\n\
+        echo on stderr >&2\necho '@hpsearch {\"step\":1,\"loss\":0.75}'\nprintf '@hpsearch \
+        {\"step\":2,\"loss\":0.25}'\n";
     let site = Site::new(&study("trials = 1", ONE_SLOT), script);
     assert_done(&site.run_study());
     let trial = &site.trials()[0];
@@ -250,7 +259,13 @@ fn a_script_that_reports_under_another_name_is_told_which() {
     );
     assert_eq!(site.run_study().code, 3);
     let reason = site.trials()[0]["reason"].as_str().unwrap().to_owned();
-    assert!(reason.starts_with("reported no value: it reported `acc`, `val_loss` but never `loss`, the study's metric; "), "{reason}");
+    assert!(
+        reason.starts_with(
+            "reported no value: it reported `acc`, `val_loss` but never \
+        `loss`, the study's metric; "
+        ),
+        "{reason}"
+    );
 }
 
 #[test]
@@ -273,8 +288,10 @@ fn a_failure_is_told_with_its_last_word() {
 #[test]
 fn nothing_a_trial_started_outlives_it() {
     let script = "if [ $HPSEARCH_TRIAL = 0 ]; then\n  sleep 300 &\n  setsid sleep 301 &\n  (setsid sh -c 'sleep 302 & exec sleep 303' &)\n\
-        nohup setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep 304; done' > /dev/null 2>&1 &\n\
-        else\n  while [ ! -e go ]; do sleep 0.02; done\nfi\necho '@hpsearch {\"step\":1,\"loss\":1}'\n";
+        nohup setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep 304; done' > /dev/null 2>&1 \
+        &\n\
+        else\n  while [ ! -e go ]; do sleep 0.02; done\nfi\necho '@hpsearch \
+        {\"step\":1,\"loss\":1}'\n";
     let site = Site::new(&study("trials = 2", ONE_SLOT), script);
     let running = site.start_study();
     wait_until("the first trial ends", || {
@@ -291,7 +308,8 @@ fn nothing_a_trial_started_outlives_it() {
 #[test]
 fn what_a_killed_supervisor_left_is_cleared_and_the_trial_goes_on() {
     // The children hold the streams: nobody would ever hear of the supervisor's end.
-    let script = "if [ $HPSEARCH_ATTEMPT = 0 ]; then setsid sleep 300 & echo $! > child; sleep 305; fi\necho '@hpsearch {\"step\":1,\"loss\":1}'\n";
+    let script = "if [ $HPSEARCH_ATTEMPT = 0 ]; then setsid sleep 300 & echo $! > child; sleep \
+        305; fi\necho '@hpsearch {\"step\":1,\"loss\":1}'\n";
     let site = Site::new(&study("trials = 1", ONE_SLOT), script);
     let running = site.start_study();
     wait_until("the child runs", || site.read("child").ends_with('\n'));
@@ -326,7 +344,8 @@ fn a_lost_trial_goes_on_from_its_checkpoint_and_each_attempt_has_its_log() {
     let script = "echo \"attempt $HPSEARCH_ATTEMPT from ${HPSEARCH_RESUME:-the start}\"\n\
         if [ -z \"$HPSEARCH_RESUME\" ]; then\n  echo one > \"$HPSEARCH_CHECKPOINT_DIR/one\"\n\
         echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/one\\\",\\\"step\\\":1}\"\n  echo '@hpsearch {\"step\":1,\"loss\":2}'\n\
-        read -r answer\n  kill -9 $$\nfi\ncat \"$HPSEARCH_RESUME\"\necho '@hpsearch {\"step\":2,\"loss\":1}'\n";
+        read -r answer\n  kill -9 $$\nfi\ncat \"$HPSEARCH_RESUME\"\necho '@hpsearch \
+        {\"step\":2,\"loss\":1}'\n";
     let site = Site::new(&study("trials = 1", ONE_SLOT), script);
     assert_done(&site.run_study());
     let trial = &site.trials()[0];
@@ -342,7 +361,8 @@ fn a_lost_trial_goes_on_from_its_checkpoint_and_each_attempt_has_its_log() {
 #[test]
 fn each_device_has_one_trial_at_a_time_and_all_are_used() {
     let script = format!(
-        "echo \"begin $HPSEARCH_DEVICE\" >> turns\nsleep 0.05\n{REPORT_X}echo \"end $HPSEARCH_DEVICE\" >> turns\n"
+        "echo \"begin $HPSEARCH_DEVICE\" >> turns\nsleep 0.05\n{REPORT_X}echo \"end \
+         $HPSEARCH_DEVICE\" >> turns\n"
     );
     let site = Site::new(
         &study("trials = 24", "[devices]\nuse = [\"sim:0..3\"]\n[pruner]\ntype = \"none\""),
@@ -408,9 +428,11 @@ fn a_changed_study_needs_a_word() {
 }
 
 /// Four steps with a checkpoint each; heeds SIGTERM after the step it is at, with exit status 0.
-const FOUR_STEPS: &str = "leave=; trap 'leave=yes' TERM\nstep=0; [ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \"$HPSEARCH_RESUME\")\n\
+const FOUR_STEPS: &str = "leave=; trap 'leave=yes' TERM\nstep=0; [ -z \"$HPSEARCH_RESUME\" ] || \
+    step=$(cat \"$HPSEARCH_RESUME\")\n\
     while [ $step -lt 4 ]; do\n  step=$((step + 1)); echo \"$HPSEARCH_TRIAL $step\" >> steps\n  sleep 0.15\n\
-    echo $step > \"$HPSEARCH_CHECKPOINT_DIR/$step\"; echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\\\"step\\\":$step}\"\n\
+    echo $step > \"$HPSEARCH_CHECKPOINT_DIR/$step\"; echo \"@hpsearch \
+    {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\\\"step\\\":$step}\"\n\
     echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"\n  [ -z \"$leave\" ] || exit 0\ndone\n";
 
 fn interrupted_study_goes_on(signal: Signal, code: i32) {
@@ -496,7 +518,8 @@ fn a_finished_study_stays_as_it_is_until_its_budget_grows() {
 
 #[test]
 fn a_script_that_reads_no_verdicts_is_not_held_up() {
-    let script = "step=0; while [ $step -lt 2000 ]; do step=$((step + 1)); echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$step}\"; done\n";
+    let script = "step=0; while [ $step -lt 2000 ]; do step=$((step + 1)); echo \"@hpsearch \
+        {\\\"step\\\":$step,\\\"loss\\\":$step}\"; done\n";
     let site = Site::new(&study("trials = 1", ONE_SLOT), script);
     assert_done(&site.run_study());
     let trial = &site.trials()[0];
@@ -524,7 +547,8 @@ fn a_killed_runner_leaves_nothing_and_its_trials_run_again() {
 
 #[test]
 fn what_a_killed_runner_used_counts_against_the_time_budget() {
-    let script = "step=0; while [ $step -lt 500 ]; do step=$((step + 1)); echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":1}\"; sleep 0.02; done\n";
+    let script = "step=0; while [ $step -lt 500 ]; do step=$((step + 1)); echo \"@hpsearch \
+        {\\\"step\\\":$step,\\\"loss\\\":1}\"; sleep 0.02; done\n";
     let site = Site::new(&study("time = \"2s\"", ONE_SLOT), script);
     let mut running = site.start_study();
     wait_until("it has run for a while", || {
@@ -563,7 +587,8 @@ fn a_study_goes_on_when_the_program_is_replaced() {
 #[test]
 fn a_script_may_print_to_both_streams_as_fast_as_it_can() {
     let script = "(i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); echo \"error $i\" >&2; done) &\n\
-        i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); echo \"line $i\"; done; wait\necho '@hpsearch {\"step\":1,\"loss\":1}'\n";
+        i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); echo \"line $i\"; done; wait\necho \
+        '@hpsearch {\"step\":1,\"loss\":1}'\n";
     let site = Site::new(&study("trials = 1", ONE_SLOT), script);
     assert_done(&site.run_study());
     let log = site.log(0, 0);
@@ -652,8 +677,10 @@ fn studies_of_one_store_run_side_by_side() {
 
 #[test]
 fn a_checkpoint_may_be_named_relative_to_the_script_and_is_then_its_own() {
-    let script = "echo mine > own.checkpoint\necho '@hpsearch {\"checkpoint\":\"own.checkpoint\",\"step\":1}'\n\
-        echo '@hpsearch {\"step\":1,\"loss\":1}'\n[ -n \"$HPSEARCH_RESUME\" ] || { read -r answer; kill -9 $$; }\necho \"$HPSEARCH_RESUME\"\nexit 1\n";
+    let script = "echo mine > own.checkpoint\necho '@hpsearch \
+        {\"checkpoint\":\"own.checkpoint\",\"step\":1}'\n\
+        echo '@hpsearch {\"step\":1,\"loss\":1}'\n[ -n \"$HPSEARCH_RESUME\" ] || { read -r \
+        answer; kill -9 $$; }\necho \"$HPSEARCH_RESUME\"\nexit 1\n";
     let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), script);
     assert_eq!(site.run_study().code, 3);
     let copy = site.path("runs/files/s/trial-0/copies/step-1-outside/own.checkpoint");
@@ -689,7 +716,8 @@ fn a_script_can_ask_hpsearch_about_its_own_study() {
 fn many_trials_run_at_once() {
     let rest = "[devices]\nuse = [\"sim:0..3\"]\ntrials_per_device = 10\n[pruner]\ntype = \"none\"";
     let script = format!(
-        "echo begin >> turns; while [ \"$(grep -c begin turns)\" -lt 40 ]; do sleep 0.05; done\n{REPORT_X}"
+        "echo begin >> turns; while [ \"$(grep -c begin turns)\" -lt 40 ]; do sleep 0.05; \
+         done\n{REPORT_X}"
     );
     let site = Site::new(&study("trials = 40", rest), &script);
     assert_done(&site.run_study());
@@ -748,7 +776,8 @@ fn a_crash_is_a_failure_and_named() {
 #[test]
 fn a_paused_trial_that_does_not_listen_is_told_to_leave_and_goes_on_later() {
     let script = "step=0; [ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \"$HPSEARCH_RESUME\")\n\
-        while [ $step -lt 60 ]; do step=$((step + 1)); echo $step >> steps; sleep 0.1; echo $step > \"$HPSEARCH_CHECKPOINT_DIR/$step\"\n\
+        while [ $step -lt 60 ]; do step=$((step + 1)); echo $step >> steps; sleep 0.1; echo $step \
+        > \"$HPSEARCH_CHECKPOINT_DIR/$step\"\n\
         echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\\\"step\\\":$step}\"\n\
         echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; done\n";
     let rest = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"\nmode = \"promote\"\nmin_resource = 1\nmax_resource = 60\n";

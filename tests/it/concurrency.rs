@@ -1,4 +1,5 @@
-//! Devices that share themselves out (`trials_per_device = "auto"`): simulated ones with a memory and a throughput, and real trials.
+//! Devices that share themselves out (`trials_per_device = "auto"`): simulated ones with a memory
+//! and a throughput, and real trials.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,7 +29,8 @@ fn share(params: &Params) -> f64 {
     (mixed >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// A device on which `best` trials do `best` times as much as one, and more trials no more; trials take from `least` to `most`.
+/// A device on which `best` trials do `best` times as much as one, and more trials no more; trials
+/// take from `least` to `most`.
 fn shared(trials: u64, memory: u64, (least, most): (u64, u64), best: usize) -> Simulation {
     let mut study: StudySpec = spec(trials, "random", AlgorithmSpec::named("none"));
     study.devices.packed = true;
@@ -48,7 +50,8 @@ fn shared(trials: u64, memory: u64, (least, most): (u64, u64), best: usize) -> S
     simulation
 }
 
-/// The changes in the order in which they were made: how many at a time, of what kind, and who had to leave.
+/// The changes in the order in which they were made: how many at a time, of what kind, and who had
+/// to leave.
 fn changes(turns: &[Turn]) -> Vec<(u32, ConcurrencyChange, Option<TrialNumber>)> {
     let events = turns.iter().flat_map(|turn| &turn.events);
     let packed = events.filter_map(|event| match event {
@@ -58,7 +61,8 @@ fn changes(turns: &[Turn]) -> Vec<(u32, ConcurrencyChange, Option<TrialNumber>)>
     packed.collect()
 }
 
-/// Never more trials at a time than were said, no trial twice, all of them complete, and the journal folds to the state.
+/// Never more trials at a time than were said, no trial twice, all of them complete, and the
+/// journal folds to the state.
 fn assert_sound(run: &Run, simulation: &Simulation, trials: u64) {
     let (mut slots, mut running, mut view) =
         (1_usize, BTreeMap::new(), StudyState::new(&simulation.spec));
@@ -210,8 +214,8 @@ fn where_memory_gets_short_the_youngest_makes_room_goes_on_from_its_checkpoint_a
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(6, 40)))]
 
-    /// Whatever the device is like, and whoever dies: its memory is never exceeded as long as trials differ by a tenth, all end,
-    /// and after a crash it goes on with as many as before.
+    /// Whatever the device is like, and whoever dies: its memory is never exceeded as long as
+    /// trials differ by a tenth, all end, and after a crash it goes on with as many as before.
     #[test]
     fn memory_is_never_exceeded_and_a_crash_changes_nothing(
         best in 1usize..9, room in 2u64..12, differ in 0u64..10, seed in 0u64..1000,
@@ -273,7 +277,8 @@ fn real_trials_that_do_not_hinder_each_other_share_the_processor_and_it_is_said(
 }
 
 #[test]
-#[ignore = "a measurement for a quiet machine: who gets the lock next is luck, and work of others drowns it"]
+#[ignore = "a measurement for a quiet machine: who gets the lock next is luck, and work of others \
+    drowns it"]
 fn a_place_that_makes_real_trials_wait_for_each_other_is_given_back() {
     let rest =
         "[devices]\nuse = [\"cpu\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n";
@@ -287,7 +292,8 @@ fn a_place_that_makes_real_trials_wait_for_each_other_is_given_back() {
     assert_eq!(site.states(), ["complete"; 4]);
 }
 
-/// A processor of so many cores with trials that use some of them, looked at for `seconds`; what is advised, in order.
+/// A processor of so many cores with trials that use some of them, looked at for `seconds`; what is
+/// advised, in order.
 fn on_cores(
     mut concurrency: Concurrency,
     cores: u32,
@@ -397,8 +403,8 @@ fn trials_take_together_what_their_user_gave_them() {
     );
 }
 
-/// What 32 small trials might find on a large GPU: each alone uses a small part of it, and each further one costs the others 4 %. A model,
-/// not a measurement.
+/// What 32 small trials might find on a large GPU: each alone uses a small part of it, and each
+/// further one costs the others 4 %. A model, not a measurement.
 #[test]
 fn thirty_two_small_trials_take_a_quarter_of_the_time_on_a_device_that_one_hardly_fills() {
     let device = |packed: bool| {

@@ -1,4 +1,5 @@
-//! Trials of the built-in trainer on a processor that shares itself out (`trials_per_device = "auto"`): as many as cores, within memory.
+//! Trials of the built-in trainer on a processor that shares itself out
+//! (`trials_per_device = "auto"`): as many as cores, within memory.
 
 use std::collections::BTreeSet;
 
@@ -84,7 +85,8 @@ fn journal(site: &Site) -> (usize, Vec<u64>) {
             Some("attempt_started") => drop(running.insert(event["trial"].as_u64())),
             Some("attempt_ended") => {
                 running.remove(&event["trial"].as_u64());
-                // The machine is looked at once a second: what ended before that has nothing to be compared with.
+                // The machine is looked at once a second: what ended before that has nothing to be
+                // compared with.
                 let memory = &event["memory"];
                 assert!(
                     memory.is_null() || memory["room"].as_u64() > memory["peak"].as_u64(),

@@ -283,8 +283,11 @@ fn problems_of_constraints_are_explained_where_they_are() {
 
 #[test]
 fn constraints_are_kept_as_they_are_written() {
-    let text = COMMAND
-        .replace("[command]", "[[constraint]]\nrequire = \"momentum < 0.5 or lr < 1e-3\"\n[[constraint]]\nlimit = '\"eval size\" <= 20'\n[command]");
+    let text = COMMAND.replace(
+        "[command]",
+        "[[constraint]]\nrequire = \"momentum < 0.5 or lr < \
+            1e-3\"\n[[constraint]]\nlimit = '\"eval size\" <= 20'\n[command]",
+    );
     let spec = parse(&text).unwrap();
     let constraints: Vec<String> = spec.constraints.iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -454,7 +457,8 @@ fn a_study_file_of_a_thousand_nested_conditions_is_refused_where_the_chain_ends(
         .map(|index| format!("p{index} = {{ int = [0, 1], when = {{ p{} = 1 }} }}\n", index - 1))
         .collect::<String>();
     let text = format!(
-        "[study]\nmetric = \"loss\"\ndirection = \"minimize\"\n[space]\np0 = {{ int = [0, 1] }}\n{chain}[command]\nrun = [\"train\", \"{{p0}}\"]\n"
+        "[study]\nmetric = \"loss\"\ndirection = \"minimize\"\n[space]\np0 = {{ int = [0, 1] \
+         }}\n{chain}[command]\nrun = [\"train\", \"{{p0}}\"]\n"
     );
     let said = said(&text, &[]);
     assert_names(&said, &["the conditions are nested 1000 deep; 100 can be followed at most"]);
@@ -481,7 +485,9 @@ fn problems_of_samplers_and_pruners_are_explained() {
             ),
             (
                 "[command]",
-                "[sampler]\ntype = \"grid\"\n[space.wide]\nint = [1, 4000000000]\n[space.wider]\nint = [1, 4000000000]\n[space.widest]\nint = [1, 4000000000]\n[command]"
+                "[sampler]\ntype = \"grid\"\n[space.wide]\nint = [1, \
+                 4000000000]\n[space.wider]\nint = [1, 4000000000]\n[space.widest]\nint = [1, \
+                 4000000000]\n[command]"
             ),
             ("[command]", "[pruner]\ntype = \"none\"\nmax_resource = 2\n[command]"),
             (

@@ -1,10 +1,12 @@
-//! Constraints and earlier studies through the program: what is never proposed, what is never the best, what a study begins with.
+//! Constraints and earlier studies through the program: what is never proposed, what is never the
+//! best, what a study begins with.
 
 use serde_json::Value as Json;
 
 use crate::harness::{ONE_SLOT, Site, assert_code, assert_done, assert_names, study};
 
-const TWO_METRICS: &str = "echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1,\\\"latency\\\":$(echo \"$1\" | cut -c1-3)}\"\n";
+const TWO_METRICS: &str = "echo \"@hpsearch \
+    {\\\"step\\\":1,\\\"loss\\\":$1,\\\"latency\\\":$(echo \"$1\" | cut -c1-3)}\"\n";
 
 fn numbers(site: &Site, key: &str) -> Vec<f64> {
     site.trials().iter().map(|trial| trial["params"][key].as_f64().unwrap()).collect()
@@ -46,7 +48,15 @@ fn where_no_trial_keeps_the_limits_the_nearest_one_is_named() {
     site.run_study();
     let best = site.run(&["best"]);
     assert_eq!(best.code, 3);
-    assert!(best.err.starts_with("error: none of the 4 complete trials of `s` keeps all limits\nhelp: trial 0 comes nearest: `size <= 1` has no value: `size` was not reported"), "{}", best.err);
+    assert!(
+        best.err.starts_with(
+            "error: none of the 4 complete trials of `s` keeps all \
+        limits\nhelp: trial 0 comes nearest: `size <= 1` has no value: `size` was not \
+        reported"
+        ),
+        "{}",
+        best.err
+    );
 }
 
 #[test]
@@ -94,7 +104,8 @@ fn a_study_learns_from_an_earlier_one_and_keeps_what_it_took() {
     assert_names(&first.err, &["warm start: 8 trials of `s`"]);
     let trials: Json = site.json(&["trials", "warm", "--json"]);
     assert_eq!(trials["trials"][0]["params"]["x"].as_f64(), Some(best));
-    // More trials of the earlier study change nothing of what was taken: the same specification, nothing to accept.
+    // More trials of the earlier study change nothing of what was taken: the same specification,
+    // nothing to accept.
     site.write("study.toml", study("trials = 10", ONE_SLOT));
     site.run_study();
     warm("trials = 5");

@@ -1,4 +1,5 @@
-//! Control from another terminal, end to end: pausing, enqueueing, retrying, extending, continuing, notes and tags.
+//! Control from another terminal, end to end: pausing, enqueueing, retrying, extending, continuing,
+//! notes and tags.
 
 use std::time::{Duration, Instant};
 
@@ -211,7 +212,8 @@ fn configurations_of_ones_own_run_next_and_nothing_wrong_is_taken() {
 #[test]
 fn failed_trials_are_tried_again_while_the_study_runs_and_after() {
     let script = format!(
-        "[ $HPSEARCH_TRIAL = 2 ] && while [ ! -e go ]; do sleep 0.02; done\n[ -e repaired ] || [ $HPSEARCH_TRIAL = 2 ] || exit 3\n{REPORT_X}"
+        "[ $HPSEARCH_TRIAL = 2 ] && while [ ! -e go ]; do sleep 0.02; done\n[ -e repaired ] || [ \
+         $HPSEARCH_TRIAL = 2 ] || exit 3\n{REPORT_X}"
     );
     let site = Site::new(&study("trials = 3\ncount = \"all\"", ONE_SLOT), &script);
     let running = site.start_study();
@@ -315,7 +317,8 @@ fn a_command_that_ends_before_the_step_it_was_continued_to_says_where_it_finds_i
 }
 
 /// Ignores SIGTERM, and has a child that does.
-const DEAF: &str = "trap '' TERM INT\n(trap '' TERM INT; while :; do sleep 0.2; done) &\necho started > started\nwhile :; do sleep 0.2; done\n";
+const DEAF: &str = "trap '' TERM INT\n(trap '' TERM INT; while :; do sleep 0.2; done) &\necho \
+    started > started\nwhile :; do sleep 0.2; done\n";
 
 #[test]
 fn what_ignores_sigterm_for_the_whole_grace_is_killed_with_its_children() {
@@ -425,7 +428,8 @@ fn odd_reports_do_not_confuse_a_trial() {
     let store = site.store();
     let trial = store.view(store.study("s").unwrap().unwrap().id).unwrap().trials.remove(0);
     assert_eq!(trial.value, Some(2.0));
-    // The same step again replaces it, an earlier one is put in its place, and what is no number is a line of the log.
+    // The same step again replaces it, an earlier one is put in its place, and what is no number is
+    // a line of the log.
     assert_eq!(trial.curve[..3], [(1, 2.5), (2, 2.0), (4, 1e308)]);
     let log = site.log(0, 0);
     assert_names(

@@ -1,5 +1,5 @@
-//! Data files as people have them: other separators, no header, folders, other encodings; and what `init`, `check`, `predict` and
-//! `export-data` say of them.
+//! Data files as people have them: other separators, no header, folders, other encodings; and what
+//! `init`, `check`, `predict` and `export-data` say of them.
 
 use std::fs;
 use std::io::Write;
@@ -183,7 +183,8 @@ fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
         (ran.code, ran.err.as_str()),
         (
             2,
-            "error: there is no csv, tsv, jsonl or txt file in `d`\nhelp: give the path of the file to learn from\n"
+            "error: there is no csv, tsv, jsonl or txt file in `d`\nhelp: give the path of the \
+             file to learn from\n"
         )
     );
     site.write("d/a.csv", "text,label\n");
@@ -193,7 +194,8 @@ fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
         (ran.code, ran.err.as_str()),
         (
             2,
-            "error: which file in `d` is to learn from? There are `d/a.csv`, `d/b.csv`\nhelp: name it: `hpsearch init d/a.csv`\n"
+            "error: which file in `d` is to learn from? There are `d/a.csv`, `d/b.csv`\nhelp: \
+             name it: `hpsearch init d/a.csv`\n"
         )
     );
     model(&site.path("bert"), &json!({"model_type": "bert"}));
@@ -244,7 +246,8 @@ fn a_model_that_cannot_be_fine_tuned_is_refused_before_a_study_is_written() {
     for (arguments, said) in [
         (
             &["r.csv", "--model", "t5"][..],
-            "`t5` is of the architecture `t5` (`model_type`), which is not known\nhelp: those known are",
+            "`t5` is of the architecture `t5` (`model_type`), which is not known\nhelp: those \
+             known are",
         ),
         (&["r.csv", "--model", "bare"], "`bare` has no model.safetensors\nhelp: `AutoModel"),
         (
@@ -279,7 +282,8 @@ fn texts_to_label_that_are_none_are_refused_with_what_was_meant() {
         (
             &["new.csv"][..],
             &b""[..],
-            "error: `new.csv` is a file, not a text\nhelp: `hpsearch predict model --file new.csv` labels the texts in it",
+            "error: `new.csv` is a file, not a text\nhelp: `hpsearch predict model --file \
+             new.csv` labels the texts in it",
         ),
         (
             &["-", "x"],
@@ -289,19 +293,22 @@ fn texts_to_label_that_are_none_are_refused_with_what_was_meant() {
         (
             &[],
             b"",
-            "error: standard input is empty: there is no text to label\nhelp: give texts as arguments",
+            "error: standard input is empty: there is no text to label\nhelp: give texts as \
+             arguments",
         ),
         (&["-"], b" \n", "error: standard input is empty"),
         (&["--file", "-"], b"", "error: standard input is empty"),
         (
             &["-"],
             b"good\ncaf\xe9\n",
-            "error: standard input:2: not UTF-8: byte 0xe9 at byte offset 8\nhelp: convert it, for example with `iconv",
+            "error: standard input:2: not UTF-8: byte 0xe9 at byte offset 8\nhelp: convert it, \
+             for example with `iconv",
         ),
         (
             &["x", "-o", "out.parquet"],
             b"",
-            "error: `out.parquet` is not called .csv, the one format that is written here\nhelp: `-o out.csv`",
+            "error: `out.parquet` is not called .csv, the one format that is written here\nhelp: \
+             `-o out.csv`",
         ),
     ] {
         let ran = predict(arguments, input);
@@ -352,7 +359,10 @@ fn a_file_of_texts_that_cannot_be_read_is_told_with_its_line() {
     assert!(said("a.txt", b"", &[]).starts_with("error: a.txt: the file is empty"), "no texts");
     let semicolons = said("a.csv", b"review;label\nx, y;1\n", &[]);
     assert!(
-        semicolons.starts_with("error: a.csv:1: there is no column `text`; columns are `review`, `label`\nhelp: `--column NAME`"),
+        semicolons.starts_with(
+            "error: a.csv:1: there is no column `text`; columns are `review`, \
+            `label`\nhelp: `--column NAME`"
+        ),
         "{semicolons}"
     );
     let numbered = said("a.csv", b"x, y;1\n", &["--no-header"]);
@@ -379,7 +389,8 @@ fn a_data_file_in_the_place_of_a_study_file_is_told_to_go_to_init() {
             (ran.code, ran.err.as_str()),
             (
                 2,
-                "error: `new.csv` is a data file, not a study file\nhelp: `hpsearch init new.csv` makes a study of it\n"
+                "error: `new.csv` is a data file, not a study file\nhelp: `hpsearch init new.csv` \
+                 makes a study of it\n"
             ),
             "{verb}"
         );
@@ -414,7 +425,11 @@ fn a_table_of_trials_has_the_format_that_its_name_says() {
     for name in ["d.parquet", "d.csv.gz"] {
         let ran = scene.run(&["export-data", "digits", "-o", name]);
         assert!(
-            ran.code == 2 && ran.err.contains("is no format that can be written\nhelp: end the name in .csv, .tsv, .json or .jsonl"),
+            ran.code == 2
+                && ran.err.contains(
+                    "is no format that can be written\nhelp: end the \
+                name in .csv, .tsv, .json or .jsonl"
+                ),
             "{}",
             ran.err
         );

@@ -1,4 +1,5 @@
-//! Verbs that hand out what a study holds: filtered lists, the journal, tables for other programs, sizes on the disk.
+//! Verbs that hand out what a study holds: filtered lists, the journal, tables for other programs,
+//! sizes on the disk.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -28,7 +28,8 @@ fn slots(device: u32, slots: u32) -> Request {
     Request::ResumeDevice { device: Device::Sim(device), slots: Some(slots) }
 }
 
-/// Checks that nothing is started where its user said so, and gives how many trials ran at a time on each device at most.
+/// Checks that nothing is started where its user said so, and gives how many trials ran at a time
+/// on each device at most.
 fn most_at_a_time(turns: &[Turn]) -> BTreeMap<String, usize> {
     let (mut paused, mut running, mut most) =
         (Vec::new(), BTreeMap::<TrialNumber, Device>::new(), BTreeMap::new());
@@ -144,8 +145,9 @@ fn requests_that_make_no_sense_are_refused_with_what_to_do() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(20, 60)))]
 
-    /// Devices are paused, resumed, widened and narrowed at random, the runner dies at random: each request is answered once,
-    /// nothing is started where it should not be, no trial is lost or doubled, and the study ends.
+    /// Devices are paused, resumed, widened and narrowed at random, the runner dies at random: each
+    /// request is answered once, nothing is started where it should not be, no trial is lost or
+    /// doubled, and the study ends.
     #[test]
     fn whatever_is_asked_of_devices_and_whatever_dies_the_study_ends_whole(
         asked in prop::collection::vec((0u64..150, 0u32..3, 0u32..4, 1u32..4), 1..10), deaths in prop::collection::vec(1usize..50, 0..6),
@@ -157,7 +159,8 @@ proptest! {
             _ => slots(device, number),
         })).collect();
         requests.sort_by_key(|(after, _)| *after);
-        // Whenever nothing is left to wait for, the next one is asked: at last everything is resumed.
+        // Whenever nothing is left to wait for, the next one is asked: at last everything is
+        // resumed.
         requests.extend((0..3).map(|device| (u64::MAX, resume(device))));
         let mut simulation = with_requests(20, places, requests);
         simulation.spec.seed = seed;

@@ -1,4 +1,5 @@
-//! What `doctor` finds: nothing on a sound store, and every kind of damage with the step that mends it.
+//! What `doctor` finds: nothing on a sound store, and every kind of damage with the step that mends
+//! it.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! NVIDIA GPUs as a driver tells of them: a mock driver library (`driver/nvml.c`) that hpsearch loads as it would NVIDIA's.
+//! NVIDIA GPUs as a driver tells of them: a mock driver library (`driver/nvml.c`) that hpsearch
+//! loads as it would NVIDIA's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -166,7 +167,8 @@ fn a_gpu_that_cannot_be_used_says_why() {
 
 /// Takes seven gigabytes of its GPU until it ends, however that comes about.
 const TAKES_MEMORY: &str = "echo 7000000000 > $MOCK_DRIVER.$CUDA_VISIBLE_DEVICES.$$\n\
-     for step in 1 2 3 4 5 6 7 8; do sleep 0.25; echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; done\n\
+     for step in 1 2 3 4 5 6 7 8; do sleep 0.25; echo \"@hpsearch \
+     {\\\"step\\\":$step,\\\"loss\\\":$1}\"; done\n\
      echo \"$CUDA_VISIBLE_DEVICES\" >> seen\n";
 
 #[test]
@@ -237,7 +239,13 @@ fn who_shares_a_gpu_with_others_is_told() {
     let ended = place.run(&["run", "study.toml", "--plain"], None);
     assert_done(&ended);
     let said = format!("{}{}", ended.out, ended.err);
-    assert!(said.contains("cuda:0 takes one process at a time (its compute mode is `exclusive`), and 2 trials are to share it"), "{said}");
+    assert!(
+        said.contains(
+            "cuda:0 takes one process at a time (its compute mode is `exclusive`), \
+        and 2 trials are to share it"
+        ),
+        "{said}"
+    );
     assert!(said.contains("cuda:0 is in use already, by process"), "{said}");
     let absent = Place::new(
         &study("trials = 2", &devices.replace("cuda:0", "cuda:4")),

@@ -1,4 +1,5 @@
-//! The search as a whole, against scripted workers: budgets, faults, and going on after a crash at any moment.
+//! The search as a whole, against scripted workers: budgets, faults, and going on after a crash at
+//! any moment.
 
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use hpsearch::study::trial::{Trial, TrialState};
 
 use crate::harness::{asha, cases, decisions, loss, policies, spec};
 
-/// No trial is lost or doubled: numbers are consecutive, each ends exactly once, and the journal folds to the state.
+/// No trial is lost or doubled: numbers are consecutive, each ends exactly once, and the journal
+/// folds to the state.
 fn assert_sound(run: &Run, simulation: &Simulation) {
     let mut folded = StudyState::new(&simulation.spec);
     let (mut created, mut finished) = (Vec::new(), Vec::new());
@@ -231,7 +233,8 @@ fn a_study_that_only_fails_says_so() {
     simulation.faults = Box::new(|_, _, _| Some(Fault::Fail));
     let run = simulation.run(&[]).unwrap();
     assert!(
-        matches!(&run.outcome, Outcome::TooManyFailures(reason) if reason.contains("4 trials failed")),
+        matches!(&run.outcome, Outcome::TooManyFailures(reason) if reason.contains("4 trials \
+            failed")),
         "{:?}",
         run.outcome
     );
@@ -251,7 +254,8 @@ fn a_program_that_only_fails_is_not_started_for_ever() {
     simulation.faults = Box::new(|_, _, _| Some(Fault::Fail));
     let run = simulation.run(&[]).unwrap();
     assert!(
-        matches!(&run.outcome, Outcome::TooManyFailures(reason) if reason.contains("10 trials all failed")),
+        matches!(&run.outcome, Outcome::TooManyFailures(reason) if reason.contains("10 trials all \
+            failed")),
         "{:?}",
         run.outcome
     );

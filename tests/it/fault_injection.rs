@@ -1,4 +1,5 @@
-//! Faults of every cause at random, among requests and under a clock that jumps by hours, against scripted workers.
+//! Faults of every cause at random, among requests and under a clock that jumps by hours, against
+//! scripted workers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,7 +39,8 @@ fn fault(seed: u64, place: &str) -> Option<Fault> {
     usize::try_from(drawn(seed, place, 70)).ok().and_then(|index| faults.get(index).copied())
 }
 
-/// A clock that is set now and then, by up to ten hours in either direction, while a study runs and while it does not.
+/// A clock that is set now and then, by up to ten hours in either direction, while a study runs and
+/// while it does not.
 fn jumping(seed: u64) -> impl Fn(usize) -> i64 + Send + Sync + 'static {
     move |turns| {
         let era = turns / 7;
@@ -61,9 +63,10 @@ fn stormy(seed: u64, trials: u64, slots: usize) -> Simulation {
     simulation
 }
 
-/// What is true of every journal, whatever happened: it folds to the state, each trial ends once, nothing runs at the end, no
-/// slot has two trials, and each attempt that failed is followed by what `[retry]` says.
-/// What its user does with a trial in the very moment in which it fails comes first, and is told by tests of its own.
+/// What is true of every journal, whatever happened: it folds to the state, each trial ends once,
+/// nothing runs at the end, no slot has two trials, and each attempt that failed is followed by
+/// what `[retry]` says. What its user does with a trial in the very moment in which it fails comes
+/// first, and is told by tests of its own.
 fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<String, u64> {
     let spec = &simulation.spec;
     let mut view = StudyState::new(spec);
@@ -146,7 +149,8 @@ fn faults_of_every_cause_are_retried_as_the_study_says_and_a_crash_or_a_clock_th
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
     for seed in 0..40 {
         let mut simulation = stormy(seed, 8, 1);
-        // The same at the same step of the same trial, so that a rerun after a crash meets it again.
+        // The same at the same step of the same trial, so that a rerun after a crash meets it
+        // again.
         simulation.faults = Box::new(move |trial, _, step| fault(seed, &format!("{trial}/{step}")));
         let whole = simulation.run(&[]).unwrap();
         for (cause, count) in assert_sound(&whole, &simulation, &format!("seed {seed}")) {

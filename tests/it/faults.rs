@@ -1,4 +1,5 @@
-//! Faults while a study runs: stopped processes, disks that refuse, stores that go away, clocks that jump, trials that say nonsense.
+//! Faults while a study runs: stopped processes, disks that refuse, stores that go away, clocks
+//! that jump, trials that say nonsense.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,8 @@ use crate::harness::{
 
 /// Steps with a checkpoint each, 0.1 s apart.
 fn steps(last: u64) -> String {
-    let save = "echo $step > \"$HPSEARCH_CHECKPOINT_DIR/$step\"; echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\\\"step\\\":$step}\"\n";
+    let save = "echo $step > \"$HPSEARCH_CHECKPOINT_DIR/$step\"; echo \"@hpsearch \
+        {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\\\"step\\\":$step}\"\n";
     answered_steps(last, "0.1", save)
 }
 
@@ -281,7 +283,8 @@ fn a_disk_that_takes_no_more_ends_the_run_with_what_to_do_and_the_study_goes_on_
     assert_answers_kept(&site, 3);
 }
 
-/// A file system of its own for the store, which fills up; `None` where the system does not let a user make one.
+/// A file system of its own for the store, which fills up; `None` where the system does not let a
+/// user make one.
 fn on_a_small_disk(site: &Site, command: &str) -> Option<Ended> {
     let script = format!("mount -t tmpfs -o size=2m tmpfs small || exit 77\n{command}");
     let ended = site.run_program("unshare", &["-Urm", "sh", "-c", &script]);
@@ -302,7 +305,8 @@ fn a_full_disk_is_told_and_the_study_goes_on_when_there_is_space() {
     // Filled once the first trial is done; emptied when the run has ended.
     let command = format!(
         "export HPSEARCH_STORE=small/hpsearch.db\n\
-         (while [ ! -s steps.0 ]; do sleep 0.02; done; dd if=/dev/zero of=small/filler bs=4k 2> /dev/null) &\n\
+         (while [ ! -s steps.0 ]; do sleep 0.02; done; dd if=/dev/zero of=small/filler bs=4k 2> \
+         /dev/null) &\n\
          '{program}' run study.toml --plain; echo \"first $?\"; wait; rm small/filler\n\
          '{program}' run study.toml --plain; echo \"second $?\"\n\
          '{program}' trials s --json > trials.json; cp small/hpsearch.db* .\n"
@@ -514,8 +518,10 @@ fn a_clock_that_is_set_between_runs_changes_no_order_and_no_duration() {
 
 #[test]
 fn a_trial_that_floods_its_log_is_cut_and_told_and_harms_nobody() {
-    // A hundred megabytes, half of them on standard error, without an end of line every now and then.
-    let flood = "head -c 50000000 /dev/zero | tr '\\0' F; echo; i=0; while [ $i -lt 500 ]; do i=$((i + 1)); head -c 100000 /dev/zero | tr '\\0' E >&2; echo >&2; done\n";
+    // A hundred megabytes, half of them on standard error, without an end of line every now and
+    // then.
+    let flood = "head -c 50000000 /dev/zero | tr '\\0' F; echo; i=0; while [ $i -lt 500 ]; do \
+        i=$((i + 1)); head -c 100000 /dev/zero | tr '\\0' E >&2; echo >&2; done\n";
     let script = format!("[ $HPSEARCH_TRIAL != 0 ] || {{ {flood} }}\n{REPORT_X}");
     let site = Site::new(&study("trials = 12", TWO_SLOTS), &script);
     let running = site.start_study();
@@ -544,7 +550,8 @@ fn resident_kilobytes(pid: u32) -> u64 {
 
 #[test]
 fn a_trial_that_reports_without_end_takes_no_memory_and_holds_up_nobody() {
-    // Metrics that are not the study's: nobody answers them, and nothing holds the script back but the pipe.
+    // Metrics that are not the study's: nobody answers them, and nothing holds the script back but
+    // the pipe.
     let flood = "yes '@hpsearch {\"step\":1,\"other\":0.5}' | head -n 150000\n";
     let script = format!("[ $HPSEARCH_TRIAL != 0 ] || {{ {flood} }}\n{REPORT_X}");
     let site = Site::new(&study("trials = 8", TWO_SLOTS), &script);
@@ -603,7 +610,8 @@ fn steps_that_go_backwards_are_kept_by_their_steps() {
     );
     assert_eq!(
         log,
-        "[hpsearch] step 2 came after step 5: reports are kept by their steps, whatever their order\n"
+        "[hpsearch] step 2 came after step 5: reports are kept by their steps, whatever their \
+         order\n"
     );
 }
 
@@ -630,7 +638,8 @@ fn values_at_the_end_of_what_numbers_can_say_are_values() {
 fn text_for_a_number_is_told_in_the_log_and_in_the_reason() {
     let (trial, log) = told(&says(&["{\"step\":1,\"loss\":\"low\"}", "{\"step\":2,\"loss\":[1]}"]));
     assert_eq!(trial["state"], "failed");
-    let reason = "reported no value: 2 lines after `@hpsearch` could not be understood, the last because `loss` must be a number, not `[1]`";
+    let reason = "reported no value: 2 lines after `@hpsearch` could not be understood, the last \
+        because `loss` must be a number, not `[1]`";
     assert_eq!(trial["reason"], reason);
     assert!(
         log.contains(
@@ -657,7 +666,8 @@ fn metrics_that_are_not_the_studys_are_kept_and_their_names_told_if_there_is_no_
 #[test]
 fn a_trial_that_says_nothing_is_told_what_to_say() {
     let (trial, _) = told("exit 0\n");
-    let reason = "reported no value: it ended without a line `@hpsearch {\"step\": .., \"loss\": ..}`; what it prints in its own words is found by `pattern` under [command.metrics]";
+    let reason = "reported no value: it ended without a line `@hpsearch {\"step\": .., \"loss\": \
+        ..}`; what it prints in its own words is found by `pattern` under [command.metrics]";
     assert_eq!((&trial["state"], &trial["reason"]), (&json!("failed"), &json!(reason)));
 }
 
@@ -684,7 +694,8 @@ fn each_cause_is_retried_where_the_study_says_so_and_only_there() {
         (
             "oom",
             "",
-            "echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1",
+            "echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; \
+             exit 1",
         ),
         (
             "oom",
@@ -750,8 +761,10 @@ fn attempts_are_counted_wherever_a_trial_is_shown() {
 
 #[test]
 fn what_a_trial_forks_flees_and_ignores_is_gone_when_it_is_killed() {
-    let script = "trap '' TERM INT HUP\n(trap '' TERM; sleep 312) &\nsetsid sh -c 'trap \"\" TERM HUP; (setsid sleep 313 &) ; sleep 314' &\n\
-        (setsid sh -c 'sleep 315 & exec nohup sleep 316' > /dev/null 2>&1 &)\necho >> started\nwhile :; do sleep 0.1; done\n";
+    let script = "trap '' TERM INT HUP\n(trap '' TERM; sleep 312) &\nsetsid sh -c 'trap \"\" TERM \
+        HUP; (setsid sleep 313 &) ; sleep 314' &\n\
+        (setsid sh -c 'sleep 315 & exec nohup sleep 316' > /dev/null 2>&1 &)\necho >> \
+        started\nwhile :; do sleep 0.1; done\n";
     let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), script);
     let running = site.start_study();
     site.wait_for("started");

@@ -1,4 +1,5 @@
-//! Whose files are whose: nothing is removed, shared or forgotten that belongs to another trial, store, project or person.
+//! Whose files are whose: nothing is removed, shared or forgotten that belongs to another trial,
+//! store, project or person.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,9 +42,12 @@ fn run_in(site: &Site, store: &str) -> Ended {
 #[test]
 fn a_trial_that_registers_the_checkpoint_it_began_from_does_not_take_it_with_it() {
     // Trial 0 is the best; every later one announces its file, and is dropped.
-    let of_the_first = "[ $HPSEARCH_TRIAL = 0 ] || { echo \"@hpsearch {\\\"checkpoint\\\":\\\"$PWD/runs/files/s/trial-0/checkpoints/one\\\",\\\"step\\\":1}\"; }\n";
+    let of_the_first = "[ $HPSEARCH_TRIAL = 0 ] || { echo \"@hpsearch \
+        {\\\"checkpoint\\\":\\\"$PWD/runs/files/s/trial-0/checkpoints/one\\\",\\\"step\\\":1}\"; \
+        }\n";
     let script = format!(
-        "{of_the_first}[ $HPSEARCH_TRIAL != 0 ] || {{ {SAVES} }}\necho \"@hpsearch {{\\\"step\\\":1,\\\"loss\\\":$HPSEARCH_TRIAL}}\"\n"
+        "{of_the_first}[ $HPSEARCH_TRIAL != 0 ] || {{ {SAVES} }}\necho \"@hpsearch \
+         {{\\\"step\\\":1,\\\"loss\\\":$HPSEARCH_TRIAL}}\"\n"
     );
     let site = Site::new(&study("trials = 4", &format!("{ONE_SLOT}{KEEPS_ONE}")), &script);
     assert_done(&site.run_study());
@@ -55,7 +59,8 @@ fn a_directory_and_a_file_in_it_are_two_checkpoints_and_the_file_outlives_the_di
     let script = format!(
         "d=$HPSEARCH_CHECKPOINT_DIR/d; mkdir -p $d; echo $1 > $d/one\n{}\
          echo '@hpsearch {{\"step\":1,\"loss\":3}}'; read answer\n\
-         echo \"@hpsearch {{\\\"checkpoint\\\":\\\"$d/one\\\",\\\"step\\\":2}}\"\necho '@hpsearch {{\"step\":2,\"loss\":1}}'; read answer\n\
+         echo \"@hpsearch {{\\\"checkpoint\\\":\\\"$d/one\\\",\\\"step\\\":2}}\"\necho '@hpsearch \
+         {{\"step\":2,\"loss\":1}}'; read answer\n\
          echo '@hpsearch {{\"step\":3,\"loss\":2}}'\n",
         announces("$d")
     );
@@ -234,10 +239,12 @@ fn a_store_from_somebody_else_does_not_say_which_of_our_directories_are_its_own(
     assert!(victim.exists() && site.exists("home/s/trial-77"));
 }
 
-/// A script whose trial saves at its first step, and then waits until it may go on; what it went on from is written down.
+/// A script whose trial saves at its first step, and then waits until it may go on; what it went on
+/// from is written down.
 fn waits() -> String {
     format!(
-        "[ -z \"$HPSEARCH_RESUME\" ] || {{ cat $HPSEARCH_RESUME > resumed; {REPORT_X} exit 0; }}\n{SAVES}{REPORT_X}touch saved; while [ ! -e go ]; do sleep 0.01; done\n"
+        "[ -z \"$HPSEARCH_RESUME\" ] || {{ cat $HPSEARCH_RESUME > resumed; {REPORT_X} exit 0; \
+         }}\n{SAVES}{REPORT_X}touch saved; while [ ! -e go ]; do sleep 0.01; done\n"
     )
 }
 
@@ -388,7 +395,8 @@ fn files_of_an_earlier_version_are_taken_over_by_the_store_that_knows_their_tria
     let connection = Connection::open(&store).unwrap();
     let files = format!("{}/", site.path("project/runs/files").display());
     connection.execute("UPDATE checkpoint SET path = ?1 || path", [&files]).unwrap();
-    let sql = "UPDATE event SET body = json_set(body, '$.path', ?1 || (body ->> '$.path')) WHERE type LIKE '%heckpoint%'";
+    let sql = "UPDATE event SET body = json_set(body, '$.path', ?1 || (body ->> '$.path')) WHERE \
+        type LIKE '%heckpoint%'";
     assert!(connection.execute(sql, [&files]).unwrap() > 0);
     connection.execute("UPDATE study SET files = NULL", []).unwrap();
     drop(connection);
@@ -479,7 +487,8 @@ fn a_backup_that_was_put_back_leaves_the_files_of_the_newer_store_alone() {
     let site = Site::new(
         &study("trials = 3", &format!("{ONE_SLOT}{KEEPS_ONE}")),
         &format!(
-            "ls $HPSEARCH_CHECKPOINT_DIR > found-$HPSEARCH_TRIAL\necho printed $1\n{SAVES}{REPORT_X}"
+            "ls $HPSEARCH_CHECKPOINT_DIR > found-$HPSEARCH_TRIAL\necho printed \
+             $1\n{SAVES}{REPORT_X}"
         ),
     );
     assert_done(&site.run_study());

@@ -1,4 +1,5 @@
-//! What a study says of itself on its first day: exit codes, the first failures, limits of time, numbers that are so.
+//! What a study says of itself on its first day: exit codes, the first failures, limits of time,
+//! numbers that are so.
 
 use std::fs;
 
@@ -79,7 +80,8 @@ fn three_first_trials_that_fail_in_the_same_way_end_a_study() {
     assert_says(
         &ended,
         &[
-            "the first 3 trials, of different configurations, failed in the same way; the last: exit status 1: ValueError",
+            "the first 3 trials, of different configurations, failed in the same way; the last: \
+             exit status 1: ValueError",
             "`hpsearch logs s 2`",
             "runs/files/s/trial-2/",
             "correct the program, or `run` in [command]",
@@ -94,9 +96,8 @@ fn three_first_trials_that_fail_in_the_same_way_end_a_study() {
     assert_eq!((again.code, site.states().len()), (4, 6));
     assert_says(
         &again,
-        &[
-            "3 trials since the study was run again, of different configurations, failed in the same way",
-        ],
+        &["3 trials since the study was run again, of different configurations, failed in the \
+             same way"],
     );
     assert!(!again.err.contains("the first 3 trials"), "{}", again.err);
     site.write("trial.sh", REPORT_X);
@@ -162,9 +163,8 @@ fn what_is_advised_after_the_limit_of_failures_is_to_raise_it() {
     assert_eq!(ended.code, 4);
     assert_says(
         &ended,
-        &[
-            "`failures = 2` under [budget] says how many trials may fail: retry them, or raise it, to go on",
-        ],
+        &["`failures = 2` under [budget] says how many trials may fail: retry them, or raise \
+             it, to go on"],
     );
 }
 
@@ -200,7 +200,8 @@ fn first_failures_are_counted_across_a_death_of_the_runner() {
     for died in 1..=is_over {
         let run = simulation.run(&whole.turns[..died]).unwrap();
         assert!(
-            matches!(&run.outcome, Outcome::TooManyFailures(why) if why.contains("in the same way")),
+            matches!(&run.outcome, Outcome::TooManyFailures(why) if why.contains("in the same \
+                way")),
             "{died}: {:?}",
             run.outcome
         );
@@ -340,7 +341,8 @@ fn pruned_trials_count_for_importance_where_they_can_and_that_is_said() {
     let pruner = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"threshold\"\nupper = 0.5\n";
     let site = Site::new(
         &study("trials = 24", pruner),
-        "for step in 1 2; do echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; read verdict; done\n",
+        "for step in 1 2; do echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; read \
+         verdict; done\n",
     );
     assert_done(&site.run_study());
     let states = site.states();
@@ -399,7 +401,8 @@ fn the_best_trial_stays_the_best_while_it_goes_on() {
 #[test]
 fn a_value_stands_in_a_column_as_it_is_and_a_last_report_in_parentheses() {
     let script = format!(
-        "[ $HPSEARCH_TRIAL != 1 ] || {{ echo '@hpsearch {{\"step\":1,\"loss\":0.000001}}'; exit 1; }}\n{REPORT_X}"
+        "[ $HPSEARCH_TRIAL != 1 ] || {{ echo '@hpsearch {{\"step\":1,\"loss\":0.000001}}'; exit \
+         1; }}\n{REPORT_X}"
     );
     let site = Site::new(&study("trials = 3", ONE_SLOT), &script);
     assert_done(&site.run_study());
@@ -442,9 +445,8 @@ fn a_script_that_changed_between_two_runs_is_said_with_the_trials_of_the_one_bef
     assert_done(&again);
     assert_says(
         &again,
-        &[
-            "`trial.sh` changed since the last run: 2 complete trials are of the program as it was; `--fork NAME` starts a new study",
-        ],
+        &["`trial.sh` changed since the last run: 2 complete trials are of the program as it \
+             was; `--fork NAME` starts a new study"],
     );
 }
 

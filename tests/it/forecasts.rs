@@ -1,4 +1,5 @@
-//! Forecasts against the truth of simulated studies: made at a fifth of a study, they are near its end.
+//! Forecasts against the truth of simulated studies: made at a fifth of a study, they are near its
+//! end.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +16,8 @@ use hpsearch::study::usage::Used;
 
 use crate::harness::{asha, loss, spec};
 
-/// What a program that looks at the store would forecast after some turns of a study; and the running time then.
+/// What a program that looks at the store would forecast after some turns of a study; and the
+/// running time then.
 fn forecast_after(
     spec: &StudySpec,
     full_trial: Option<u64>,
@@ -42,7 +44,8 @@ fn forecast_after(
     (forecast(&situation), now.since(begun).as_secs_f64())
 }
 
-/// The number of turns after which so many trials have left their slots: a pruner may let them wait.
+/// The number of turns after which so many trials have left their slots: a pruner may let them
+/// wait.
 fn turns_until(turns: &[Turn], ended: usize) -> usize {
     let mut left = BTreeSet::new();
     let reached = turns.iter().position(|turn| {

@@ -1,4 +1,5 @@
-//! What people type, write and leave lying about, however odd: refused at its door with a reason, and never the end of a study.
+//! What people type, write and leave lying about, however odd: refused at its door with a reason,
+//! and never the end of a study.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -118,7 +119,8 @@ fn requests_of_an_older_store_that_cannot_be_done_are_refused_while_nobody_runs_
 
 #[test]
 fn requests_that_cannot_be_done_are_refused_by_whoever_runs_the_study_and_it_goes_on() {
-    let script = "echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\nwhile [ ! -e go ]; do sleep 0.01; done\n";
+    let script = "echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\nwhile [ ! -e go ]; do \
+        sleep 0.01; done\n";
     let site = Site::new(&study("trials = 2\ntime = \"1h\"", ONE_SLOT), script);
     let running = site.start_study();
     wait_until("a trial runs", || site.states().first().is_some_and(|state| state == "running"));
@@ -396,8 +398,10 @@ fn a_fork_is_named_by_the_rule_for_names() {
 
 #[test]
 fn a_line_with_a_step_beyond_the_largest_is_refused_and_the_study_goes_on() {
-    let script = "echo '@hpsearch {\"step\":9223372036854775807,\"loss\":1}'\necho '@hpsearch {\"step\":9223372036854775808,\"checkpoint\":\"c\"}'\n\
-        echo '@hpsearch {\"step\":1e300,\"loss\":1}'\necho \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
+    let script = "echo '@hpsearch {\"step\":9223372036854775807,\"loss\":1}'\necho '@hpsearch \
+        {\"step\":9223372036854775808,\"checkpoint\":\"c\"}'\n\
+        echo '@hpsearch {\"step\":1e300,\"loss\":1}'\necho \"@hpsearch \
+        {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
     let site = Site::new(&study("trials = 1", ONE_SLOT), script);
     assert_done(&site.run_study());
     assert_eq!(site.states(), ["complete"]);
@@ -540,7 +544,8 @@ fn what_files_and_programs_hold_does_not_drive_the_terminal() {
         )
         .replace("trials = 1", "trials = 2");
     let script = format!(
-        "printf '%b\\n' '@hpsearch {{\"step\":1,\"loss {}\":0.5}}'\nprintf '\\033[31mred\\007\\n'\nprintf '\\033[31mgone\\033[0m' >&2\n",
+        "printf '%b\\n' '@hpsearch {{\"step\":1,\"loss {}\":0.5}}'\nprintf \
+         '\\033[31mred\\007\\n'\nprintf '\\033[31mgone\\033[0m' >&2\n",
         DRIVING.chars().map(|char| format!("\\\\u{:04x}", u32::from(char))).collect::<String>()
     );
     let site = Site::new(&text, &script);
@@ -572,7 +577,13 @@ fn what_files_and_programs_hold_does_not_drive_the_terminal() {
         assert_tame(&site.run(words), &words.join(" "));
     }
     // What is wrong is shown with its line.
-    site.write("wrong.toml", format!("[study]\nname = \"s\" # {DRIVING}\nmetric = 3\n\"{escaped}\" = 1 # {DRIVING}\n[{DRIVING}]\n"));
+    site.write(
+        "wrong.toml",
+        format!(
+            "[study]\nname = \"s\" # {DRIVING}\nmetric = \
+        3\n\"{escaped}\" = 1 # {DRIVING}\n[{DRIVING}]\n"
+        ),
+    );
     assert_tame(&site.run(&["check", "wrong.toml"]), "check of a wrong file");
     site.write(
         "wrong.toml",
@@ -596,7 +607,8 @@ fn what_files_and_programs_hold_does_not_drive_the_terminal() {
     assert!(site.log(0, 0).contains("\u{1b}[31mred\u{7}\n"));
 }
 
-/// How long an engine and its store take for so many checkpoints of one trial, and for dropping all but few at its end.
+/// How long an engine and its store take for so many checkpoints of one trial, and for dropping all
+/// but few at its end.
 fn time_for_checkpoints(
     count: u64,
     reports_every: u64,

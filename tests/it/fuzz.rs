@@ -1,9 +1,10 @@
-//! Hostile bytes for whatever reads what others wrote: study files, the words of commands, the wire, ask-tell, stored JSON,
-//! requests, checkpoints.
+//! Hostile bytes for whatever reads what others wrote: study files, the words of commands, the
+//! wire, ask-tell, stored JSON, requests, checkpoints.
 //!
-//! Each target has a corpus, `tests/it/fuzz/TARGET/`: sound inputs to begin with, and every input that was once a finding. Tests
-//! read all of them, and a few hundred mutations. To hunt, each target for so many seconds:
-//! `HPSEARCH_FUZZ=120 cargo test --test it -- --ignored --nocapture fuzz::hunt`. A finding is printed with its file.
+//! Each target has a corpus, `tests/it/fuzz/TARGET/`: sound inputs to begin with, and every input
+//! that was once a finding. Tests read all of them, and a few hundred mutations. To hunt, each
+//! target for so many seconds: `HPSEARCH_FUZZ=120 cargo test --test it -- --ignored --nocapture
+//! fuzz::hunt`. A finding is printed with its file.
 
 mod mutator;
 
@@ -39,7 +40,8 @@ use mutator::Mutator;
 /// What takes longer than this, on a machine however busy, is a finding.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// Reads an input; the kind of what came of it, so that inputs that lead elsewhere are kept to go on from.
+/// Reads an input; the kind of what came of it, so that inputs that lead elsewhere are kept to go
+/// on from.
 type Reader = Box<dyn FnMut(&[u8]) -> String>;
 
 /// Whether checkpoints are read as well: a model is trained for that.
@@ -138,7 +140,8 @@ fn searched(mut spec: StudySpec) -> String {
     }
 }
 
-/// A word of a command: what is escaped is itself, no letter is lost, and it can be written and shown.
+/// A word of a command: what is escaped is itself, no letter is lost, and it can be written and
+/// shown.
 fn word(input: &[u8]) -> String {
     let text = String::from_utf8_lossy(input);
     let knows = |name: &str| ["lr", "2nd"].contains(&name);
@@ -259,7 +262,8 @@ fn ask_tell(input: &[u8]) -> String {
     kinds.into_iter().collect::<Vec<_>>().join("|")
 }
 
-/// A store of which one column of one row is overwritten, read by all that reads stores, and put right again.
+/// A store of which one column of one row is overwritten, read by all that reads stores, and put
+/// right again.
 struct Stored {
     directory: tempfile::TempDir,
     connection: Connection,
@@ -463,7 +467,8 @@ fn a_models_files_with_other_bytes_are_read_without_a_panic() {
 }
 
 #[test]
-#[ignore = "hunts as long as it is told: HPSEARCH_FUZZ=120 cargo test --test it -- --ignored --nocapture fuzz::hunt"]
+#[ignore = "hunts as long as it is told: HPSEARCH_FUZZ=120 cargo test --test it -- --ignored \
+    --nocapture fuzz::hunt"]
 fn hunt() {
     let seconds =
         std::env::var("HPSEARCH_FUZZ").ok().and_then(|text| text.parse().ok()).unwrap_or(10);

@@ -1,4 +1,5 @@
-//! `hpsearch gc`: what nobody needs goes, everything else stays, whatever dies and whoever runs meanwhile.
+//! `hpsearch gc`: what nobody needs goes, everything else stays, whatever dies and whoever runs
+//! meanwhile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ use crate::harness::{
 const DEAD: u32 = 99_999_999;
 
 /// A script that saves a checkpoint before it reports.
-const SAVES: &str = "mkdir -p $HPSEARCH_CHECKPOINT_DIR/one; echo weights > $HPSEARCH_CHECKPOINT_DIR/one/model\n\
+const SAVES: &str = "mkdir -p $HPSEARCH_CHECKPOINT_DIR/one; echo weights > \
+    $HPSEARCH_CHECKPOINT_DIR/one/model\n\
                      echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/one\\\",\\\"step\\\":1}\"\n";
 
 fn saving_study() -> Site {
@@ -59,7 +61,8 @@ fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
         "a best trial's checkpoint is there"
     );
     let planted = plant_all(&site);
-    // A file of the user's in a trial's directory, data that the study uses, and a process that is still writing.
+    // A file of the user's in a trial's directory, data that the study uses, and a process that is
+    // still writing.
     let mine = plant(&site.path("runs/files/s/trial-2/checkpoints/my-notes"));
     let looks_half_written: Vec<PathBuf> =
         [".x.tmp", ".model.best.old", &format!(".epoch.{DEAD}-0.tmp")]
@@ -166,7 +169,8 @@ fn files_of_a_running_study_stay_however_often_gc_runs() {
     let wait =
         "touch saved-$HPSEARCH_TRIAL; while [ ! -e go-$HPSEARCH_TRIAL ]; do sleep 0.01; done\n";
     let script = format!(
-        "mkdir -p $HPSEARCH_CHECKPOINT_DIR/one; echo w > $HPSEARCH_CHECKPOINT_DIR/one/model\n{wait}{SAVES}{REPORT_X}"
+        "mkdir -p $HPSEARCH_CHECKPOINT_DIR/one; echo w > \
+         $HPSEARCH_CHECKPOINT_DIR/one/model\n{wait}{SAVES}{REPORT_X}"
     );
     let site = Site::new(&study("trials = 2", ONE_SLOT), &script);
     let running = site.start_study();

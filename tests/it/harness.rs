@@ -1,8 +1,9 @@
 //! What the tests share, each thing once.
 //!
-//! A test that needs the program has a [`Site`]: a directory of its own with a study file, its script and its store. [`Scene`] is
-//! a site whose store was written by the test. [`OnTerminal`] is a program on a pseudo-terminal, and `simulated` has studies for
-//! the engine's simulator. Tests wait for conditions ([`wait_until`]), never for a time.
+//! A test that needs the program has a [`Site`]: a directory of its own with a study file, its
+//! script and its store. [`Scene`] is a site whose store was written by the test. [`OnTerminal`] is
+//! a program on a pseudo-terminal, and `simulated` has studies for the engine's simulator. Tests
+//! wait for conditions ([`wait_until`]), never for a time.
 
 mod process;
 mod scene;

@@ -1,4 +1,5 @@
-//! What hostile names, paths, files and programs do to a study: nothing, and each is told what is wrong.
+//! What hostile names, paths, files and programs do to a study: nothing, and each is told what is
+//! wrong.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -86,7 +87,8 @@ fn a_study_that_is_called_like_a_study_file_is_found_by_its_name() {
 fn a_store_that_is_emptied_while_it_is_in_use_ends_the_run() {
     let site = site(
         "echo > started; while [ ! -e go ]; do sleep 0.02; done\n\
-         for step in 1 2 3; do echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; read -r answer; done\n",
+         for step in 1 2 3; do echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; read -r \
+         answer; done\n",
     );
     let running = site.start_study();
     site.wait_for("started");

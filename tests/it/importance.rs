@@ -146,7 +146,8 @@ fn fanova_gives_optunas_figures_within_the_spread_of_its_own_seeds() {
 fn the_program_prints_shares_with_bars_and_as_json() {
     let directory = tempfile::tempdir().unwrap();
     let store = directory.path().join("studies.db");
-    // Points of a sampler that has learned lie where `deep` is right already, and nothing would separate them there.
+    // Points of a sampler that has learned lie where `deep` is right already, and nothing would
+    // separate them there.
     let random = hpsearch::study::spec::AlgorithmSpec::named("random");
     let study = hpsearch::Study::minimize("bowl", "loss")
         .float("deep", -1.0, 1.0)

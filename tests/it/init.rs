@@ -1,4 +1,5 @@
-//! From nothing to a study: `init` looks at data and commands, and what it writes is checked and run.
+//! From nothing to a study: `init` looks at data and commands, and what it writes is checked and
+//! run.
 
 use std::fs;
 use std::path::Path;
@@ -32,15 +33,13 @@ fn a_table_becomes_a_study_of_the_built_in_trainer() {
     assert_done(&ran);
     assert_names(
         &ran.err,
-        &[
-            "train.csv: 90 rows\ntexts: `review`, guessed by its name; median length 6 words, 95 % have 6 or fewer\n",
-        ],
+        &["train.csv: 90 rows\ntexts: `review`, guessed by its name; median length 6 words, 95 \
+             % have 6 or fewer\n"],
     );
     assert_names(
         &ran.err,
-        &[
-            "labels: `verdict`, guessed: it has the fewest different values; 3 classes: bad (30), fair (30), good (30)\n",
-        ],
+        &["labels: `verdict`, guessed: it has the fewest different values; 3 classes: bad (30), \
+             fair (30), good (30)\n"],
     );
     insta::assert_snapshot!(site.read("study.toml"));
     let spec = config::load(&site.path("study.toml"), &[]).unwrap();
@@ -56,7 +55,14 @@ fn an_existing_file_is_never_overwritten() {
     site.write("study.toml", "mine");
     let ran = site.run(&["init", "data.csv"]);
     assert_eq!(ran.code, 2);
-    assert!(ran.err.starts_with("error: `study.toml` exists, and nothing is overwritten\nhelp: `hpsearch init -o OTHER.toml`"), "{}", ran.err);
+    assert!(
+        ran.err.starts_with(
+            "error: `study.toml` exists, and nothing is overwritten\nhelp: \
+        `hpsearch init -o OTHER.toml`"
+        ),
+        "{}",
+        ran.err
+    );
     assert_eq!(site.read("study.toml"), "mine");
     assert_eq!(site.run(&["init", "data.csv", "-o", "other.toml"]).code, 0);
 }

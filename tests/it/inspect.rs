@@ -1,4 +1,5 @@
-//! The verbs that show what is behind the figures: curves, explain, diff and plot, on a small scripted store.
+//! The verbs that show what is behind the figures: curves, explain, diff and plot, on a small
+//! scripted store.
 
 use hpsearch::study::decision::{Decision, Reason};
 use hpsearch::study::event::{AttemptEnd, Event};
@@ -44,7 +45,8 @@ fn an_explanation_as_json_has_the_field_at_each_decision() {
         (&answer["version"], &answer["trial"]["state"], &answer["origin"]["sampler"]),
         (&json!(1), &json!("pruned"), &json!("random"))
     );
-    let decision = json!({"step": 1, "decision": "stop", "reason": "rank 4 of 5 at step 1; 1 goes on", "value": 0.95, "rank": 3, "of": 5,
+    let decision = json!({"step": 1, "decision": "stop", "reason": "rank 4 of 5 at step 1; 1 goes \
+        on", "value": 0.95, "rank": 3, "of": 5,
         "best": 0.7, "median": 0.95, "cut_off": 0.7});
     assert_eq!(answer["decisions"], json!([decision]));
     assert_eq!(
@@ -214,7 +216,10 @@ fn running_a_study_by_its_name_is_answered_with_what_is_wanted() {
     let ran = Scene::digits().run(&["run", "digits"]);
     assert_eq!(ran.code, 2);
     assert!(
-        ran.err.starts_with("error: `digits` is a study of the store, and running it takes its file\nhelp: `hpsearch run STUDY.toml`"),
+        ran.err.starts_with(
+            "error: `digits` is a study of the store, and running it takes its \
+            file\nhelp: `hpsearch run STUDY.toml`"
+        ),
         "{}",
         ran.err
     );

@@ -1,7 +1,8 @@
-//! The layers of the plan (the page in src/lib.rs) held against the sources: who may use whom, and what a layer must not touch.
+//! The layers of the plan (the page in src/lib.rs) held against the sources: who may use whom, and
+//! what a layer must not touch.
 //!
-//! The tables below are the plan; a permission that nobody uses is an error too, so that they stay true. Code under
-//! `#[cfg(test)]` may do what it likes.
+//! The tables below are the plan; a permission that nobody uses is an error too, so that they stay
+//! true. Code under `#[cfg(test)]` may do what it likes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,8 +29,8 @@ enum Layer {
 
 use Layer::{Child, Decisions, Fronts, Nouns, Policies, UseCases, World};
 
-/// A module at the root of the crate, its layer, and the modules it may use besides those of the layers below: friends of
-/// its own layer; for the child, everything but nouns.
+/// A module at the root of the crate, its layer, and the modules it may use besides those of the
+/// layers below: friends of its own layer; for the child, everything but nouns.
 type Module = (&'static str, Layer, &'static [&'static str]);
 
 const MODULES: &[Module] = &[
@@ -55,7 +56,8 @@ const MODULES: &[Module] = &[
     ("cli", Fronts, &["ask_tell", "tui", "worker"]),
 ];
 
-/// Where outside crates may be used: module or file paths below src, without `.rs`. Crates of `ANYWHERE` have no line.
+/// Where outside crates may be used: module or file paths below src, without `.rs`. Crates of
+/// `ANYWHERE` have no line.
 const CRATES: &[(&str, &[&str])] = &[
     ("burn", &["trainer"]),
     ("tokenizers", &["trainer"]),
@@ -142,8 +144,8 @@ const CRATES: &[(&str, &[&str])] = &[
 /// Plain data in and out, and errors.
 const ANYWHERE: &[&str] = &["serde", "serde_json", "thiserror"];
 
-/// What the layers below the world do without, and the words that give it away; clocks, threads and dice are clippy's
-/// (`.clippy.toml`).
+/// What the layers below the world do without, and the words that give it away; clocks, threads and
+/// dice are clippy's (`.clippy.toml`).
 const WORLDLY: &[(&str, &[&str])] = &[
     ("runner/processes", &["std::process", "process::id("]),
     (
@@ -168,7 +170,8 @@ const WORLDLY: &[(&str, &[&str])] = &[
 const EXCEPTIONS: &[(&str, &[&str])] = &[
     // It reads the study file, and makes its directory absolute.
     ("config", &["files"]),
-    // Whether what the study file names is there: the working directory of a command, the files of the data.
+    // Whether what the study file names is there: the working directory of a command, the files of
+    // the data.
     ("config/command", &["files"]),
     // Whether what people name as a file is one.
     ("config/file", &["files"]),
@@ -184,13 +187,15 @@ const EXCEPTIONS: &[(&str, &[&str])] = &[
     // What lies at a path, and which of several a stored path leads to.
     ("storage/sqlite/at", &["files"]),
     ("storage/sqlite/located", &["files"]),
-    // Locks belong to files, and to the process: which ones it has open, and whether they still are where they were.
+    // Locks belong to files, and to the process: which ones it has open, and whether they still are
+    // where they were.
     ("storage/sqlite/files", &["files"]),
     // The log of a store is read beside SQLite, and put aside if it was damaged.
     ("storage/sqlite/log", &["files"]),
 ];
 
-/// Modules above layer 2 that keep its rules: times come with what they are told, and they write where they are told.
+/// Modules above layer 2 that keep its rules: times come with what they are told, and they write
+/// where they are told.
 const AS_PURE: &[&str] = &["ask_tell", "report"];
 
 /// What is left unsaid or unfinished, anywhere, tests included.
@@ -262,7 +267,8 @@ fn sources() -> Vec<Source> {
     found
 }
 
-/// The text with comments and the insides of strings as spaces: every character left is code, on its line.
+/// The text with comments and the insides of strings as spaces: every character left is code, on
+/// its line.
 fn code(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
@@ -337,7 +343,8 @@ fn after_quote(chars: &[char], mut at: usize, quote: char) -> usize {
     (at + 1).min(chars.len())
 }
 
-/// The code without what stands under `#[cfg(test)]`, and the names of the modules that stand there without a body.
+/// The code without what stands under `#[cfg(test)]`, and the names of the modules that stand there
+/// without a body.
 fn without_tests(code: &str) -> (String, Vec<String>) {
     const MARK: &str = "#[cfg(test)]";
     let mut kept = code.to_owned();
@@ -494,7 +501,8 @@ fn violations(sources: &[Source], dependencies: &BTreeSet<String>) -> (Vec<Strin
                     say(
                         at,
                         format!(
-                            "the program uses `{head}`: everything is in `cli`, except the allocator of training processes"
+                            "the program uses `{head}`: everything is in `cli`, except the \
+                             allocator of training processes"
                         ),
                     );
                 }
@@ -507,7 +515,8 @@ fn violations(sources: &[Source], dependencies: &BTreeSet<String>) -> (Vec<Strin
                 None => say(
                     0,
                     format!(
-                        "module `{}` has no layer: give it a line in tests/it/layering.rs and in src/lib.rs",
+                        "module `{}` has no layer: give it a line in tests/it/layering.rs and in \
+                         src/lib.rs",
                         source.module()
                     ),
                 ),
@@ -780,8 +789,8 @@ fn from_root(module: &str, path: &str, files: &BTreeSet<String>) -> Option<Vec<S
     Some(whole.into_iter().map(str::to_owned).collect())
 }
 
-/// Which file uses which: names that a room hands on are those of the file that has them, and what a file takes from the
-/// file of its own room is no use of it.
+/// Which file uses which: names that a room hands on are those of the file that has them, and what
+/// a file takes from the file of its own room is no use of it.
 fn uses_of_files(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     let stripped: Vec<(String, String, Vec<String>)> = sources
         .iter()
@@ -856,8 +865,8 @@ fn verbs(sources: &[Source]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Files of the command line that use a verb which they are no part of: what two verbs do is in `app`, what they print in a file
-/// that is no verb.
+/// Files of the command line that use a verb which they are no part of: what two verbs do is in
+/// `app`, what they print in a file that is no verb.
 fn uses_of_other_verbs(sources: &[Source]) -> Vec<String> {
     let verbs = verbs(sources);
     let verb_of = |file: &str| {
@@ -1045,15 +1054,18 @@ fn comments_strings_and_tests_are_no_code() {
     let innocent = [
         (
             "engine.rs",
-            "/// See [`crate::runner::Runner`].\nfn f() -> &'static str { \"crate::cli::main, std::fs\" }",
+            "/// See [`crate::runner::Runner`].\nfn f() -> &'static str { \"crate::cli::main, \
+             std::fs\" }",
         ),
         (
             "engine.rs",
-            "fn f<'a>(x: &'a str) -> char { let r = r#\"std::fs \" \"#; /* crate::cli /* */ std::fs */ '\"' }",
+            "fn f<'a>(x: &'a str) -> char { let r = r#\"std::fs \" \"#; /* crate::cli /* */ \
+             std::fs */ '\"' }",
         ),
         (
             "engine.rs",
-            "#[cfg(test)]\nmod tests {\n    use crate::runner::now;\n    fn f() { if true { std::fs::read(\"{\"); } }\n}\nfn g() {}",
+            "#[cfg(test)]\nmod tests {\n    use crate::runner::now;\n    fn f() { if true { \
+             std::fs::read(\"{\"); } }\n}\nfn g() {}",
         ),
         (
             "engine/ask.rs",

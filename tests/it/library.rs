@@ -1,4 +1,5 @@
-//! Studies in Rust: with a closure as their objective, and with trials that the program runs itself.
+//! Studies in Rust: with a closure as their objective, and with trials that the program runs
+//! itself.
 
 use std::os::unix::process::ExitStatusExt as _;
 

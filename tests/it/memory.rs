@@ -1,4 +1,5 @@
-//! Running out of memory, against scripted workers: rows at once are halved, the search is not fooled, and crashes change nothing.
+//! Running out of memory, against scripted workers: rows at once are halved, the search is not
+//! fooled, and crashes change nothing.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ use serde_json::json;
 
 use crate::harness::{asha, decisions, events, journal, verified};
 
-/// A study of the built-in trainer that searches its batch size, too; reports are counted in epochs, nine a trial.
+/// A study of the built-in trainer that searches its batch size, too; reports are counted in
+/// epochs, nine a trial.
 fn spec(trials: u64, sampler: &str, pruner: AlgorithmSpec) -> StudySpec {
     let dimension = |name: &str, distribution| Dimension {
         name: name.to_owned(),
@@ -56,7 +58,8 @@ fn simulation(trials: u64, sampler: &str, pruner: AlgorithmSpec) -> Simulation {
     Simulation::new(spec(trials, sampler, pruner), 1, 9, loss)
 }
 
-/// Of each attempt of a trial: rows at once by the journal, where it went on from, and how it ended.
+/// Of each attempt of a trial: rows at once by the journal, where it went on from, and how it
+/// ended.
 fn attempts(run: &Run, trial: u64) -> Vec<(Option<u64>, u64, AttemptEnd)> {
     let mut attempts: Vec<(Option<u64>, u64, AttemptEnd)> = Vec::new();
     for event in events(&run.turns).filter(|event| event.trial() == Some(TrialNumber(trial))) {

@@ -1,4 +1,5 @@
-//! Memory that is learned across a study: who has no room waits, what fits no device is not proposed, and the journal says why.
+//! Memory that is learned across a study: who has no room waits, what fits no device is not
+//! proposed, and the journal says why.
 
 use std::collections::BTreeSet;
 
@@ -76,7 +77,8 @@ fn out_of_memory(run: &Run) -> Vec<TrialNumber> {
     events(&run.turns).filter_map(of).collect()
 }
 
-/// The journal folds to the state, and all that is decided is decided again, with the memory that was known then.
+/// The journal folds to the state, and all that is decided is decided again, with the memory that
+/// was known then.
 fn assert_verified(run: &Run, spec: &StudySpec) {
     let verified = verified(spec, &journal(run));
     assert_eq!(verified.difference, None);
@@ -181,7 +183,8 @@ fn what_fits_alone_is_not_refused_and_does_not_begin_beside_others() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// Whenever the runner dies: the study goes on, ends, folds to its state, and is decided the same again.
+    /// Whenever the runner dies: the study goes on, ends, folds to its state, and is decided the
+    /// same again.
     #[test]
     fn what_was_learned_is_in_the_journal(
         memory in 3u32..20, most in 2u32..20, seed in 0u64..1000, deaths in prop::collection::vec(1usize..200, 0..4), tpe in any::<bool>(),

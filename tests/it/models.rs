@@ -1,4 +1,5 @@
-//! The models of studies: fine-tuned ones without their pretrained directory, quantised ones, and those of killed runs.
+//! The models of studies: fine-tuned ones without their pretrained directory, quantised ones, and
+//! those of killed runs.
 
 use std::fs;
 use std::path::Path;

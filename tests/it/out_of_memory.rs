@@ -1,4 +1,5 @@
-//! Built-in trials under a real memory limit: out of memory, they continue with fewer rows at once, to the same result.
+//! Built-in trials under a real memory limit: out of memory, they continue with fewer rows at once,
+//! to the same result.
 
 use hpsearch::runner::processes;
 use serde_json::Value as Json;
@@ -87,7 +88,8 @@ fn peak_of_run(site: &Site) -> u64 {
 
 /// Runs a verb; the peak address space of a worker in KiB.
 fn peak(site: &Site, verb: &str) -> u64 {
-    // Less than the gigabyte of address space that a worker's allocator would reserve at once: here it grows on demand.
+    // Less than the gigabyte of address space that a worker's allocator would reserve at once: here
+    // it grows on demand.
     let running = start_within(site, verb, 1_000_000);
     let runner = running.id();
     let mut peak = 0;

@@ -1,8 +1,10 @@
-//! Pictures of the real screens for the README: `cargo test --test it -- --ignored pictures` writes them to `.github/pictures`.
+//! Pictures of the real screens for the README: `cargo test --test it -- --ignored pictures` writes
+//! them to `.github/pictures`.
 //!
-//! The program runs on a pseudo-terminal, keys are pressed, and what its terminal shows is drawn. The study is
-//! `studies/command.toml`, run beforehand (Python is needed); HPSEARCH_PICTURES names a directory with a store in
-//! `runs/hpsearch.db` to take instead, and HPSEARCH_PICTURES_STUDY its study.
+//! The program runs on a pseudo-terminal, keys are pressed, and what its terminal shows is drawn.
+//! The study is `studies/command.toml`, run beforehand (Python is needed); HPSEARCH_PICTURES names
+//! a directory with a store in `runs/hpsearch.db` to take instead, and HPSEARCH_PICTURES_STUDY its
+//! study.
 
 mod svg;
 

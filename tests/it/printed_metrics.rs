@@ -4,7 +4,8 @@ use serde_json::{Value as Json, json};
 
 use crate::harness::{ONE_SLOT, Site, assert_done, study};
 
-/// A study of `trials` trials that counts epochs, whose script prints these lines and never reports.
+/// A study of `trials` trials that counts epochs, whose script prints these lines and never
+/// reports.
 fn printing(trials: u32, pattern: &str, lines: &str) -> Site {
     let text = study(&format!("trials = {trials}\ncount = \"all\""), ONE_SLOT)
         .replace("step = \"step\"", "step = \"epoch\"");

@@ -1,4 +1,5 @@
-//! Eight workers write trials as fast as they can while another process reads as fast as it can: nobody waits, nothing fails.
+//! Eight workers write trials as fast as they can while another process reads as fast as it can:
+//! nobody waits, nothing fails.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,8 @@ fn trials_of_eight_workers_keep_no_reader_waiting() {
         .collect();
     let [reads, longest_wait, longest] = figures[..] else { panic!("{said}") };
     println!(
-        "{TRIALS} trials in {:.1} s; {reads} reads, longest wait {longest_wait:.1} ms, longest read {longest:.1} ms",
+        "{TRIALS} trials in {:.1} s; {reads} reads, longest wait {longest_wait:.1} ms, longest \
+         read {longest:.1} ms",
         took.as_secs_f64()
     );
     assert!(reads >= 20.0, "{said}");
@@ -66,7 +68,8 @@ fn trials_of_eight_workers_keep_no_reader_waiting() {
     assert_eq!(verdict, "ok");
 }
 
-/// How long this thread has computed, and how long it has waited for a processor: what remains, it waited for something else.
+/// How long this thread has computed, and how long it has waited for a processor: what remains, it
+/// waited for something else.
 fn busy() -> Duration {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(

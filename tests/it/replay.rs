@@ -1,4 +1,5 @@
-//! Sampler and pruner together at a fixed number of reports, on curves that cross: what stopping early is worth.
+//! Sampler and pruner together at a fixed number of reports, on curves that cross: what stopping
+//! early is worth.
 
 use std::fmt::Write as _;
 
@@ -11,8 +12,8 @@ use crate::harness::cases;
 const END: u64 = 27;
 const REPORTS: u64 = 20 * END;
 
-/// A curve made of its parameters: the smaller the rate, the slower it falls and the lower it ends, so that trials that end
-/// best are behind at first. The waves are measurement noise.
+/// A curve made of its parameters: the smaller the rate, the slower it falls and the lower it ends,
+/// so that trials that end best are behind at first. The waves are measurement noise.
 fn loss(params: &Value, step: u64) -> f64 {
     let (rate, x, y) = (
         params["rate"].as_f64().unwrap(),

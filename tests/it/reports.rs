@@ -25,7 +25,8 @@ fn with_clock(clock: &str, trials: u64, script: &str) -> Site {
 /// The reports of a trial: metric, step and value, in that order.
 fn reports(site: &Site, trial: i64) -> Vec<(String, i64, f64)> {
     let store = site.database();
-    let sql = "SELECT name, step, value FROM report JOIN metric ON metric.id = metric_id WHERE trial_id % 1000000000 = ?1 ORDER BY name, step";
+    let sql = "SELECT name, step, value FROM report JOIN metric ON metric.id = metric_id WHERE \
+        trial_id % 1000000000 = ?1 ORDER BY name, step";
     let mut statement = store.prepare(sql).unwrap();
     statement
         .query_map([trial], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
@@ -142,7 +143,9 @@ fn after_a_resume_lines_are_counted_from_the_checkpoint() {
     let script = "first=1; [ -z \"$HPSEARCH_RESUME\" ] || first=3\n\
         for n in $(seq $first 6); do\n  echo \"@hpsearch {\\\"loss\\\":0.$n}\"; read -r verdict\n\
           echo \"$n\" > \"$HPSEARCH_CHECKPOINT_DIR/$n\"\n\
-          [ $n = 2 ] && [ -z \"$HPSEARCH_RESUME\" ] && echo \"@hpsearch {\\\"checkpoint\\\":\\\"2\\\",\\\"step\\\":2}\" && echo '@hpsearch {\"loss\":0.9}' && kill -9 $$\ndone\nexit 0\n";
+          [ $n = 2 ] && [ -z \"$HPSEARCH_RESUME\" ] && echo \"@hpsearch \
+          {\\\"checkpoint\\\":\\\"2\\\",\\\"step\\\":2}\" && echo '@hpsearch {\"loss\":0.9}' && \
+          kill -9 $$\ndone\nexit 0\n";
     let text = study(
         "trials = 1\ncount = \"all\"",
         &format!("{ONE_SLOT}[retry]\nmax = 1\non = [\"worker_lost\"]\n"),
@@ -181,8 +184,10 @@ fn a_message_behind_a_bar_of_progress_is_found() {
 
 #[test]
 fn a_message_in_the_wrong_place_is_not_taken_and_said() {
-    let script = "printf 'epoch 1: @hpsearch {\"step\":9,\"loss\":-9}\\n'\necho '@hpsearch {\"step\":8,\"loss\":-8}' >&2\n\
-        echo \"+ echo '@hpsearch {\\\"step\\\":7,\\\"loss\\\":-7}'\"\necho 'print it as @hpsearch and JSON'\necho '@hpsearch {\"step\":1,\"loss\":1}'\n";
+    let script = "printf 'epoch 1: @hpsearch {\"step\":9,\"loss\":-9}\\n'\necho '@hpsearch \
+        {\"step\":8,\"loss\":-8}' >&2\n\
+        echo \"+ echo '@hpsearch {\\\"step\\\":7,\\\"loss\\\":-7}'\"\necho 'print it as @hpsearch \
+        and JSON'\necho '@hpsearch {\"step\":1,\"loss\":1}'\n";
     let site = with_clock("step", 1, script);
     let ended = site.run_study();
     assert_done(&ended);
@@ -244,7 +249,8 @@ fn metrics_of_one_step_are_merged_and_the_last_value_stands() {
 
 #[test]
 fn a_line_with_metrics_and_a_checkpoint_says_both() {
-    let script = "echo state > \"$HPSEARCH_CHECKPOINT_DIR/a\"\necho '@hpsearch {\"step\":3,\"checkpoint\":\"a\",\"loss\":2}'\n";
+    let script = "echo state > \"$HPSEARCH_CHECKPOINT_DIR/a\"\necho '@hpsearch \
+        {\"step\":3,\"checkpoint\":\"a\",\"loss\":2}'\n";
     let site = with_clock("step", 1, script);
     assert_done(&site.run_study());
     assert_eq!(reports(&site, 0), [("loss".to_owned(), 3, 2.0)]);

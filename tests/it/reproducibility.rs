@@ -1,4 +1,5 @@
-//! Decisions that do not depend on who is faster, several runs of a configuration, races, and deciding a journal again.
+//! Decisions that do not depend on who is faster, several runs of a configuration, races, and
+//! deciding a journal again.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -296,7 +297,8 @@ fn the_best_of_the_search_race_on_fresh_seeds_and_the_winner_is_the_best() {
 
 #[test]
 fn what_is_clearly_worse_leaves_a_race_and_luck_does_not_decide_it() {
-    // The seed moves all finalists of a round alike, so that it cancels: the truly best wins at once.
+    // The seed moves all finalists of a round alike, so that it cancels: the truly best wins at
+    // once.
     let run = raced(2, 5.0).run(&[]).unwrap();
     let race = run.view.race.unwrap();
     let winner = race.winner().unwrap();
@@ -325,7 +327,8 @@ fn a_race_is_the_same_after_a_crash_at_any_turn() {
             .unwrap();
         for prefix in begins..whole.turns.len() {
             let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
-            // With several slots the runs of a search that is not deterministic may differ; from the race's beginning on not.
+            // With several slots the runs of a search that is not deterministic may differ; from
+            // the race's beginning on not.
             let race = resumed.view.race.unwrap();
             if prefix > begins {
                 assert_eq!(
@@ -733,7 +736,8 @@ fn a_study_on_the_command_line_has_a_winner_repeats_exactly_and_says_where_it_co
     assert!(verified.out.ends_with(" repeat exactly\n"), "{}", verified.out);
     let store = rusqlite::Connection::open(path.join("runs/hpsearch.db")).unwrap();
     let changed = store.execute(
-        "UPDATE event SET body = json_set(body, '$.params.x', 0.123) WHERE seq = (SELECT max(seq) FROM event WHERE type = 'trial_created' AND body ->> '$.origin.sampled' IS NOT NULL)",
+        "UPDATE event SET body = json_set(body, '$.params.x', 0.123) WHERE seq = (SELECT max(seq) \
+         FROM event WHERE type = 'trial_created' AND body ->> '$.origin.sampled' IS NOT NULL)",
         [],
     );
     assert_eq!(changed.unwrap(), 1);

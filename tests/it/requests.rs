@@ -1,4 +1,5 @@
-//! What people ask of a study, against scripted workers: pauses, retries, more of everything, and crashes among them.
+//! What people ask of a study, against scripted workers: pauses, retries, more of everything, and
+//! crashes among them.
 
 use std::time::Duration;
 
@@ -51,8 +52,9 @@ fn refusals(run: &Run) -> Vec<String> {
     refused.collect()
 }
 
-/// The journal folds to the state; no slot has two trials and no trial two slots; what its user paused holds none and is
-/// taken up by nobody else; numbers are consecutive; each request is answered once.
+/// The journal folds to the state; no slot has two trials and no trial two slots; what its user
+/// paused holds none and is taken up by nobody else; numbers are consecutive; each request is
+/// answered once.
 fn assert_sound(run: &Run, simulation: &Simulation, what: &str) {
     let mut view = StudyState::new(&simulation.spec);
     let (mut created, mut on_slots, mut paused_study) =

@@ -1,4 +1,5 @@
-//! What checkpoints take on the disk: `max_disk` holds, the best and what is gone on from stay, and a full disk is said.
+//! What checkpoints take on the disk: `max_disk` holds, the best and what is gone on from stay, and
+//! a full disk is said.
 
 use std::path::PathBuf;
 
@@ -137,8 +138,9 @@ fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_giv
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(15, 40)))]
 
-    /// Whatever the limit, the pruner and the moment of a crash: beyond what is needed nothing stays above the limit; what
-    /// waits goes on from its last report; the study decides what it would decide with room for all.
+    /// Whatever the limit, the pruner and the moment of a crash: beyond what is needed nothing
+    /// stays above the limit; what waits goes on from its last report; the study decides what it
+    /// would decide with room for all.
     #[test]
     fn the_limit_holds_whatever_dies(checkpoints in 1u64..12, slots in 1usize..4, promote in any::<bool>(), keep in 0u32..6, crash in 0usize..400, seed in 0u64..1000) {
         let mut simulation = limited(checkpoints, slots, asha(if promote { "promote" } else { "stop" }));
@@ -150,10 +152,12 @@ proptest! {
             let holding: Vec<&Trial> = view.trials.iter().filter(|trial| !trial.checkpoints.is_empty()).collect();
             let bytes: u64 = holding.iter().flat_map(|trial| &trial.checkpoints).filter_map(|checkpoint| checkpoint.bytes).sum();
             let unfinished = holding.iter().filter(|trial| !trial.state.is_finished()).map(|trial| trial.checkpoints.len() as u64).sum::<u64>();
-            prop_assert!(bytes <= (checkpoints * EACH).max((unfinished + 1) * EACH), "{bytes} of {checkpoints}, {unfinished} of unfinished trials");
+            prop_assert!(bytes <= (checkpoints * EACH).max((unfinished + 1) * EACH), "{bytes} of \
+                {checkpoints}, {unfinished} of unfinished trials");
             for trial in view.trials.iter().filter(|trial| trial.waits_for_its_pruner()) {
                 let step = trial.resumable_checkpoint().map(|checkpoint| checkpoint.step);
-                prop_assert_eq!(step, trial.last().map(|(step, _)| step), "trial {} goes on from where it was", trial.number);
+                prop_assert_eq!(step, trial.last().map(|(step, _)| step), "trial {} goes on from \
+                    where it was", trial.number);
             }
         }
         let mut free = limited(checkpoints, slots, simulation.spec.pruner.clone());

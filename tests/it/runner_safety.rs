@@ -1,4 +1,5 @@
-//! What a runner withstands: other PID namespaces, readers that do not read, machines that refuse, programs that say its words.
+//! What a runner withstands: other PID namespaces, readers that do not read, machines that refuse,
+//! programs that say its words.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +21,8 @@ use crate::harness::{
     assert_names, events, held, loss, on_terminal, on_unread_terminal, spec, study, wait_until,
 };
 
-/// Starts hpsearch as the first process of a PID namespace of its own; `None` where the system does not let a user make one.
+/// Starts hpsearch as the first process of a PID namespace of its own; `None` where the system does
+/// not let a user make one.
 fn start_in_another_pid_namespace(site: &Site, arguments: &[&str]) -> Option<Running> {
     let namespace = ["-Urpf", "--mount-proc", "--kill-child"];
     let tried = site.run_program("unshare", &[&namespace[..], &["true"]].concat());
@@ -76,7 +78,8 @@ fn a_runner_whose_lock_file_was_removed_keeps_its_study_and_makes_it_again() {
     site.wait_for("started");
     let lock = site.path("runs/hpsearch.db.run-1");
     for _ in 0..3 {
-        // While it is stopped it cannot mend anything: whoever comes meanwhile finds no lock, or one that it made itself.
+        // While it is stopped it cannot mend anything: whoever comes meanwhile finds no lock, or
+        // one that it made itself.
         running.stop();
         fs::remove_file(&lock).unwrap();
         for _ in 0..2 {
@@ -147,7 +150,8 @@ fn a_runner_from_before_the_machine_was_started_anew_is_replaced_at_once() {
     // Its process id and start time happen to be those of a process that lives now.
     let pid = std::process::id();
     let started = processes::start_time(pid).unwrap().cast_signed();
-    let sql = "UPDATE lease SET pid = ?1, pid_started = ?2, host = ?3, acquired_at = 1, boot_id = 'the one before'";
+    let sql = "UPDATE lease SET pid = ?1, pid_started = ?2, host = ?3, acquired_at = 1, boot_id = \
+        'the one before'";
     site.database().execute(sql, rusqlite::params![pid, started, processes::host()]).unwrap();
     assert_done(&site.run_study_with(&["--set", "budget.trials=3"]));
     assert_eq!(site.states().len(), 3);
@@ -171,7 +175,8 @@ fn whoever_looks_at_a_study_does_not_keep_a_runner_from_starting() {
     let site = Site::finished("trials = 1");
     site.database()
         .execute(
-            "UPDATE lease SET pid = 4194303, pid_started = 1, host = ?1, acquired_at = 1, boot_id = ?2",
+            "UPDATE lease SET pid = 4194303, pid_started = 1, host = ?1, acquired_at = 1, boot_id \
+             = ?2",
             [processes::host(), processes::boot_id().unwrap()],
         )
         .unwrap();
@@ -287,7 +292,8 @@ fn a_run_ends_when_the_machine_refuses_again_and_again_and_the_study_goes_on_lat
 
 #[test]
 fn a_checkpoint_that_does_not_fit_fails_no_trial_and_ends_the_run_in_time() {
-    // Each attempt trains up to its third step, for a minute each: what it reports on the way does not count as getting on.
+    // Each attempt trains up to its third step, for a minute each: what it reports on the way does
+    // not count as getting on.
     let mut simulation = simulated(4, 1, |_, _, step| (step == 3).then_some(Fault::Refuse));
     simulation.step_time = Duration::from_secs(60);
     let run = simulation.run(&[]).unwrap();
@@ -316,7 +322,8 @@ fn ten_failures_in_a_row_end_a_study_that_had_a_success() {
     let run =
         simulated(100, 2, |trial, _, _| (trial.0 > 3).then_some(Fault::Fail)).run(&[]).unwrap();
     assert!(
-        matches!(&run.outcome, Outcome::TooManyFailures(why) if why.starts_with("10 trials in a row failed")),
+        matches!(&run.outcome, Outcome::TooManyFailures(why) if why.starts_with("10 trials in a \
+            row failed")),
         "{:?}",
         run.outcome
     );
@@ -342,7 +349,8 @@ fn supervisors(running: &Running) -> Vec<u32> {
 
 const SOON: (&str, &str) = ("HPSEARCH_FIRST_WAIT", "0.01");
 
-/// A study of so many trials, whose run meets obstacles that `plant` puts in its way while its first trial runs.
+/// A study of so many trials, whose run meets obstacles that `plant` puts in its way while its
+/// first trial runs.
 fn obstructed(trials: u32, plant: impl FnOnce(&Site)) -> (Site, Ended) {
     let site = Site::new(&study(&format!("trials = {trials}"), ONE_SLOT), &held(REPORT_X));
     let running = site.start_study_with(&[SOON]);
@@ -456,9 +464,11 @@ fn what_a_command_leaves_behind_is_buried_while_it_runs() {
 
 #[test]
 fn a_program_that_reads_its_answers_late_gets_all_of_them() {
-    let script = "i=0; while [ $i -lt 5000 ]; do i=$((i + 1)); echo \"@hpsearch {\\\"step\\\":$i,\\\"loss\\\":$i}\"; done\n\
+    let script = "i=0; while [ $i -lt 5000 ]; do i=$((i + 1)); echo \"@hpsearch \
+        {\\\"step\\\":$i,\\\"loss\\\":$i}\"; done\n\
         while [ ! -e go ]; do sleep 0.02; done; sleep 0.5\n\
-        i=0; while [ $i -lt 5000 ]; do i=$((i + 1)); read -r answer || exit 9; done; echo $i > answers\n";
+        i=0; while [ $i -lt 5000 ]; do i=$((i + 1)); read -r answer || exit 9; done; echo $i > \
+        answers\n";
     let site = Site::new(&study("trials = 1\nstall_time = \"20s\"", ONE_SLOT), script);
     let running = site.start_study();
     wait_until("everything is answered", || {
@@ -473,7 +483,8 @@ fn a_program_that_reads_its_answers_late_gets_all_of_them() {
 fn answers_to_a_stopped_supervisor_hold_up_nobody() {
     // The first trial's supervisor reads nothing any more, while its command reports and reports.
     let script = "[ $HPSEARCH_TRIAL = 1 ] || { kill -STOP $PPID; i=0\n\
-        while [ $i -lt 6000 ]; do i=$((i + 1)); echo \"@hpsearch {\\\"step\\\":$i,\\\"loss\\\":$i}\"; done; echo > told; }\n\
+        while [ $i -lt 6000 ]; do i=$((i + 1)); echo \"@hpsearch \
+        {\\\"step\\\":$i,\\\"loss\\\":$i}\"; done; echo > told; }\n\
         while [ ! -e go ]; do sleep 0.02; done\necho '@hpsearch {\"step\":9000,\"loss\":1}'\n";
     let site = Site::new(&study("trials = 2", TWO_SLOTS), script);
     let running = site.start_study();
@@ -533,7 +544,8 @@ fn an_open_last_line_and_empty_lines_stay_as_they_were_printed() {
 }
 
 /// Goes on until it is told to leave, and says that it was told.
-const SAVES: &str = "trap 'echo saved > saved.$HPSEARCH_TRIAL; exit 0' TERM\necho > started\nwhile :; do sleep 0.02; done\n";
+const SAVES: &str = "trap 'echo saved > saved.$HPSEARCH_TRIAL; exit 0' TERM\necho > \
+    started\nwhile :; do sleep 0.02; done\n";
 
 #[test]
 fn a_run_without_a_screen_saves_and_leaves_when_its_terminal_is_closed() {
@@ -625,13 +637,15 @@ fn what_a_runner_and_its_supervisor_leave_that_are_killed_at_once_is_ended_by_th
 fn what_hides_its_origin_is_killed_with_the_control_group_of_its_run() {
     let Some(group) = processes::ControlGroup::make(&format!("{}.0", std::process::id())) else {
         println!(
-            "no control group can be made here: the watchdog finds what carries the run's mark, and nothing else"
+            "no control group can be made here: the watchdog finds what carries the run's mark, \
+             and nothing else"
         );
         return;
     };
     group.end();
     let script = format!(
-        "env -i setsid sh -c 'trap \"\" TERM HUP; echo $$ > hidden; while :; do sleep 311; done' &\n{}",
+        "env -i setsid sh -c 'trap \"\" TERM HUP; echo $$ > hidden; while :; do sleep 311; done' \
+         &\n{}",
         held(REPORT_X)
     );
     let site = Site::new(&study("trials = 1", ONE_SLOT), &script);

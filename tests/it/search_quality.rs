@@ -1,7 +1,9 @@
-//! Samplers on three problems of benches/search, against what Optuna 5 reached there: a small guard, not the measurement.
+//! Samplers on three problems of benches/search, against what Optuna 5 reached there: a small
+//! guard, not the measurement.
 //!
-//! Optuna's figures are medians of 20 seeds of its default sampler, made by the harness described in
-//! benches/search/README.md. They are compared with medians of a few fixed seeds, with room for chance.
+//! Optuna's figures are medians of 20 seeds of its default sampler, made by the harness described
+//! in benches/search/README.md. They are compared with medians of a few fixed seeds, with room for
+//! chance.
 
 use hpsearch::samplers::conformance::{dimension, trial_of};
 use hpsearch::samplers::{self, Ask};
@@ -79,7 +81,8 @@ fn failing(params: &Params) -> f64 {
         + 0.4 * (off[0] * off[3]).abs()
 }
 
-/// `branches`: four families with parameters of their own; the best one, when tuned, is the worst when it is not.
+/// `branches`: four families with parameters of their own; the best one, when tuned, is the worst
+/// when it is not.
 fn branches() -> Space {
     let of = |family: &str| vec![("family", vec![family.into()])];
     let families =
@@ -181,7 +184,8 @@ fn a_best_point_beside_a_region_that_fails_is_found_sooner_than_by_optuna() {
 
 #[test]
 fn a_family_that_must_be_tuned_to_win_is_not_worse_than_by_optuna() {
-    // Optuna after 50 trials: 0.0813. The best family's best is 0.05, the next one's 0.08, that of the third 0.10.
+    // Optuna after 50 trials: 0.0813. The best family's best is 0.05, the next one's 0.08, that of
+    // the third 0.10.
     let tpe = median("tpe", 9, &branches(), branch_loss, 50);
     assert!(tpe < 1.2 * 0.0813, "{tpe}");
 }

@@ -1,4 +1,5 @@
-//! The store while others touch its files, what is never written into it, and what `verify` finds in one that was tampered with.
+//! The store while others touch its files, what is never written into it, and what `verify` finds
+//! in one that was tampered with.
 
 use std::fs;
 
@@ -45,8 +46,8 @@ fn naming(word: &str, budget: &str) -> String {
     study(budget, ONE_SLOT).replace("\"{x}\"]", &format!("\"{{x}}\", \"{word}\"]"))
 }
 
-/// Fails if a runner has lost the locks by which others know that it has the store open. SQLite from 3.51 on looks twice
-/// before it removes a log, earlier ones do not.
+/// Fails if a runner has lost the locks by which others know that it has the store open. SQLite
+/// from 3.51 on looks twice before it removes a log, earlier ones do not.
 fn assert_has_its_locks(site: &Site, running: &Running) {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(locks) = fs::read_to_string("/proc/locks") else { return };
@@ -61,7 +62,8 @@ fn assert_has_its_locks(site: &Site, running: &Running) {
     }
 }
 
-/// Runs a study whose command has `word` in it while others read the store; every answer must be kept.
+/// Runs a study whose command has `word` in it while others read the store; every answer must be
+/// kept.
 fn run_while_others_read(site: &Site) {
     let running = site.start_study();
     site.wait_for_lines("steps.0", 1);
@@ -107,7 +109,8 @@ fn another_name_of_the_store_does_not_cost_the_runner_its_locks_either() {
     site.assert_sound();
 }
 
-/// Starts a study of two trials on two slots, lets `strike` at its files once steps are done, and waits for its end.
+/// Starts a study of two trials on two slots, lets `strike` at its files once steps are done, and
+/// waits for its end.
 fn struck(strike: impl FnOnce(&Site)) -> (Site, Ended) {
     let site = Site::new(&study("trials = 2", TWO_SLOTS), &steps(200));
     let running: Running = site.start_study();
@@ -124,7 +127,8 @@ fn remove(site: &Site, ending: &str) {
     fs::remove_file(site.path(&format!("{STORE}{ending}"))).unwrap();
 }
 
-/// It ended with 5, said which file went and what to do, and the store is sound and can be gone on with.
+/// It ended with 5, said which file went and what to do, and the store is sound and can be gone on
+/// with.
 fn assert_missed(site: &Site, ended: &Ended, words: &[&str]) {
     assert_code(ended, 5);
     for word in words {
@@ -410,7 +414,8 @@ fn a_zero_with_a_sign_is_no_difference() {
     assert_done(&verified);
 }
 
-/// What `verify` says of a store that was tampered with: its table, trial and field, and the two sides.
+/// What `verify` says of a store that was tampered with: its table, trial and field, and the two
+/// sides.
 fn found_after(site: &Site, sql: &str) -> (Ended, Json) {
     let tampered = Site::new("", "");
     fs::create_dir(tampered.path("runs")).unwrap();
@@ -538,7 +543,8 @@ fn every_table_is_held_against_the_journal() {
         ),
         (
             format!(
-                "UPDATE report SET value = 0.125 WHERE step = 1 AND metric_id = (SELECT id FROM metric WHERE name = 'accuracy') AND {}",
+                "UPDATE report SET value = 0.125 WHERE step = 1 AND metric_id = (SELECT id FROM \
+                 metric WHERE name = 'accuracy') AND {}",
                 of("report")
             ),
             "report",
@@ -547,7 +553,8 @@ fn every_table_is_held_against_the_journal() {
         ),
         (
             format!(
-                "DELETE FROM report WHERE step = 1 AND metric_id = (SELECT id FROM metric WHERE name = 'accuracy') AND {}",
+                "DELETE FROM report WHERE step = 1 AND metric_id = (SELECT id FROM metric WHERE \
+                 name = 'accuracy') AND {}",
                 of("report")
             ),
             "report",
@@ -556,7 +563,8 @@ fn every_table_is_held_against_the_journal() {
         ),
         (
             format!(
-                "UPDATE report SET value = 0.125 WHERE step = 1 AND metric_id = (SELECT id FROM metric WHERE name = 'loss') AND {}",
+                "UPDATE report SET value = 0.125 WHERE step = 1 AND metric_id = (SELECT id FROM \
+                 metric WHERE name = 'loss') AND {}",
                 of("report")
             ),
             "report",
@@ -689,7 +697,8 @@ fn struck_after_an_earlier_study(strike: impl FnOnce(&Site, &[u8])) -> (Site, En
 /// Besides, the earlier study is as it was.
 fn assert_log_was_given_up(site: &Site, ended: &Ended) {
     let of_earlier = || {
-        let of_all = "SELECT count(*) FROM trial WHERE state = 'complete' AND study_id = (SELECT id FROM study WHERE name = 'earlier')";
+        let of_all = "SELECT count(*) FROM trial WHERE state = 'complete' AND study_id = (SELECT \
+            id FROM study WHERE name = 'earlier')";
         site.database().query_row(of_all, [], |row| row.get::<_, i64>(0)).unwrap()
     };
     assert_code(ended, 5);
@@ -750,7 +759,8 @@ fn an_older_copy_of_all_files_over_the_living_ones_is_missed_and_the_store_is_as
 #[test]
 fn an_shm_that_is_emptied_in_place_ends_the_run_with_an_error_and_nothing_is_lost() {
     let (site, ended) = struck(|site| open_to_write(site, "-shm").set_len(0).unwrap());
-    // What comes in the middle of a transaction ends the process by SIGBUS; in between it is noticed.
+    // What comes in the middle of a transaction ends the process by SIGBUS; in between it is
+    // noticed.
     assert_eq!(answered_and_lost(&site, 2).1, []);
     assert_missed(
         &site,

@@ -1,4 +1,5 @@
-//! What verbs print on a real pseudo-terminal of 80 columns: fitting tables, a pager, colours, questions.
+//! What verbs print on a real pseudo-terminal of 80 columns: fitting tables, a pager, colours,
+//! questions.
 
 use hpsearch::study::event::Event;
 use hpsearch::study::params::{Params, Value};
@@ -126,7 +127,13 @@ fn init_asks_whether_a_doubtful_first_line_is_a_header() {
         let (printed, code) =
             on_terminal(&site.path(""), &["init", "sms.tsv"], &[], &format!("{answer}\n\n\n\n"));
         assert_eq!(code, 0, "{printed}");
-        assert!(printed.contains("Does line 1 of sms.tsv name the columns? `ham` in column 1 is also a value of 29 other rows [no]"), "{printed}");
+        assert!(
+            printed.contains(
+                "Does line 1 of sms.tsv name the columns? `ham` in column 1 is \
+            also a value of 29 other rows [no]"
+            ),
+            "{printed}"
+        );
         let text = site.read("study.toml");
         assert!(text.contains(&format!("label = \"{label}\"")), "{text}");
         std::fs::remove_file(site.path("study.toml")).unwrap();

@@ -138,7 +138,8 @@ fn bad_data_is_refused_before_any_trial() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("train.csv"), content).unwrap();
         let study = "[study]\nmetric = \"eval_accuracy\"\ndirection = \"maximize\"\n[budget]\ntrials = 1\n[data]\ntrain = \"train.csv\"\nvalidation_split = 0.2\n\
-                     [trainer]\ntask = \"text-classification\"\n[space]\nlearning_rate = { float = [1e-3, 1e-2] }\n";
+                     [trainer]\ntask = \"text-classification\"\n[space]\nlearning_rate = { float \
+                     = [1e-3, 1e-2] }\n";
         fs::write(directory.path().join("study.toml"), study).unwrap();
         let output = run(directory.path(), &["run", "--plain"]);
         let said = output.err;

@@ -1,4 +1,5 @@
-//! `hpsearch watch` on a real pseudo-terminal: what it shows, how it follows the store, how it leaves.
+//! `hpsearch watch` on a real pseudo-terminal: what it shows, how it follows the store, how it
+//! leaves.
 
 use std::time::Duration;
 
@@ -112,7 +113,8 @@ fn watch_leaves_when_its_terminal_is_closed() {
     let mut terminal = OnTerminal::watch(&scene);
     terminal.wait_for_text("best 0.18421");
     let mut child = terminal.close();
-    // The reading thread of this test holds the terminal open until the program leaves or is hung up on.
+    // The reading thread of this test holds the terminal open until the program leaves or is hung
+    // up on.
     let pid = child.process_id().unwrap();
     processes::signal(pid, Signal::HUP);
     wait_until("it leaves without a terminal", || child.try_wait().unwrap().is_some());
@@ -296,7 +298,8 @@ fn nothing_is_sent_while_nothing_changes_and_little_when_little_does() {
 
 #[test]
 fn a_run_whose_terminal_is_closed_ends_in_order() {
-    let script = "trap 'echo > told; sleep 0.2; echo > saved; exit 0' TERM\necho > started\nwhile :; do sleep 0.05; done\n";
+    let script = "trap 'echo > told; sleep 0.2; echo > saved; exit 0' TERM\necho > started\nwhile \
+        :; do sleep 0.05; done\n";
     let site = Site::new(&study("trials = 50", ONE_SLOT), script);
     let mut terminal = OnTerminal::start(&site, &["run", "study.toml"]);
     terminal.wait_for_text("running");
@@ -314,7 +317,8 @@ fn a_run_whose_terminal_is_closed_ends_in_order() {
 
 #[test]
 fn a_log_that_is_removed_under_a_screen_is_saved_when_the_screen_has_closed() {
-    let script = "for s in $(seq 200); do echo \"@hpsearch {\\\"step\\\":$s,\\\"loss\\\":0.5}\"; read -r answer || exit 8; echo $s >> steps; sleep 0.05; done\n";
+    let script = "for s in $(seq 200); do echo \"@hpsearch {\\\"step\\\":$s,\\\"loss\\\":0.5}\"; \
+        read -r answer || exit 8; echo $s >> steps; sleep 0.05; done\n";
     let site = Site::new(&study("trials = 1", ONE_SLOT), script);
     let mut terminal = OnTerminal::start(&site, &["run", "study.toml"]);
     terminal.wait_for_text("running");

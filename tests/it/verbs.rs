@@ -1,4 +1,5 @@
-//! The reading verbs on a small scripted store: what they print, their JSON shapes, their errors and exit codes.
+//! The reading verbs on a small scripted store: what they print, their JSON shapes, their errors
+//! and exit codes.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -47,7 +48,8 @@ fn trials_as_json_have_the_contracts_shape_and_tell_nan_from_nothing() {
             "device": "cpu", "seconds": 5.0, "attempts": 1, "reason": null, "tags": [], "notes": []}),
         json!({"number": 1, "state": "pruned", "value": null, "violation": null, "last_value": 1.5, "last_step": 1,
             "params": {"learning_rate": 0.1, "model.num_layers": 8, "momentum": 0.9, "optim": "sgd"},
-            "device": "cpu", "seconds": 2.0, "attempts": 1, "reason": "rank 2 of 2 at step 1; 1 goes on", "tags": [], "notes": []}),
+            "device": "cpu", "seconds": 2.0, "attempts": 1, "reason": "rank 2 of 2 at step 1; 1 \
+                goes on", "tags": [], "notes": []}),
         json!({"number": 2, "state": "complete", "value": "NaN", "violation": null, "last_value": "NaN", "last_step": 1,
             "params": {"learning_rate": 0.05, "model.num_layers": 1, "momentum": 0.9, "optim": "sgd"},
             "device": "cpu", "seconds": 2.0, "attempts": 1, "reason": null, "tags": [], "notes": []}),
@@ -91,7 +93,8 @@ fn without_a_complete_trial_there_is_no_best_and_the_exit_code_says_so() {
         (ran.code, ran.err.as_str()),
         (
             3,
-            "error: no trial of `fresh` is complete yet\nhelp: `hpsearch trials fresh` shows where they stand\n"
+            "error: no trial of `fresh` is complete yet\nhelp: `hpsearch trials fresh` shows \
+             where they stand\n"
         )
     );
 }
@@ -153,7 +156,8 @@ fn a_study_that_does_not_run_cannot_be_stopped() {
         (ran.code, ran.err.as_str()),
         (
             2,
-            "error: `digits` is not running (it is stopped)\nhelp: `hpsearch ls` shows which studies run\n"
+            "error: `digits` is not running (it is stopped)\nhelp: `hpsearch ls` shows which \
+             studies run\n"
         )
     );
 }
@@ -167,7 +171,8 @@ fn an_unknown_study_is_answered_with_the_names_there_are() {
         (ran.code, ran.err.as_str()),
         (
             2,
-            "error: there is no study `digit`\nhelp: did you mean `digits`? There are `digits`, `letters`\n"
+            "error: there is no study `digit`\nhelp: did you mean `digits`? There are `digits`, \
+             `letters`\n"
         )
     );
     let unnamed = scene.run(&["trials"]);
@@ -175,7 +180,8 @@ fn an_unknown_study_is_answered_with_the_names_there_are() {
         (unnamed.code, unnamed.err.as_str()),
         (
             2,
-            "error: the store holds several studies: say which\nhelp: there are `digits`, `letters`: name one behind the verb\n"
+            "error: the store holds several studies: say which\nhelp: there are `digits`, \
+             `letters`: name one behind the verb\n"
         )
     );
 }
@@ -194,7 +200,8 @@ fn a_missing_store_is_answered_with_what_makes_one() {
     let directory = tempfile::tempdir().unwrap();
     let ran = run(directory.path(), &["ls"]);
     assert_eq!(ran.code, 5);
-    insta::assert_snapshot!(ran.err, @"error: there is no store at `runs/hpsearch.db`: `hpsearch run study.toml` makes one, `--store PATH` names another");
+    insta::assert_snapshot!(ran.err, @"error: there is no store at `runs/hpsearch.db`: `hpsearch \
+        run study.toml` makes one, `--store PATH` names another");
 }
 
 #[test]
@@ -289,7 +296,8 @@ fn watching_without_a_terminal_is_refused_with_the_verb_to_use() {
         (ran.code, ran.err.as_str()),
         (
             2,
-            "error: `hpsearch watch` needs a terminal\nhelp: `hpsearch trials digits` prints the same table\n"
+            "error: `hpsearch watch` needs a terminal\nhelp: `hpsearch trials digits` prints the \
+             same table\n"
         )
     );
 }

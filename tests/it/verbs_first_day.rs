@@ -1,4 +1,5 @@
-//! What somebody meets on the first day: leaving a run, going on from its last screen, choosing a study, and JSON of every reading verb.
+//! What somebody meets on the first day: leaving a run, going on from its last screen, choosing a
+//! study, and JSON of every reading verb.
 
 use std::path::Path;
 
@@ -14,7 +15,8 @@ use crate::harness::{ONE_SLOT, OnTerminal, Scene, Site, study, wait_until};
 /// A study whose trials report `steps` times and rest between reports.
 fn reporting(trials: u32, steps: u32, rest: &str) -> Site {
     let script = format!(
-        "for s in $(seq {steps}); do echo \"@hpsearch {{\\\"step\\\":$s,\\\"loss\\\":0.5}}\"; sleep {rest}; done\n"
+        "for s in $(seq {steps}); do echo \"@hpsearch {{\\\"step\\\":$s,\\\"loss\\\":0.5}}\"; \
+         sleep {rest}; done\n"
     );
     Site::new(&study(&format!("trials = {trials}"), ONE_SLOT), &script)
 }
@@ -140,7 +142,8 @@ fn a_suspended_run_gives_the_terminal_back_before_its_shell_takes_it() {
     let site = reporting(50, 10, "0.1");
     let mut terminal = OnTerminal::start(&site, &["run", "study.toml"]);
     terminal.wait_for_text("1 running");
-    // Nothing is being started any more: a process between its fork and a group of its own would be stopped, too.
+    // Nothing is being started any more: a process between its fork and a group of its own would be
+    // stopped, too.
     wait_until("a step is reported", || {
         site.events().iter().any(|event| matches!(event, Event::Reported { .. }))
     });
@@ -263,7 +266,8 @@ fn check_says_as_json_what_is_searched_or_everything_that_is_wrong() {
         json!({ "name": "s", "metric": "loss", "direction": "minimize", "parameters": ["x"], "sampler": good["study"]["sampler"],
                 "pruner": good["study"]["pruner"], "slots": { "sim:0": 1 }, "data": [], "forecast": null })
     );
-    let wrong = "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimise\"\n[space]\nx = { float = [1.0] }\n[command]\nrun = [\"true\"]\n";
+    let wrong = "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimise\"\n[space]\nx = \
+        { float = [1.0] }\n[command]\nrun = [\"true\"]\n";
     site.write("study.toml", wrong);
     let ran = site.command(&["check", "--json"]).output().unwrap();
     assert_eq!((ran.status.code(), String::from_utf8(ran.stderr).unwrap().as_str()), (Some(2), ""));

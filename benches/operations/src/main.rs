@@ -1,9 +1,11 @@
-//! Milliseconds of each operation of a transformer's layer, forward and backward, beside what its products take at the CPU's peak:
-//! `cargo run --release --manifest-path benches/operations/Cargo.toml --target-dir target/operations -- [SHAPE [ROUNDS [DROPOUT]]]`.
+//! Milliseconds of each operation of a transformer's layer, forward and backward, beside what its
+//! products take at the CPU's peak: `cargo run --release --manifest-path
+//! benches/operations/Cargo.toml --target-dir target/operations -- [SHAPE [ROUNDS [DROPOUT]]]`.
 //!
-//! The operations are the files of `src/trainer/fused`, compiled without Burn, so that a change is built and measured in half a minute; the
-//! least time of all rounds is printed, in CPU time. To compare two states of the files, keep a copy of each program and run them in
-//! turn. Threads are one with `RAYON_NUM_THREADS=1`. What `cargo bench --bench step` measures counts in the end.
+//! The operations are the files of `src/trainer/fused`, compiled without Burn, so that a change is
+//! built and measured in half a minute; the least time of all rounds is printed, in CPU time. To
+//! compare two states of the files, keep a copy of each program and run them in turn. Threads are
+//! one with `RAYON_NUM_THREADS=1`. What `cargo bench --bench step` measures counts in the end.
 
 /// Stands in for the crate that computes products on CPUs without AVX2.
 extern crate self as gemm;
@@ -22,7 +24,8 @@ fn aligned(layout: Layout) -> Layout {
     if layout.size() < 1024 { layout } else { layout.align_to(64).unwrap_or(layout) }
 }
 
-// SAFETY: every call is forwarded to the system allocator, with the same layout for the same request.
+// SAFETY: every call is forwarded to the system allocator, with the same layout for the same
+// request.
 unsafe impl GlobalAlloc for Aligned {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise, as below.

@@ -53,7 +53,8 @@ fn timed<R>(rows: &mut Vec<Row>, name: &'static str, work: usize, run: impl FnOn
 }
 
 pub fn measure() {
-    // SAFETY: freed memory stays with the process, as hpsearch has it: two numbers of the allocator's are set.
+    // SAFETY: freed memory stays with the process, as hpsearch has it: two numbers of the
+    // allocator's are set.
     unsafe {
         mallopt(-3, 1 << 30);
         mallopt(-1, i32::MAX);
@@ -92,14 +93,17 @@ pub fn measure() {
     for _ in 0..rounds {
         let rows = &mut rows;
         let (read, statistics) = timed(rows, "norm", 0, || norm.forward([&x, &scale, &shift], grad_mode));
-        let (all, ()) = timed(rows, "query, key, value", 3 * square, || inputs.forward([&read, &wq, &wk, &wv, &bq, &bk, &bv], grad_mode));
+        let (all, ()) = timed(rows, "query, key, \
+            value", 3 * square, || inputs.forward([&read, &wq, &wk, &wv, &bq, &bk, &bv], grad_mode));
         let (mixed, shares) = timed(rows, "attention", 2 * mixing, || attention.forward([&all], grad_mode));
         let (sum, ()) = timed(rows, "output", square, || output.forward([&x, &mixed, &wo, &bo], grad_mode));
         let (_, kept) = timed(rows, "feed-forward", 2 * wide, || feed.forward([&sum, &read, &w1, &b1, &w2, &b2], grad_mode));
-        timed(rows, "feed-forward, back", 4 * wide, || feed.backward(BackwardInput { inputs: [&[], &read, &w1, &[], &w2, &[]], saved: kept, gradient: &gradient, needs_grad: [true; 6] }));
+        timed(rows, "feed-forward, \
+            back", 4 * wide, || feed.backward(BackwardInput { inputs: [&[], &read, &w1, &[], &w2, &[]], saved: kept, gradient: &gradient, needs_grad: [true; 6] }));
         timed(rows, "output, back", 2 * square, || output.backward(BackwardInput { inputs: [&[], &mixed, &wo, &[]], saved: (), gradient: &gradient, needs_grad: [true; 4] }));
         timed(rows, "attention, back", 4 * mixing, || attention.backward(BackwardInput { inputs: [&all], saved: shares, gradient: &gradient, needs_grad: [true] }));
-        timed(rows, "query, key, value, back", 6 * square, || inputs.backward(BackwardInput { inputs: [&read, &wq, &wk, &wv, &[], &[], &[]], saved: (), gradient: &gradients, needs_grad: [true; 7] }));
+        timed(rows, "query, key, value, \
+            back", 6 * square, || inputs.backward(BackwardInput { inputs: [&read, &wq, &wk, &wv, &[], &[], &[]], saved: (), gradient: &gradients, needs_grad: [true; 7] }));
         timed(rows, "norm, back", 0, || norm.backward(BackwardInput { inputs: [&x, &scale, &[]], saved: statistics, gradient: &gradient, needs_grad: [true; 3] }));
     }
     println!("{shape}, dropout {rate}, least of {rounds} rounds, ms      at {PEAK} GFLOP/s");

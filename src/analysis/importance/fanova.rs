@@ -1,14 +1,17 @@
 //! fANOVA: how much of a random forest's variance over the space each parameter makes by itself.
 //!
-//! Hutter, Hoos and Leyton-Brown, *An Efficient Approach for Assessing Hyperparameter Importance* (ICML 2014), with the
-//! choices of Optuna 5: parameters in their own units (logarithmic ones too), a column for each choice of a list. A tree is a
-//! set of boxes; the marginal of some columns at a point is the mean over the boxes that contain it, each weighted with its
-//! volume in the other columns. With `S` the sum of value times volume over the leaves whose boxes agree in these columns,
-//! the mean square of the marginal is the sum over pairs of such groups of `S S' |B and B'| / (|B| |B'|)`.
+//! Hutter, Hoos and Leyton-Brown, *An Efficient Approach for Assessing Hyperparameter Importance*
+//! (ICML 2014), with the choices of Optuna 5: parameters in their own units (logarithmic ones too),
+//! a column for each choice of a list. A tree is a set of boxes; the marginal of some columns at a
+//! point is the mean over the boxes that contain it, each weighted with its volume in the other
+//! columns. With `S` the sum of value times volume over the leaves whose boxes agree in these
+//! columns, the mean square of the marginal is the sum over pairs of such groups of
+//! `S S' |B and B'| / (|B| |B'|)`.
 //!
-//! Optuna leaves conditional parameters out. Here each is measured among the trials where it is active, with the parameters
-//! that all of those have, and its share counts as much as those trials' variance does in that of all. (Putting inactive ones
-//! in the middle of their range, as others do, hides what decides on them: their exact middle gives it away.)
+//! Optuna leaves conditional parameters out. Here each is measured among the trials where it is
+//! active, with the parameters that all of those have, and its share counts as much as those
+//! trials' variance does in that of all. (Putting inactive ones in the middle of their range, as
+//! others do, hides what decides on them: their exact middle gives it away.)
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! A random forest of regression trees: each on a bootstrap sample, split where the squared error falls most.
+//! A random forest of regression trees: each on a bootstrap sample, split where the squared error
+//! falls most.
 
 use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
@@ -73,8 +74,8 @@ fn mean(sample: &Sample<'_>, rows: &[usize]) -> f64 {
     rows.iter().map(|row| sample.values[*row]).sum::<f64>() / rows.len() as f64
 }
 
-/// The column and threshold that leave the least squared error; `None` where nothing is left to gain. Columns are looked at
-/// in random order, so that equally good ones are taken equally often.
+/// The column and threshold that leave the least squared error; `None` where nothing is left to
+/// gain. Columns are looked at in random order, so that equally good ones are taken equally often.
 #[expect(clippy::cast_precision_loss, reason = "numbers of rows")]
 fn best_split(sample: &Sample<'_>, rows: &[usize], rng: &mut StreamRng) -> Option<(usize, f64)> {
     let first = sample.values[*rows.first()?];

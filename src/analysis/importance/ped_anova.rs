@@ -1,9 +1,11 @@
-//! PED-ANOVA: the Pearson divergence between where the best tenth of the trials lie and where all do, one parameter at a time.
+//! PED-ANOVA: the Pearson divergence between where the best tenth of the trials lie and where all
+//! do, one parameter at a time.
 //!
-//! Watanabe, Bansal and Hutter, *PED-ANOVA: Efficiently Quantifying Hyperparameter Importance in Arbitrary Subspaces* (IJCAI
-//! 2023), with gamma' = 0.1 and gamma = 1. Densities are Parzen estimates on a grid, rule for rule those of Optuna 5; so is
-//! the weight of a conditional parameter: its divergence among the trials where it is active, times the share of the best
-//! that have it active, squared, over the share of all that have.
+//! Watanabe, Bansal and Hutter, *PED-ANOVA: Efficiently Quantifying Hyperparameter Importance in
+//! Arbitrary Subspaces* (IJCAI 2023), with gamma' = 0.1 and gamma = 1. Densities are Parzen
+//! estimates on a grid, rule for rule those of Optuna 5; so is the weight of a conditional
+//! parameter: its divergence among the trials where it is active, times the share of the best that
+//! have it active, squared, over the share of all that have.
 
 use super::{Row, value_of};
 use crate::study::metric::Direction;
@@ -149,7 +151,8 @@ fn counts_on_grid(distribution: &Distribution, values: &[f64]) -> Vec<f64> {
     counts
 }
 
-/// Normal kernels of one width (Scott's rule) on the cells that hold values, cut to the grid, and a wide one as prior.
+/// Normal kernels of one width (Scott's rule) on the cells that hold values, cut to the grid, and a
+/// wide one as prior.
 #[expect(clippy::cast_precision_loss, reason = "cells of a grid")]
 fn density_of_numbers(counts: &[f64]) -> Vec<f64> {
     let last = counts.len() as f64 - 1.0;
@@ -176,7 +179,8 @@ fn density_of_numbers(counts: &[f64]) -> Vec<f64> {
     (0..counts.len()).map(|cell| at(cell as f64)).collect()
 }
 
-/// Scott's rule with the interquartile range, on counted cells; never so narrow that a kernel leaves its cell out.
+/// Scott's rule with the interquartile range, on counted cells; never so narrow that a kernel
+/// leaves its cell out.
 fn scott(cells: &[(f64, f64)], trials: f64) -> f64 {
     let mean = cells.iter().map(|(cell, count)| cell * count).sum::<f64>() / trials;
     let squares: f64 = cells.iter().map(|(cell, count)| (cell - mean).powi(2) * count).sum();
@@ -195,7 +199,8 @@ fn scott(cells: &[(f64, f64)], trials: f64) -> f64 {
     (1.059 * (range / 1.34).min(deviation) * trials.powf(-0.2)).max(0.5 / 1.64)
 }
 
-/// The mass of the standard normal distribution between two points, taken on the side where it does not cancel.
+/// The mass of the standard normal distribution between two points, taken on the side where it does
+/// not cancel.
 fn normal_mass(low: f64, high: f64) -> f64 {
     let (low, high) = if low > 0.0 { (-high, -low) } else { (low, high) };
     let below = |point: f64| 0.5 * libm::erfc(-point / std::f64::consts::SQRT_2);

@@ -26,7 +26,8 @@ enum Column {
 }
 
 impl<'a> Columns<'a> {
-    /// A column for every number and one for every choice of a short list, then squares of the numbers, as many as fit.
+    /// A column for every number and one for every choice of a short list, then squares of the
+    /// numbers, as many as fit.
     pub fn of(space: &'a Space) -> Self {
         let dimensions = || {
             space

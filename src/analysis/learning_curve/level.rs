@@ -4,7 +4,8 @@ use super::{End, MOST_LEVERAGE, mean};
 
 /// How many trials it is worth, before any went on, that differences stay as they are to the end.
 const WORTH: f64 = 4.0;
-/// The deviation of what is left to gain, of that of the values, while no trial has shown it; worth three trials.
+/// The deviation of what is left to gain, of that of the values, while no trial has shown it; worth
+/// three trials.
 const DOUBT: f64 = 0.5;
 
 /// A line through values and ends.
@@ -23,7 +24,8 @@ pub(super) struct Level {
 }
 
 impl Level {
-    /// From the values and ends of those that went on; `doubt`: the variance of the ends themselves.
+    /// From the values and ends of those that went on; `doubt`: the variance of the ends
+    /// themselves.
     #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
     pub fn learned(values: &[f64], ends: &[f64], doubt: f64) -> Self {
         let count = values.len() as f64;

@@ -6,13 +6,15 @@ use super::{MOST_LEVERAGE, mean};
 
 /// Rounds of the fixed point; it settles in about ten.
 const ROUNDS: usize = 20;
-/// What weights and noise are thought to be before there is data, as a share of the targets' variance; worth so many rows.
+/// What weights and noise are thought to be before there is data, as a share of the targets'
+/// variance; worth so many rows.
 const SHARE: f64 = 0.25;
 const WORTH_OF_WEIGHTS: f64 = 2.0;
 const WORTH_OF_NOISE: f64 = 3.0;
 
-/// `y = intercept + w x + noise` with one precision for all weights (the evidence procedure: MacKay, *Bayesian Interpolation*,
-/// 1992, equations 4.4 to 4.6, with a weak gamma prior on both precisions).
+/// `y = intercept + w x + noise` with one precision for all weights (the evidence procedure:
+/// MacKay, *Bayesian Interpolation*, 1992, equations 4.4 to 4.6, with a weak gamma prior on both
+/// precisions).
 #[derive(Clone, Debug)]
 pub(super) struct Regression {
     centre: Vec<f64>,
@@ -26,8 +28,9 @@ pub(super) struct Regression {
 }
 
 impl Regression {
-    /// From rows of equal length; nothing where the numbers allow none. The first weight is at least -1: a row's first
-    /// feature is what its target is the change of, and does not turn around.
+    /// From rows of equal length; nothing where the numbers allow none. The first weight is at
+    /// least -1: a row's first feature is what its target is the change of, and does not turn
+    /// around.
     #[expect(clippy::cast_precision_loss, reason = "numbers of rows and columns")]
     pub fn learned(rows: &[&[f64]], targets: &[f64]) -> Option<Self> {
         let (count, width) = (rows.len() as f64, rows.first()?.len());

@@ -16,7 +16,8 @@ pub struct DataProblem {
     pub help: String,
 }
 
-/// A problem without its remedy: [`with_help`](DataProblemBuilder::with_help) makes it a [`DataProblem`].
+/// A problem without its remedy: [`with_help`](DataProblemBuilder::with_help) makes it a
+/// [`DataProblem`].
 #[must_use]
 pub struct DataProblemBuilder(DataProblem);
 

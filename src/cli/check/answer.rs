@@ -1,4 +1,5 @@
-//! What `hpsearch check --json` prints: what the study file asks for, or everything that is wrong with it.
+//! What `hpsearch check --json` prints: what the study file asks for, or everything that is wrong
+//! with it.
 
 use std::collections::BTreeMap;
 

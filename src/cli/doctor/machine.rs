@@ -72,7 +72,8 @@ fn devices() -> Finding {
     let gpus: Vec<String> =
         others.iter().filter(|name| name.starts_with("cuda")).cloned().collect();
     if cfg!(feature = "train") && !gpus.is_empty() {
-        let next = "build with `cargo install --path . --features cuda` to train on them; commands run on them as it is";
+        let next = "build with `cargo install --path . --features cuda` to train on them; \
+            commands run on them as it is";
         return Finding::warning(
             "devices",
             format!("the built-in trainer of this binary cannot use {}", gpus.join(", ")),

@@ -1,4 +1,5 @@
-//! The store and its studies: whether it is sound, who runs what, and what dead runners left behind.
+//! The store and its studies: whether it is sound, who runs what, and what dead runners left
+//! behind.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -146,7 +147,8 @@ fn of_study(
     Ok(found)
 }
 
-/// Processes of the study's attempts that live on: by their ids and start times, and by the name in their environment.
+/// Processes of the study's attempts that live on: by their ids and start times, and by the name in
+/// their environment.
 fn leftovers(
     reader: &SqliteReader,
     study: &StudySummary,

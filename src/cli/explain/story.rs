@@ -1,4 +1,5 @@
-//! The story of one trial, folded from its study's journal: what was known when it was proposed, judged and run.
+//! The story of one trial, folded from its study's journal: what was known when it was proposed,
+//! judged and run.
 
 use std::collections::BTreeMap;
 
@@ -256,7 +257,8 @@ fn at_step(curve: &[(u64, f64)], step: u64) -> Option<f64> {
         .map(|(_, value)| *value)
 }
 
-/// The mean distance of two points over all parameters that either has; one that only one has is a whole range away.
+/// The mean distance of two points over all parameters that either has; one that only one has is a
+/// whole range away.
 fn distance(space: &Space, one: &Params, other: &Params) -> Option<f64> {
     let mut sum = 0.0;
     let mut dimensions = 0_u32;

@@ -127,8 +127,8 @@ impl Table {
             .is_some_and(|values| values.len() >= 2 && values.len() * 4 <= self.rows.max(8))
     }
 
-    /// A sign that the first line is a row: half or more of the columns of few values are called like one of their values, or a column of
-    /// numbers is called like a number.
+    /// A sign that the first line is a row: half or more of the columns of few values are called
+    /// like one of their values, or a column of numbers is called like a number.
     pub fn doubt(&self) -> Option<Doubt> {
         let cells = || self.header.iter().zip(&self.columns).zip(1..);
         let few: Vec<_> = cells().filter(|((_, column), _)| self.is_label(column)).collect();
@@ -226,7 +226,8 @@ impl Why {
     }
 }
 
-/// The columns of texts and labels, by their names and by what is in them; each `None` where nothing fits.
+/// The columns of texts and labels, by their names and by what is in them; each `None` where
+/// nothing fits.
 pub fn guess(table: &Table) -> (Option<Guess<'_>>, Option<Guess<'_>>) {
     let named = |names: &[&str]| {
         names.iter().find_map(|name| {
@@ -303,7 +304,8 @@ fn unknown(path: &Path, ending: &str, separator: Option<u8>) -> Failure {
         ("parquet" | "xlsx" | "xls", _) => {
             let read = if ending == "parquet" { "read_parquet" } else { "read_excel" };
             format!(
-                "pandas writes a csv of it: `pandas.{read}(\"{file}\").to_csv(\"{}\", index=False)`",
+                "pandas writes a csv of it: `pandas.{read}(\"{file}\").to_csv(\"{}\", \
+                 index=False)`",
                 path.with_extension("csv").display()
             )
         }

@@ -1,4 +1,5 @@
-//! The study of a data file: its splits, its columns and its task, settled by a look, by flags and by answers.
+//! The study of a data file: its splits, its columns and its task, settled by a look, by flags and
+//! by answers.
 
 use std::fs;
 use std::io;
@@ -77,7 +78,8 @@ pub fn of_data(
     }
     study.trials = asked_trials(questions, arguments.trials)?;
     let text = study.text();
-    // What cannot be a study (a model that this binary cannot find) is told before anything is written.
+    // What cannot be a study (a model that this binary cannot find) is told before anything is
+    // written.
     parsed(&text, &arguments.output).map(|()| text)
 }
 
@@ -319,11 +321,18 @@ fn known(task: &Task) -> Result<(), Failure> {
     if TRAINER_TASKS.iter().any(|known| known.name == name) {
         return Ok(());
     }
-    Err(Failure::usage(format!("this data is for the task {name}, which the built-in trainer does not have yet"))
-        .help("`hpsearch list tasks` shows what it has; `--text` and `--label` name columns for text-classification"))
+    Err(Failure::usage(format!(
+        "this data is for the task {name}, which the built-in trainer does \
+        not have yet"
+    ))
+    .help(
+        "`hpsearch list tasks` shows what it has; `--text` and `--label` name columns for \
+            text-classification",
+    ))
 }
 
-/// A file beside the training data that holds another split: `valid.csv`, or `reviews-test.csv` beside `reviews-train.csv`.
+/// A file beside the training data that holds another split: `valid.csv`, or `reviews-test.csv`
+/// beside `reviews-train.csv`.
 fn beside(data: &Path, splits: &[&str]) -> Option<PathBuf> {
     let stem = data.file_stem()?.to_str()?;
     let extension = data.extension()?;

@@ -39,7 +39,8 @@ pub fn is_one(directory: &Path) -> bool {
     directory.join("config.json").is_file() || holds_weights(directory)
 }
 
-/// Looks at the model that `--model` names: a directory, or a name on the Hub where this binary can ask there.
+/// Looks at the model that `--model` names: a directory, or a name on the Hub where this binary can
+/// ask there.
 pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
     let directory = Path::new(model);
     if !directory.is_dir() {
@@ -59,7 +60,9 @@ pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
         let help = if config::is_of_hub(model) && !directory.exists() {
             config::of_hub(model)
         } else {
-            "a pretrained model is a directory with config.json, model.safetensors and tokenizer.json".to_owned()
+            "a pretrained model is a directory with config.json, model.safetensors and \
+             tokenizer.json"
+                .to_owned()
         };
         return Err(Failure::usage(format!("`{}` {what}", one_line(model))).help(help));
     }
@@ -67,8 +70,15 @@ pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
         Failure::usage(format!("`{}` has no {what}", directory.display())).help(help)
     };
     let text = config::file::read_to_string(&directory.join("config.json")).map_err(|error| {
-        Failure::usage(format!("`{}` cannot be read: {error}", directory.join("config.json").display()))
-            .help("a pretrained model is a directory with config.json, model.safetensors and tokenizer.json")
+        Failure::usage(format!(
+            "`{}` cannot be read: \
+            {error}",
+            directory.join("config.json").display()
+        ))
+        .help(
+            "a pretrained model is a directory with config.json, model.safetensors and \
+                tokenizer.json",
+        )
     })?;
     let described: Map<String, Value> = serde_json::from_str(&text).map_err(|error| {
         Failure::usage(format!(
@@ -80,13 +90,15 @@ pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
     if !holds_weights(directory) {
         return Err(lacks(
             "model.safetensors",
-            "`AutoModel.from_pretrained(DIR).save_pretrained(DIR)` of transformers writes it of other weights",
+            "`AutoModel.from_pretrained(DIR).save_pretrained(DIR)` of transformers writes it of \
+             other weights",
         ));
     }
     if !directory.join("tokenizer.json").is_file() {
         return Err(lacks(
             "tokenizer.json",
-            "`AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)` of transformers writes it of what else there is",
+            "`AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)` of transformers writes it \
+             of what else there is",
         ));
     }
     let model_type =

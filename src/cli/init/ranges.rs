@@ -108,7 +108,8 @@ fn parts(name: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether what an option says may make a model better or worse: not paths, seeds, lengths of a run, nor the machine.
+/// Whether what an option says may make a model better or worse: not paths, seeds, lengths of a
+/// run, nor the machine.
 pub fn is_hyperparameter(option: &str) -> bool {
     let parts = parts(option);
     let is = |words: &[&str]| parts.iter().any(|part| words.contains(&part.as_str()));
@@ -164,8 +165,8 @@ fn meaning(name: &str) -> Meaning {
     }
 }
 
-/// A range around the value that `option` has now, as the study file writes it; `None` for what is no number. `kind`: `int` or
-/// `float`, where the program declares it.
+/// A range around the value that `option` has now, as the study file writes it; `None` for what is
+/// no number. `kind`: `int` or `float`, where the program declares it.
 pub fn around(option: &str, value: &str, kind: Option<&str>) -> Option<String> {
     let meaning = meaning(option);
     if let (Ok(int), false) = (value.parse::<i64>(), kind == Some("float")) {

@@ -70,7 +70,8 @@ fn as_it_is(word: &str) -> String {
     placeholder::escaped(word, |_| false)
 }
 
-/// Looks at a command: its own options with numbers become parameters, and those that its Python script declares beside them.
+/// Looks at a command: its own options with numbers become parameters, and those that its Python
+/// script declares beside them.
 pub fn look(words: &[String], directory: &Path) -> Script {
     let file = words
         .iter()
@@ -130,7 +131,8 @@ pub fn direction(metric: &str) -> Direction {
     }
 }
 
-/// Options of the command line itself that have numbers, or values of which the script declares choices: `--lr 0.01`, `--layers=2`.
+/// Options of the command line itself that have numbers, or values of which the script declares
+/// choices: `--lr 0.01`, `--layers=2`.
 fn given(words: &[String], declared: &[Declared]) -> (Vec<String>, Vec<Searched>) {
     let declaration = |option: &str| {
         declared.iter().find(|declared| declared.flags.iter().any(|flag| flag == option))
@@ -189,7 +191,8 @@ fn name_of(option: &str) -> String {
     option.trim_start_matches('-').replace('-', "_")
 }
 
-/// The choices of a Python list, if TOML can say them too: as a list, and one by one as they are typed.
+/// The choices of a Python list, if TOML can say them too: as a list, and one by one as they are
+/// typed.
 fn choices(list: &str) -> Option<(String, Vec<String>)> {
     let list = list.replace('\'', "\"");
     let values: Vec<serde_json::Value> = serde_json::from_str(&list).ok()?;
@@ -422,7 +425,8 @@ parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--data-dir", default="data")
 "#;
         let script = looked(
-            "python3 train.py -l 0.01 --optimizer sgd --momentum 0.8 --batch-size=32 --epochs 5 --data-dir d",
+            "python3 train.py -l 0.01 --optimizer sgd --momentum 0.8 --batch-size=32 --epochs 5 \
+             --data-dir d",
             source,
         );
         assert_eq!(

@@ -1,4 +1,5 @@
-//! The text of a first study file: what was guessed, with comments that say what else could stand there.
+//! The text of a first study file: what was guessed, with comments that say what else could stand
+//! there.
 
 use super::script::Script;
 use crate::report::wording::{one_line, toml_key, toml_text, width};
@@ -49,7 +50,8 @@ pub enum Task {
     LanguageModeling,
 }
 
-/// Comments behind a line start in this column, or where a longer line of their paragraph lets them.
+/// Comments behind a line start in this column, or where a longer line of their paragraph lets
+/// them.
 const COMMENTS: usize = 31;
 /// A line that is longer pushes only its own comment.
 const LONG: usize = 64;
@@ -101,7 +103,8 @@ impl TrainerStudy {
         let findings: String =
             self.findings.iter().map(|finding| format!("# {}\n", one_line(finding))).collect();
         aligned(&format!(
-            "# Made by `hpsearch init`; every line may be changed. `hpsearch check` tells what is wrong.\n{findings}\n\
+            "# Made by `hpsearch init`; every line may be changed. `hpsearch check` tells what is \
+             wrong.\n{findings}\n\
              [study]\nname = {}\nmetric = \"{metric}\"{why}\ndirection = \"{direction}\"\n{}\n\
              [budget]\u{1}it ends at whichever comes first\n\
              trials = {}\n# time = \"2h\"\n# target = 0.95\n\n{}\n{}\n{}\n\
@@ -109,8 +112,10 @@ impl TrainerStudy {
              [pruner]\u{1}who stops hopeless trials: `hpsearch list pruners`\ntype = \"asha\"\n{}reduction_factor = 3\u{1}the best third goes on\n\
              rung_factor = 2\u{1}and is judged again after twice as long\n\
              rank_by = \"end\"\u{1}by the end to expect, once other trials tell it\n\n\
-             # [devices]\n# use = [\"cpu\"]\u{1}default: the GPUs if there are any, else the CPU\n\n\
-             # [export]\u{1}the best model, written when the study ends\n# dir = \"model\"\n# on_finish = true\n",
+             # [devices]\n# use = [\"cpu\"]\u{1}default: the GPUs if there are any, else the \
+             CPU\n\n\
+             # [export]\u{1}the best model, written when the study ends\n# dir = \"model\"\n# \
+             on_finish = true\n",
             quoted(&self.name),
             if self.task == Task::LanguageModeling {
                 "step = \"step\"\u{1}reports are counted in optimiser steps\n"
@@ -175,11 +180,13 @@ impl TrainerStudy {
                 format!("model = {}\u{1}the pretrained model to start from\n", quoted(model));
             return match self.task {
                 Task::Classification { .. } => format!(
-                    "{TITLE}task = \"text-classification\"\n{model}num_train_epochs = {}\nlr_scheduler_type = \"linear\"\n",
+                    "{TITLE}task = \"text-classification\"\n{model}num_train_epochs = \
+                     {}\nlr_scheduler_type = \"linear\"\n",
                     if self.rows > 20_000 { 3 } else { 5 }
                 ),
                 Task::LanguageModeling => format!(
-                    "{TITLE}task = \"language-modeling\"\n{model}max_steps = 1000\neval_strategy = \"steps\"\neval_steps = 100\nlogging_steps = 100\n\
+                    "{TITLE}task = \"language-modeling\"\n{model}max_steps = 1000\neval_strategy \
+                     = \"steps\"\neval_steps = 100\nlogging_steps = 100\n\
                      per_device_train_batch_size = 8\n"
                 ),
             };
@@ -189,7 +196,8 @@ impl TrainerStudy {
                 "[trainer]\u{1}fixed arguments, by Hugging Face's names\ntask = \"text-classification\"\nnum_train_epochs = {}\nlr_scheduler_type = \"linear\"\n",
                 if self.rows > 20_000 { 3 } else { 9 }
             ),
-            Task::LanguageModeling => "[trainer]\u{1}fixed arguments, by Hugging Face's names\ntask = \"language-modeling\"\n\
+            Task::LanguageModeling => "[trainer]\u{1}fixed arguments, by Hugging Face's \
+                names\ntask = \"language-modeling\"\n\
                  model.tokenizer = \"chars\"\nmax_steps = 1000\neval_strategy = \"steps\"\neval_steps = 100\nlogging_steps = 100\n\
                  per_device_train_batch_size = 12\nmodel.hidden_size = 128\nmodel.num_heads = 4\n"
                 .to_owned(),
@@ -203,20 +211,26 @@ impl TrainerStudy {
             } else {
                 "per_device_train_batch_size = [16, 32]\n"
             };
-            // From what is usual for the large ones (Devlin et al. 2019: 2e-5 to 5e-5) to what small ones learn well with.
+            // From what is usual for the large ones (Devlin et al. 2019: 2e-5 to 5e-5) to what
+            // small ones learn well with.
             return format!(
-                "[space]\u{1}what is searched\nlearning_rate = {{ float = [1e-5, 5e-4], log = true }}\u{1}small models take the larger ones\n{batch}\
-                 warmup_steps = {{ float = [0.0, 0.2] }}\u{1}as a share of all steps\nweight_decay = {{ float = [1e-3, 0.1], log = true }}\n"
+                "[space]\u{1}what is searched\nlearning_rate = {{ float = [1e-5, 5e-4], log = \
+                 true }}\u{1}small models take the larger ones\n{batch}\
+                 warmup_steps = {{ float = [0.0, 0.2] }}\u{1}as a share of all \
+                 steps\nweight_decay = {{ float = [1e-3, 0.1], log = true }}\n"
             );
         }
         let common =
             "[space]\u{1}what is searched\nlearning_rate = { float = [1e-4, 1e-2], log = true }\n";
         match self.task {
             Task::Classification { .. } => format!(
-                "{common}per_device_train_batch_size = [16, 32]\nweight_decay = {{ float = [1e-4, 0.3], log = true }}\nmodel.hidden_size = [32, 64, 128]\nmodel.num_layers = {{ int = [1, 3] }}\nmodel.dropout = {{ float = [0.0, 0.5] }}\n"
+                "{common}per_device_train_batch_size = [16, 32]\nweight_decay = {{ float = [1e-4, \
+                 0.3], log = true }}\nmodel.hidden_size = [32, 64, 128]\nmodel.num_layers = {{ \
+                 int = [1, 3] }}\nmodel.dropout = {{ float = [0.0, 0.5] }}\n"
             ),
             Task::LanguageModeling => format!(
-                "{common}model.num_layers = {{ int = [2, 6] }}\nmodel.dropout = {{ float = [0.0, 0.3] }}\n"
+                "{common}model.num_layers = {{ int = [2, 6] }}\nmodel.dropout = {{ float = [0.0, \
+                 0.3] }}\n"
             ),
         }
     }
@@ -232,7 +246,8 @@ pub fn of_command(
 ) -> String {
     let run: Vec<String> = script.run.iter().map(|word| quoted(word)).collect();
     let space = if script.space.is_empty() {
-        "# Nothing to search was found in the command: this is an example. The program reads it from HPSEARCH_PARAM_LEARNING_RATE\n\
+        "# Nothing to search was found in the command: this is an example. The program reads it \
+         from HPSEARCH_PARAM_LEARNING_RATE\n\
              # or from the JSON file HPSEARCH_PARAMS; or write it into `run` as \"{learning_rate}\".\n\
          learning_rate = { float = [1e-5, 1e-1], log = true }\n"
             .to_owned()
@@ -248,11 +263,14 @@ pub fn of_command(
         script.space.iter().map(line).collect()
     };
     aligned(&format!(
-        "# Made by `hpsearch init`; every line may be changed. `hpsearch check` tells what is wrong.\n\
+        "# Made by `hpsearch init`; every line may be changed. `hpsearch check` tells what is \
+         wrong.\n\
          #\n# The program says what it measured on lines of its own, as often as it likes:\n\
              # @hpsearch {{\"step\": 1, {}: 0.5}}\n\n\
-         [study]\nname = {}\nmetric = {}\ndirection = \"{}\"\nstep = \"step\"\u{1}the clock of those lines\n\n\
-         [budget]\u{1}it ends at whichever comes first\ntrials = {trials}\n# time = \"2h\"\n# trial_time = \"30m\"\u{1}of one attempt\n\n\
+         [study]\nname = {}\nmetric = {}\ndirection = \"{}\"\nstep = \"step\"\u{1}the clock of \
+         those lines\n\n\
+         [budget]\u{1}it ends at whichever comes first\ntrials = {trials}\n# time = \"2h\"\n# \
+         trial_time = \"30m\"\u{1}of one attempt\n\n\
          [command]\nrun = [{}]\n\n\
          [space]\u{1}what is searched; `{{name}}` in `run` is its value\n{space}\
              # other = {{ int = [1, 8] }}\n# kind = [\"a\", \"b\"]\n\n\
@@ -276,7 +294,8 @@ mod tests {
         let long = "lr = { float = [1.25e-5, 1.25e-1], log = true }";
         let endless = format!("kind = [{}]", "1, ".repeat(40));
         let text = aligned(&format!(
-            "[space]\u{1}searched\n{long}\u{1}it was 0.1\n{endless}\u{1}it was 1\n\n[budget]\u{1}it ends\ntrials = 3\n"
+            "[space]\u{1}searched\n{long}\u{1}it was 0.1\n{endless}\u{1}it was \
+             1\n\n[budget]\u{1}it ends\ntrials = 3\n"
         ));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], format!("{long} # it was 0.1"));

@@ -1,4 +1,5 @@
-//! One trial: its parameters and value, the runs of its configuration, and where its results come from.
+//! One trial: its parameters and value, the runs of its configuration, and where its results come
+//! from.
 
 use std::io::Write;
 
@@ -49,7 +50,8 @@ struct MemoryJson {
     by_its_arguments: RowsAtOnce,
 }
 
-/// Prints a trial of `study`; with `changes` only what was changed in the code since its commit, as `git apply` takes it.
+/// Prints a trial of `study`; with `changes` only what was changed in the code since its commit, as
+/// `git apply` takes it.
 pub fn show(
     reader: &dyn StorageReader,
     study: &StudySummary,

@@ -1,4 +1,5 @@
-//! `hpsearch train --overfit-one-batch` and `--find-lr`: what a training promises, before it is made.
+//! `hpsearch train --overfit-one-batch` and `--find-lr`: what a training promises, before it is
+//! made.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -27,7 +28,8 @@ const BY_HEART: f64 = 0.9;
 /// A learning rate, and the loss before the step that was made with it.
 type Point = (f64, f64);
 
-/// Learns the first batch by heart, without anything that stands in the way of it, and says whether that works.
+/// Learns the first batch by heart, without anything that stands in the way of it, and says whether
+/// that works.
 pub fn one_batch(
     recipe: &Recipe,
     scratch: &Path,
@@ -38,7 +40,10 @@ pub fn one_batch(
     let of = |train| Job::Probe { train: without_regularisation(train), probe };
     let points = points(look(what, recipe, scratch, of, &mut listener(console))?)?;
     let (Some((_, first)), Some((rate, last))) = (points.first(), points.last()) else {
-        console.say("the loss is not finite from the first step on: look at the data, and lower `learning_rate`");
+        console.say(
+            "the loss is not finite from the first step on: look at the data, and lower \
+            `learning_rate`",
+        );
         return Ok(Exit::Done);
     };
     let losses: Vec<(f64, f64)> =
@@ -47,10 +52,18 @@ pub fn one_batch(
     let broke = points.len() < steps as usize;
     let (from, to, count) = (number(*first), number(*last), points.len());
     console.say(&match last / first {
-        _ if broke => format!("the loss went from {from} to {to} and was not finite after {count} steps: lower `learning_rate`, which is {rate:e}"),
-        left if left <= 1.0 - BY_HEART => format!("learnt by heart: the loss went from {from} to {to} in {count} steps"),
+        _ if broke => format!(
+            "the loss went from {from} to {to} and was not finite after {count} \
+            steps: lower `learning_rate`, which is {rate:e}"
+        ),
+        left if left <= 1.0 - BY_HEART => format!(
+            "learnt by heart: the loss went from {from} to \
+            {to} in {count} steps"
+        ),
         _ => format!(
-            "not learnt by heart: the loss went from {from} to {to} in {count} steps with `learning_rate` = {rate:e}; try `--find-lr`, more `--steps`, a larger model, and look whether texts and labels belong together"
+            "not learnt by heart: the loss went from {from} to {to} in {count} steps with \
+             `learning_rate` = {rate:e}; try `--find-lr`, more `--steps`, a larger model, and \
+             look whether texts and labels belong together"
         ),
     });
     Ok(Exit::Done)
@@ -77,11 +90,14 @@ pub fn learning_rates(
     )?;
     console.say(&match promising(&points) {
         Some((steepest, lowest)) => format!(
-            "the loss falls fastest at a learning rate of {steepest:.1e} and is lowest at {lowest:.1e}: search for example between {:.1e} and {:.1e}",
+            "the loss falls fastest at a learning rate of {steepest:.1e} and is lowest at \
+             {lowest:.1e}: search for example between {:.1e} and {:.1e}",
             steepest / 10.0,
             lowest
         ),
-        None => "the loss never falls: look whether texts and labels belong together, and try more `--steps`".to_owned(),
+        None => "the loss never falls: look whether texts and labels belong together, and try \
+            more `--steps`"
+            .to_owned(),
     });
     Ok(Exit::Done)
 }
@@ -100,8 +116,12 @@ fn without_regularisation(mut train: TrainJob) -> TrainJob {
 }
 
 fn points(mut answer: Json) -> Result<Vec<Point>, JobError> {
-    serde_json::from_value(answer["points"].take())
-        .map_err(|error| JobError::Failed(format!("the worker's answer is not understood ({error}): do the worker and this program differ?")))
+    serde_json::from_value(answer["points"].take()).map_err(|error| {
+        JobError::Failed(format!(
+            "the worker's answer is not understood \
+            ({error}): do the worker and this program differ?"
+        ))
+    })
 }
 
 fn draw(
@@ -128,7 +148,8 @@ fn draw(
     Ok(())
 }
 
-/// The learning rate at which the smoothed loss falls most steeply, and the one at which it is lowest; `None` where it never falls.
+/// The learning rate at which the smoothed loss falls most steeply, and the one at which it is
+/// lowest; `None` where it never falls.
 fn promising(points: &[Point]) -> Option<(f64, f64)> {
     let smooth = smoothed(points);
     // The losses of the first steps say little: the mean has nothing to lean on yet.

@@ -32,7 +32,8 @@ impl Replay {
         index: usize,
     ) -> Result<Self, EngineError> {
         let mut spec = spec.clone();
-        // The budget of a specification has what was added before it, and nothing of what was added later.
+        // The budget of a specification has what was added before it, and nothing of what was added
+        // later.
         for (seq, _, event) in journal {
             if let Event::BudgetExtended { by } = event
                 && *seq <= *since
@@ -83,7 +84,8 @@ impl Replay {
         found.map(|(what, stored, now)| Difference::of_entry(entry, what, stored, now))
     }
 
-    /// What an event decided before it was written: what it is, what is stored and what is decided now, where these differ.
+    /// What an event decided before it was written: what it is, what is stored and what is decided
+    /// now, where these differ.
     fn decide(
         &mut self,
         event: &Event,
@@ -142,7 +144,8 @@ impl Replay {
         (found.1 != found.2).then_some(found)
     }
 
-    /// What is proposed now instead of a configuration, as `Err`; `None` if that was not decided by a study.
+    /// What is proposed now instead of a configuration, as `Err`; `None` if that was not decided by
+    /// a study.
     fn proposal(&self, params: &Params, origin: &Origin) -> Option<Result<(), String>> {
         let engine = &self.engine;
         let now = match origin {
@@ -174,14 +177,16 @@ impl Replay {
         }))
     }
 
-    /// Whether the pruner lets the trial go on: not its user, whose request is answered next, and not the runner after a fault.
+    /// Whether the pruner lets the trial go on: not its user, whose request is answered next, and
+    /// not the runner after a fault.
     fn is_promotion(&self, number: TrialNumber, next: Option<&Entry>) -> bool {
         let trial = self.engine.view.trial(number);
         trial.is_some_and(Trial::waits_for_its_pruner)
             && !matches!(next, Some((_, _, Event::RequestServed { .. })))
     }
 
-    /// Whether a pruner has a say at this report: not at a step that was reported before, nor past the trial's end.
+    /// Whether a pruner has a say at this report: not at a step that was reported before, nor past
+    /// the trial's end.
     fn is_judged(&self, event: &Event) -> bool {
         let Event::Reported { trial, step, metrics, .. } = event else { return false };
         let Some(trial) = self.engine.view.trial(*trial) else { return false };

@@ -1,4 +1,5 @@
-//! Holds the store's tables against the fold of the journal, and says in words which row has something else.
+//! Holds the store's tables against the fold of the journal, and says in words which row has
+//! something else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -231,8 +232,9 @@ pub(super) fn views_differ(
         .or_else(|| found(seq, None, of_study(tables), of_study(folded)))
 }
 
-/// Holds what `verify` does not see in a view against the journal: the specification, the objectives (metric and direction, as
-/// table `objective` has them), columns of trials that only lists read, reports of all metrics, attempts, runners.
+/// Holds what `verify` does not see in a view against the journal: the specification, the
+/// objectives (metric and direction, as table `objective` has them), columns of trials that only
+/// lists read, reports of all metrics, attempts, runners.
 ///
 /// # Errors
 /// The store cannot be read.

@@ -16,7 +16,8 @@ pub(super) struct ForecastRank {
     pub went_on: usize,
 }
 
-/// The trial's place at one of the `rungs`, among those of its bracket; nothing where values tell as much as all that is known.
+/// The trial's place at one of the `rungs`, among those of its bracket; nothing where values tell
+/// as much as all that is known.
 pub(super) fn place(
     case: &Case<'_>,
     rungs: &[u64],

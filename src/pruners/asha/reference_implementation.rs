@@ -1,4 +1,5 @@
-//! The rules of successive halving in passes over all trials, against which ranks that are kept are held.
+//! The rules of successive halving in passes over all trials, against which ranks that are kept are
+//! held.
 
 use proptest::prelude::*;
 

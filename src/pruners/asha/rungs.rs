@@ -10,7 +10,8 @@ use crate::study::trial::{Trial, TrialNumber};
 /// A trial's place at a rung: equals rank by number.
 pub(super) type Place = (Score, TrialNumber);
 
-/// The trials at every rung of every ladder by rank. A function of the history: it is made anew where it cannot follow one.
+/// The trials at every rung of every ladder by rank. A function of the history: it is made anew
+/// where it cannot follow one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rungs {
     /// The moment that this is of, where the history says what has changed since.
@@ -172,8 +173,8 @@ fn standings(history: History<'_>, trial: &Trial, steps: &[u64]) -> Vec<Standing
     steps.iter().enumerate().map_while(standing).collect()
 }
 
-/// Whether a trial that reached a rung is paused there, neither past the next one nor on its way to it. One that was
-/// paused on its way was paused by the user, whose decision it stays.
+/// Whether a trial that reached a rung is paused there, neither past the next one nor on its way to
+/// it. One that was paused on its way was paused by the user, whose decision it stays.
 pub(super) fn waits_at(trial: &Trial, next: Option<u64>) -> bool {
     let passed_next = trial.last().is_some_and(|(last, _)| next.is_some_and(|next| last >= next));
     let on_its_way = trial.until.zip(trial.last()).is_some_and(|(until, (last, _))| until > last);

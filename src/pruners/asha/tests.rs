@@ -1,4 +1,5 @@
-//! Successive halving against counts by hand, the paper's numbers, and its own ranking without an index.
+//! Successive halving against counts by hand, the paper's numbers, and its own ranking without an
+//! index.
 
 use super::*;
 use crate::pruners::conformance::{self, judge_at, trial};
@@ -19,8 +20,8 @@ fn promoting(budget: u64) -> Asha {
     asha(&[("mode", "promote".into())], budget)
 }
 
-/// Runs trials on one slot as the engine would, until `count` are begun and nothing waits for promotion.
-/// `loss(trial, step)` is what they report, at every step from 1 to `budget`.
+/// Runs trials on one slot as the engine would, until `count` are begun and nothing waits for
+/// promotion. `loss(trial, step)` is what they report, at every step from 1 to `budget`.
 fn run(asha: &Asha, count: u64, budget: u64, loss: impl Fn(u64, u64) -> f64) -> (Vec<Trial>, u64) {
     let mut trials: Vec<Trial> = Vec::new();
     let mut steps = 0;
@@ -93,7 +94,8 @@ fn every_mode_holds_the_contract() {
     }
 }
 
-/// Rung 1 of the ladder eta 3, r 1, R 9, by hand: the first two always go on; then one of three may.
+/// Rung 1 of the ladder eta 3, r 1, R 9, by hand: the first two always go on; then one of three
+/// may.
 #[test]
 fn stopping_follows_the_ranks_of_arrival() {
     let losses = [5.0, 6.0, 4.0, 7.0, 3.0, 8.0, 2.0, 9.0, 1.0, 2.5];

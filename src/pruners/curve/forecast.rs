@@ -4,16 +4,19 @@ use crate::study::history::History;
 use crate::study::metric::Middle;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
-/// Most trials that are learnt from, newest first: a forecast must not take longer with every trial.
+/// Most trials that are learnt from, newest first: a forecast must not take longer with every
+/// trial.
 const MOST: usize = 1000;
-/// Beyond so many times the way from the best to the median at a step, what is bad is not told apart: diverged trials
-/// would rule every mean and variance.
+/// Beyond so many times the way from the best to the median at a step, what is bad is not told
+/// apart: diverged trials would rule every mean and variance.
 const FAR: f64 = 2.0;
 /// What a gain is of the gain before while no trial has shown it.
 const HALF: f64 = 0.5;
-/// How many trials that is worth: for the gain of all, for its dependence on the value, and on the last gain.
+/// How many trials that is worth: for the gain of all, for its dependence on the value, and on the
+/// last gain.
 const WORTH: [f64; 3] = [0.3, 1.0, 4.0];
-/// The deviation of gains, of the deviation of values, while no trial has shown it; worth three trials.
+/// The deviation of gains, of the deviation of values, while no trial has shown it; worth three
+/// trials.
 const DOUBT: f64 = 0.3;
 
 /// What is expected of a curve's end.
@@ -27,10 +30,12 @@ pub(super) struct Expected {
 
 /// How the study's curves go on from each step of a ladder to the next.
 ///
-/// A power law, seen at steps in a constant ratio, gains at each a constant fraction of what it gained at the one before.
-/// Real curves keep to that roughly, with a fraction that is the problem's and changes on the way. So the gain from one
-/// step to the next is regressed on the gain before and on the value, over all trials that went so far, by ridge towards
-/// half of the gain before. That only promising trials go far does no harm: they were chosen by what is regressed on.
+/// A power law, seen at steps in a constant ratio, gains at each a constant fraction of what it
+/// gained at the one before. Real curves keep to that roughly, with a fraction that is the
+/// problem's and changes on the way. So the gain from one step to the next is regressed on the gain
+/// before and on the value, over all trials that went so far, by ridge towards half of the gain
+/// before. That only promising trials go far does no harm: they were chosen by what is regressed
+/// on.
 #[derive(Clone, Debug)]
 pub(super) struct Forecast<'a> {
     ladder: &'a [u64],
@@ -43,7 +48,8 @@ struct Rung {
     worst: f64,
     centre: f64,
     spread: f64,
-    /// What adds to a gain: of all trials, by the value in spreads from the centre, by the last gain.
+    /// What adds to a gain: of all trials, by the value in spreads from the centre, by the last
+    /// gain.
     effects: [f64; 3],
     variance: f64,
 }
@@ -79,7 +85,8 @@ impl<'a> Forecast<'a> {
         Forecast { ladder, rungs }
     }
 
-    /// What the trial's reports up to `step` let expect of its end; nothing before the ladder's first step.
+    /// What the trial's reports up to `step` let expect of its end; nothing before the ladder's
+    /// first step.
     pub fn expected(&self, history: History<'_>, trial: &Trial, step: u64) -> Option<Expected> {
         let reached = self.ladder.partition_point(|rung| *rung <= step);
         let mut curve = losses(history, trial, &self.ladder[..reached]);

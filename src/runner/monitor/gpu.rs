@@ -101,7 +101,8 @@ pub enum Silent {
     Other(String),
 }
 
-/// The oldest CUDA that a driver has to serve, as it counts. Kernels are compiled for it when they run.
+/// The oldest CUDA that a driver has to serve, as it counts. Kernels are compiled for it when they
+/// run.
 const OLDEST_CUDA: u32 = 12_000;
 
 /// Why trials cannot use a GPU, in words for people; `None` if they can.
@@ -130,12 +131,15 @@ pub fn trouble(said: &Said) -> Option<String> {
             cuda(OLDEST_CUDA)
         ));
     }
-    (said.mig && said.parts.is_empty())
-        .then(|| "MIG is on and it has no parts; `nvidia-smi mig -cgi .. -C` makes some, `nvidia-smi -mig 0` turns MIG off".to_owned())
+    (said.mig && said.parts.is_empty()).then(|| {
+        "MIG is on and it has no parts; `nvidia-smi mig -cgi .. -C` makes some, \
+            `nvidia-smi -mig 0` turns MIG off"
+            .to_owned()
+    })
 }
 
-/// Gives the GPUs their numbers for CUDA; `visible_devices` is the value of CUDA_VISIBLE_DEVICES. Each further part of a split GPU
-/// that the variable names is listed as a GPU of its own.
+/// Gives the GPUs their numbers for CUDA; `visible_devices` is the value of CUDA_VISIBLE_DEVICES.
+/// Each further part of a split GPU that the variable names is listed as a GPU of its own.
 pub fn number(gpus: &mut Vec<Gpu>, visible_devices: Option<&str>) {
     let nameable: Vec<Nameable> = gpus
         .iter()

@@ -20,11 +20,12 @@ pub struct Place {
 
 /// What CUDA calls device 0, 1, ... among `gpus`, under the value of the variable.
 ///
-/// As the CUDA programming guide has it: indices or (beginnings of) UUIDs, separated by commas; whatever follows the first
-/// entry that names no GPU is invisible; an empty value hides all. A GPU named twice hides all, too.
+/// As the CUDA programming guide has it: indices or (beginnings of) UUIDs, separated by commas;
+/// whatever follows the first entry that names no GPU is invisible; an empty value hides all. A GPU
+/// named twice hides all, too.
 ///
-/// One process sees one part of split GPUs at most; as each trial is given one entry of the variable, several parts are several
-/// devices here.
+/// One process sees one part of split GPUs at most; as each trial is given one entry of the
+/// variable, several parts are several devices here.
 pub fn visible(gpus: &[Nameable], variable: Option<&str>) -> Vec<Place> {
     let Some(variable) = variable else {
         return (0..gpus.len()).map(|gpu| Place { gpu, part: None }).collect();

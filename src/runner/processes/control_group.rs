@@ -1,4 +1,5 @@
-//! A control group of one run (cgroup v2): what its commands start stays in it, wherever it flees to, and is killed with it.
+//! A control group of one run (cgroup v2): what its commands start stays in it, wherever it flees
+//! to, and is killed with it.
 
 use std::fs;
 use std::io;
@@ -18,8 +19,9 @@ const PREFIX: &str = "hpsearch-";
 pub struct ControlGroup(PathBuf);
 
 impl ControlGroup {
-    /// Makes one for the run of this name, `PID.START`, below the group of this process. `None` where that is not possible: no
-    /// cgroup v2, a group that was not delegated to this user, a kernel before 5.14, which cannot kill a group.
+    /// Makes one for the run of this name, `PID.START`, below the group of this process. `None`
+    /// where that is not possible: no cgroup v2, a group that was not delegated to this user, a
+    /// kernel before 5.14, which cannot kill a group.
     pub fn make(run: &str) -> Option<Self> {
         let own = own_directory()?;
         sweep(&own);
@@ -63,8 +65,8 @@ impl ControlGroup {
     }
 }
 
-/// Removes groups that runs left whose runner and watchdog were both killed. One that is not empty stays: what is in it may
-/// belong to a runner that cannot be seen from here.
+/// Removes groups that runs left whose runner and watchdog were both killed. One that is not empty
+/// stays: what is in it may belong to a runner that cannot be seen from here.
 fn sweep(own: &Path) {
     for entry in fs::read_dir(own).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -112,7 +114,8 @@ mod tests {
             directory_in(unified, "/user.slice/a").unwrap(),
             Path::new("/sys/fs/cgroup/user.slice/a")
         );
-        let hybrid = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        let hybrid = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\ncgroup2 /sys/fs/cgroup/unified \
+            cgroup2 rw 0 0\n";
         assert_eq!(directory_in(hybrid, "/").unwrap(), Path::new("/sys/fs/cgroup/unified/"));
         assert_eq!(directory_in("proc /proc proc rw 0 0\n", "/"), None);
     }

@@ -34,7 +34,8 @@ pub enum Spoken {
 }
 
 impl Spoken {
-    /// Reads a line that is whole, with or without its end. A report without a clock value is counted: it is one after the last.
+    /// Reads a line that is whole, with or without its end. A report without a clock value is
+    /// counted: it is one after the last.
     pub fn read(line: &[u8], clock: &mut Clock) -> Spoken {
         let Some(at) = find(line, TAG) else { return Spoken::Log };
         let text = String::from_utf8_lossy(&line[at + TAG.len()..]);
@@ -107,8 +108,8 @@ impl Spoken {
     }
 }
 
-/// Reports and checkpoints of an object, a report before the checkpoint of the same line: nobody goes on from a step that
-/// was not reported.
+/// Reports and checkpoints of an object, a report before the checkpoint of the same line: nobody
+/// goes on from a step that was not reported.
 fn take(
     mut object: Map<String, Value>,
     clock: &mut Clock,
@@ -173,7 +174,8 @@ fn take(
         }
         (Some(Value::String(path)), None) => {
             let why = format!(
-                "the checkpoint `{}` comes without its `step`, which is not counted for checkpoints",
+                "the checkpoint `{}` comes without its `step`, which is not counted for \
+                 checkpoints",
                 cut(&path)
             );
             remarks.push(Remark::new(RemarkKind::Checkpoint, why));

@@ -25,7 +25,8 @@ impl Eigen {
     }
 }
 
-/// Turns planes until nothing is left beside the diagonal: about ten sweeps, each of the cube of the size.
+/// Turns planes until nothing is left beside the diagonal: about ten sweeps, each of the cube of
+/// the size.
 pub(super) fn eigen(matrix: &[Vec<f64>]) -> Eigen {
     let size = matrix.len();
     let mut cells = matrix.to_vec();
@@ -53,7 +54,8 @@ pub(super) fn eigen(matrix: &[Vec<f64>]) -> Eigen {
     Eigen { vectors, roots }
 }
 
-/// Turns the plane of two axes so that their cell becomes 0 (Golub and Van Loan, "Matrix computations", algorithm 8.5.1).
+/// Turns the plane of two axes so that their cell becomes 0 (Golub and Van Loan, "Matrix
+/// computations", algorithm 8.5.1).
 fn rotate(cells: &mut [Vec<f64>], vectors: &mut [Vec<f64>], p: usize, q: usize) {
     if cells[p][q] == 0.0 {
         return;

@@ -1,9 +1,11 @@
-//! The distribution of CMA-ES and what a generation does to it (Hansen 2016, arXiv 1604.00772, with its equation numbers).
+//! The distribution of CMA-ES and what a generation does to it (Hansen 2016, arXiv 1604.00772, with
+//! its equation numbers).
 
 use super::eigen::{Eigen, eigen};
 
-/// Of injected points: how much longer than usual a step may be before it is shortened (Hansen 2011, "Injecting external
-/// solutions into CMA-ES", has 1; points of the distribution itself shall pass).
+/// Of injected points: how much longer than usual a step may be before it is shortened (Hansen
+/// 2011, "Injecting external solutions into CMA-ES", has 1; points of the distribution itself shall
+/// pass).
 const LONG: f64 = 1.5;
 const TINY: f64 = 1e-8;
 
@@ -36,7 +38,8 @@ struct Constants {
     damping: f64,
     /// Mean length of a standard normal vector.
     usual_length: f64,
-    /// Chance that a discrete axis keeps of leaving the cell of the mean, as deviations to its border.
+    /// Chance that a discrete axis keeps of leaving the cell of the mean, as deviations to its
+    /// border.
     margin_deviations: f64,
 }
 
@@ -82,7 +85,8 @@ impl Constants {
             })
             .collect(); // 53
         let sigma_cumulation = (effective + 2.0) / (n + effective + 5.0); // 55
-        // The margin of Hamano et al. 2022: a chance of one in axes times population, both sides together.
+        // The margin of Hamano et al. 2022: a chance of one in axes times population, both sides
+        // together.
         let chance = (1.0 / (n * population as f64)).min(0.5);
         Constants {
             population,
@@ -159,7 +163,8 @@ impl Evolution {
             || self.mean.iter().any(|mean| !mean.is_finite())
     }
 
-    /// The point of a standard normal draw; axes with a distance to their next cell are wide enough to leave it now and then.
+    /// The point of a standard normal draw; axes with a distance to their next cell are wide enough
+    /// to leave it now and then.
     pub fn sample(&self, noise: &[f64], margins: &[Option<f64>]) -> Vec<f64> {
         let stretched: Vec<f64> =
             noise.iter().zip(&self.eigen.roots).map(|(noise, root)| noise * root).collect();
@@ -216,7 +221,8 @@ impl Evolution {
                     .sum()
             })
             .collect(); // 41
-        self.mean.iter_mut().zip(&weighted).for_each(|(mean, step)| *mean += self.sigma * step); // 42
+        // 42
+        self.mean.iter_mut().zip(&weighted).for_each(|(mean, step)| *mean += self.sigma * step);
         let cumulation = constants.sigma_cumulation;
         let gain = (cumulation * (2.0 - cumulation) * constants.effective).sqrt();
         let whitened = self.eigen.whitened(&weighted);

@@ -95,7 +95,8 @@ fn median(mut counts: Vec<usize>) -> usize {
 
 #[test]
 fn it_takes_as_many_trials_as_the_package_on_a_sphere_and_on_a_bent_valley() {
-    // `tests/peers/cmaes_golden.py figures`: medians 319 (279 to 361 of the middle three quarters) and 917 (816 to 1206).
+    // `tests/peers/cmaes_golden.py figures`: medians 319 (279 to 361 of the middle three quarters)
+    // and 917 (816 to 1206).
     let sphere = |params: &Params| {
         (0..5)
             .map(|index| 100.0 * (number(params, &format!("x{index}")) - 0.3).powi(2))

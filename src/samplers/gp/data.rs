@@ -1,4 +1,5 @@
-//! What a process learns from: finished trials with a loss each, those without one of their own included.
+//! What a process learns from: finished trials with a loss each, those without one of their own
+//! included.
 
 use super::ends::{ends, stopped_at};
 use super::limit::Limit;
@@ -8,13 +9,15 @@ use crate::samplers::cube::{Cube, Point};
 use crate::study::metric::Middle;
 use crate::study::trial::{Trial, TrialState};
 
-/// Most trials that a process is given: the cost of one suggestion grows with the square, of a fit with the cube.
+/// Most trials that a process is given: the cost of one suggestion grows with the square, of a fit
+/// with the cube.
 const MOST: usize = 250;
 
 /// Most trials of earlier studies that it is given.
 const MOST_EARLIER: usize = 100;
 
-/// Where a share of better trials lies among normal losses (the logistic distribution's quantile, scaled).
+/// Where a share of better trials lies among normal losses (the logistic distribution's quantile,
+/// scaled).
 fn on_normal_scale(rank: f64) -> f64 {
     let share = rank.clamp(0.01, 0.99);
     (share / (1.0 - share)).ln() / 1.702

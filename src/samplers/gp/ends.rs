@@ -6,8 +6,8 @@ use crate::study::metric::Middle;
 use crate::study::space::Space;
 use crate::study::trial::Trial;
 
-/// Steps at which trials were stopped are told apart if they are at least in this ratio (3 to 2): rules that may stop at any
-/// report leave about as many levels as a ladder has rungs.
+/// Steps at which trials were stopped are told apart if they are at least in this ratio (3 to 2):
+/// rules that may stop at any report leave about as many levels as a ladder has rungs.
 const RATIO: (u64, u64) = (3, 2);
 
 /// The ends of a study's trials, by index; nothing where nothing is known of it.

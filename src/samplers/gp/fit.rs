@@ -1,4 +1,5 @@
-//! Lengths, variance and noise of the process: the most likely ones given the data and a prior (MAP), by Rprop.
+//! Lengths, variance and noise of the process: the most likely ones given the data and a prior
+//! (MAP), by Rprop.
 
 use super::kernel::{Lengths, correlation, slope, square};
 use crate::analysis::linalg::{Matrix, dot};
@@ -14,12 +15,14 @@ const LENGTH: (f64, f64) = (-4.0, 4.0);
 const VARIANCE: (f64, f64) = (-4.0, 4.0);
 const NOISE: (f64, f64) = (-13.8, 0.7);
 
-/// The posterior's mode for warped losses `targets` at `points`, each less sure than the noise makes it by one of `doubts` (variances).
+/// The posterior's mode for warped losses `targets` at `points`, each less sure than the noise
+/// makes it by one of `doubts` (variances).
 pub(super) fn fit(cube: &Cube, points: &[&[f64]], targets: &[f64], doubts: &[f64]) -> Lengths {
     let posterior = Posterior::new(cube, points, targets, doubts);
     let dimensions = cube.axes.len();
-    // From the prior's centre with little and with much noise: the two modes that small histories have. Of many trials a few
-    // steps tell which of the two is higher, and only that one is climbed to its top.
+    // From the prior's centre with little and with much noise: the two modes that small histories
+    // have. Of many trials a few steps tell which of the two is higher, and only that one is
+    // climbed to its top.
     let starts = [-7.0, -1.5].map(|noise| {
         let mut start = vec![posterior.length_centre; dimensions];
         start.extend([0.0, noise]);
@@ -85,12 +88,14 @@ impl<'a> Posterior<'a> {
                 .collect()
         };
         let squares = (0..cube.axes.len()).map(pairs).collect();
-        // Distances grow with the root of the number of axes, and so does the length that keeps them alike.
+        // Distances grow with the root of the number of axes, and so does the length that keeps
+        // them alike.
         let length_centre = (0.35 * (cube.axes.len().max(1) as f64).sqrt()).ln();
         Posterior { targets, doubts, squares, length_centre }
     }
 
-    /// Rprop: every coordinate has a step of its own, which grows while its slope keeps its sign and halves when it turns.
+    /// Rprop: every coordinate has a step of its own, which grows while its slope keeps its sign
+    /// and halves when it turns.
     fn climb(&self, climb: Climb, count: usize) -> Climb {
         let Climb { mut at, mut steps, mut last, mut best } = climb;
         for _ in 0..count {
@@ -145,7 +150,8 @@ impl<'a> Posterior<'a> {
         let log_determinant: f64 = (0..size).map(|row| factor.row(row)[row].ln()).sum();
         let mut value = -0.5 * dot(&whitened, &whitened) - log_determinant;
         let inverse = half.gram();
-        // Half the trace of (weights weights^T - inverse) times the derivative of the covariance: pairs count twice.
+        // Half the trace of (weights weights^T - inverse) times the derivative of the covariance:
+        // pairs count twice.
         let mut by_variance = 0.0;
         let mut by_noise = 0.0;
         let mut pulls = distances;

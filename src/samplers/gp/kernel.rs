@@ -1,4 +1,5 @@
-//! The kernel: Matern 5/2 with a length for each axis, choices alike or not, inactive axes at a fixed distance.
+//! The kernel: Matern 5/2 with a length for each axis, choices alike or not, inactive axes at a
+//! fixed distance.
 
 use crate::samplers::cube::AxisKind;
 

@@ -1,4 +1,5 @@
-//! A limit of the study as a process of its own: how likely a point is to keep it (constrained expected improvement).
+//! A limit of the study as a process of its own: how likely a point is to keep it (constrained
+//! expected improvement).
 
 use std::cell::RefCell;
 
@@ -26,8 +27,8 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// The limits of a study, with what its trials measured (Gardner et al. 2014, "Bayesian optimization with inequality
-    /// constraints").
+    /// The limits of a study, with what its trials measured (Gardner et al. 2014, "Bayesian
+    /// optimization with inequality constraints").
     pub fn all(cube: &Cube, ask: &Ask<'_>, middle: Middle) -> Vec<Limit> {
         let complete = || {
             ask.history

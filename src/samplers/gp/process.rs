@@ -18,12 +18,13 @@ pub(super) struct Process<'a> {
     doubts: Vec<f64>,
 }
 
-/// What a point is worth, given the mean and the variance there: the value, and its derivatives by the two.
+/// What a point is worth, given the mean and the variance there: the value, and its derivatives by
+/// the two.
 type Worth<'a> = &'a dyn Fn(f64, f64) -> (f64, f64, f64);
 
 impl<'a> Process<'a> {
-    /// The process of warped losses `targets` at `points`, each less sure than the noise makes it by one of `doubts` (variances); nothing
-    /// if the covariance has no factor.
+    /// The process of warped losses `targets` at `points`, each less sure than the noise makes it
+    /// by one of `doubts` (variances); nothing if the covariance has no factor.
     pub fn new(
         cube: &Cube,
         lengths: &'a Lengths,
@@ -70,8 +71,9 @@ impl<'a> Process<'a> {
         self.value(point, &|mean, variance| improvement(mean, variance, incumbent))
     }
 
-    /// The mean at `point`, and a variance that the process' own does not exceed: that with the most telling point of the data as
-    /// its only one. At a tenth of the cost of the variance itself.
+    /// The mean at `point`, and a variance that the process' own does not exceed: that with the
+    /// most telling point of the data as its only one. At a tenth of the cost of the variance
+    /// itself.
     fn mean_and_most_variance(&self, point: &[f64]) -> (f64, f64) {
         let (covariances, _) = self.covariances(point);
         let own = own_variance(self.lengths);
@@ -115,7 +117,8 @@ impl<'a> Process<'a> {
         let solved = self.half.transposed_times(&whitened);
         let (value, by_mean, by_variance) =
             worth(dot(&covariances, &self.weights), self.variance(dot(&whitened, &whitened)));
-        // The covariance's slope along an axis is the negative pull times the scaled difference of the positions.
+        // The covariance's slope along an axis is the negative pull times the scaled difference of
+        // the positions.
         let pulls: Vec<f64> = distances
             .iter()
             .zip(self.weights.iter().zip(&solved))
@@ -143,7 +146,8 @@ impl<'a> Process<'a> {
     }
 }
 
-/// The variance of a point of the data by itself, noise included; a trace is added so that the covariance has a factor.
+/// The variance of a point of the data by itself, noise included; a trace is added so that the
+/// covariance has a factor.
 fn own_variance(lengths: &Lengths) -> f64 {
     lengths.variance * (1.0 + 1e-8) + lengths.noise
 }

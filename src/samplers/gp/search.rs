@@ -94,7 +94,8 @@ impl Search<'_> {
         free.map_or_else(|| self.anywhere(rng), |(_, point)| point)
     }
 
-    /// The points with their promises, but for those that cannot be among the best `CLIMBS`: a bound costs a tenth of a promise.
+    /// The points with their promises, but for those that cannot be among the best `CLIMBS`: a
+    /// bound costs a tenth of a promise.
     fn judged(&self, drawn: Vec<Point>) -> Vec<(f64, Point)> {
         let (Some(incumbent), true, None) = (self.incumbent, self.limits.is_empty(), &self.guess)
         else {
@@ -178,7 +179,8 @@ impl Search<'_> {
         })
     }
 
-    /// Uphill from `point`: numbers along their slopes, then choices and neighbouring cells one by one, in turns.
+    /// Uphill from `point`: numbers along their slopes, then choices and neighbouring cells one by
+    /// one, in turns.
     fn climb(&self, mut promise: f64, mut point: Point, rng: &mut StreamRng) -> (f64, Point) {
         for _ in 0..2 {
             let before = promise;

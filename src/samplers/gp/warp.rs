@@ -1,12 +1,16 @@
-//! Losses on a scale where they look normal: the Yeo-Johnson transformation, fitted to them, or a logarithm.
+//! Losses on a scale where they look normal: the Yeo-Johnson transformation, fitted to them, or a
+//! logarithm.
 
-/// Ends of the logarithm's scale: so many times the way from the median to the best loss below the best.
+/// Ends of the logarithm's scale: so many times the way from the median to the best loss below the
+/// best.
 const FLOORS: [f64; 2] = [0.03, 0.3];
-/// The logarithm is taken where it is more likely by so much a loss. Tails over many orders of magnitude make it 0.6 to 2, all
-/// else less than 0.4; a valley (Rosenbrock's), where it is 0.1, is searched worse on a logarithm than on a power.
+/// The logarithm is taken where it is more likely by so much a loss. Tails over many orders of
+/// magnitude make it 0.6 to 2, all else less than 0.4; a valley (Rosenbrock's), where it is 0.1, is
+/// searched worse on a logarithm than on a power.
 const CLEARLY: f64 = 0.5;
 
-/// Takes a loss to where the process models it, with mean 0 and deviation 1 over the losses that it was fitted to.
+/// Takes a loss to where the process models it, with mean 0 and deviation 1 over the losses that it
+/// was fitted to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Warp {
     centre: f64,
@@ -26,8 +30,8 @@ enum Shape {
 }
 
 impl Warp {
-    /// The warp of some finite losses: median and quartiles bring them near 0, then the power is the most likely one, unless a logarithm is
-    /// clearly more likely.
+    /// The warp of some finite losses: median and quartiles bring them near 0, then the power is
+    /// the most likely one, unless a logarithm is clearly more likely.
     pub fn fit(losses: &[f64]) -> Warp {
         let mut sorted = losses.to_vec();
         sorted.sort_by(f64::total_cmp);

@@ -1,8 +1,9 @@
 //! Initial direction numbers of the Sobol sequence, by Stephen Joe and Frances Y. Kuo.
 //!
-//! The first 128 coordinates of `new-joe-kuo-6.21201` from <https://web.maths.unsw.edu.au/~fkuo/sobol/>. S. Joe and
-//! F. Y. Kuo, "Constructing Sobol sequences with better two-dimensional projections", SIAM Journal on Scientific
-//! Computing 30 (2008), 2635-2654. Their notice:
+//! The first 128 coordinates of `new-joe-kuo-6.21201` from
+//! <https://web.maths.unsw.edu.au/~fkuo/sobol/>. S. Joe and F. Y. Kuo, "Constructing Sobol
+//! sequences with better two-dimensional projections", SIAM Journal on Scientific Computing 30
+//! (2008), 2635-2654. Their notice:
 //
 // Copyright (c) 2008, Frances Y. Kuo and Stephen Joe
 // All rights reserved.
@@ -37,8 +38,9 @@
 // OR OTHERWISE) ARISING IN ANY WAY OUT OF THE USE OF THIS SOFTWARE, EVEN
 // IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE.
 
-/// For each coordinate after the first: its primitive polynomial over GF(2), as the bits `a` of the coefficients between the
-/// leading and the constant one, and the numbers `m_1, m_2, ...`, as many as the polynomial's degree.
+/// For each coordinate after the first: its primitive polynomial over GF(2), as the bits `a` of the
+/// coefficients between the leading and the constant one, and the numbers `m_1, m_2, ...`, as many
+/// as the polynomial's degree.
 pub(super) static DIRECTIONS: &[(u32, &[u32])] = &[
     (0, &[1]),
     (1, &[1, 3]),

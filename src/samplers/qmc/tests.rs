@@ -42,7 +42,8 @@ fn cube(axes: usize) -> Space {
         .unwrap()
 }
 
-/// Made with scipy 1.17's `qmc.Sobol(128, scramble=False, bits=32)`, whose point i is point `i ^ (i >> 1)` here.
+/// Made with scipy 1.17's `qmc.Sobol(128, scramble=False, bits=32)`, whose point i is point
+/// `i ^ (i >> 1)` here.
 #[test]
 fn before_scrambling_the_points_are_those_of_joe_and_kuo() {
     let of = |index| [0, 1, 2, 3, 63, 127].map(|coordinate| sobol(index, coordinate));
@@ -97,7 +98,8 @@ fn two_to_the_m_points_are_one_in_each_cell_however_the_square_is_halved_m_times
                     assert_eq!(
                         found.len(),
                         1 << m,
-                        "seed {seed}, 2^{m} points from {start}, {halvings} halvings of the first axis"
+                        "seed {seed}, 2^{m} points from {start}, {halvings} halvings of the first \
+                         axis"
                     );
                 }
             }

@@ -1,4 +1,5 @@
-//! Where the kernels of a mixture lie on one axis, and what is known about them from earlier suggestions.
+//! Where the kernels of a mixture lie on one axis, and what is known about them from earlier
+//! suggestions.
 
 use std::cell::Cell;
 
@@ -30,7 +31,8 @@ pub(super) struct Norm {
     norm: f64,
 }
 
-/// A memo of norms, which depend on a trial's position (that never changes) and on its width (that hardly does).
+/// A memo of norms, which depend on a trial's position (that never changes) and on its width (that
+/// hardly does).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Norms<'a> {
     /// By slot.
@@ -40,7 +42,8 @@ pub(super) struct Norms<'a> {
 }
 
 impl Norms<'_> {
-    /// The norm of `kernel`: what `norm` says, which is asked only if it was not of this width the last time.
+    /// The norm of `kernel`: what `norm` says, which is asked only if it was not of this width the
+    /// last time.
     pub fn get(&self, kernel: usize, inverse: f64, norm: impl FnOnce() -> f64) -> f64 {
         let Some(known) = self.slots.get(kernel).map(|slot| &self.known[*slot]) else {
             return norm();

@@ -16,9 +16,10 @@ const MOST_CELLS: usize = 64;
 
 /// A mixture with one kernel for each trial, and the prior as the last.
 ///
-/// A kernel is the product of normal distributions cut to `[0, 1]` (masses of cells, where values are discrete) and of
-/// tables of choices, over the axes that were active in its trial. On any other axis it is uniform, so that kernels of
-/// different branches of a conditional space can be compared at one point.
+/// A kernel is the product of normal distributions cut to `[0, 1]` (masses of cells, where values
+/// are discrete) and of tables of choices, over the axes that were active in its trial. On any
+/// other axis it is uniform, so that kernels of different branches of a conditional space can be
+/// compared at one point.
 #[derive(Debug)]
 pub(super) struct Mixture<'a> {
     cube: &'a Cube,
@@ -38,11 +39,13 @@ struct Column {
     inverses: Vec<f64>,
     /// What is added to the exponent so that the kernel's integral is 1.
     norms: Vec<f64>,
-    /// Cells: the different pairs of middle and inverse width, and which of them each kernel has. On an axis of few cells
-    /// hundreds of kernels share a few dozen pairs, and a mass costs as much as 50 densities.
+    /// Cells: the different pairs of middle and inverse width, and which of them each kernel has.
+    /// On an axis of few cells hundreds of kernels share a few dozen pairs, and a mass costs as
+    /// much as 50 densities.
     shapes: Vec<(f64, f64)>,
     shape_of: Vec<usize>,
-    /// Cells: positions that were asked for, and the masses of all shapes there. Candidates share cells.
+    /// Cells: positions that were asked for, and the masses of all shapes there. Candidates share
+    /// cells.
     masses: RefCell<Vec<(f64, Vec<f64>)>>,
     /// Choices: logarithms of the kernel's own choice and of any other.
     own: f64,
@@ -50,8 +53,9 @@ struct Column {
 }
 
 impl<'a> Mixture<'a> {
-    /// The mixture of kernels that lie on each axis as `kernels` says, with `weights` (any scale; the prior's is 1). The last
-    /// kernel may be the user's guess: with `0.1 n` good trials among `n` and a weight of 1 this is piBO's decay.
+    /// The mixture of kernels that lie on each axis as `kernels` says, with `weights` (any scale;
+    /// the prior's is 1). The last kernel may be the user's guess: with `0.1 n` good trials among
+    /// `n` and a weight of 1 this is piBO's decay.
     pub fn new<'b>(
         cube: &'a Cube,
         kernels: impl Fn(usize) -> Kernels<'b>,
@@ -70,8 +74,9 @@ impl<'a> Mixture<'a> {
         Mixture { cube, weights, log_weights, columns }
     }
 
-    /// A draw: a kernel by its weight, then its parameters from the root of the tree on. Where the walk enters a branch
-    /// that the kernel's trial did not, another kernel that knows the branch takes over for that axis, or the prior.
+    /// A draw: a kernel by its weight, then its parameters from the root of the tree on. Where the
+    /// walk enters a branch that the kernel's trial did not, another kernel that knows the branch
+    /// takes over for that axis, or the prior.
     pub fn draw(&self, fixed: &[f64], rng: &mut StreamRng) -> Vec<f64> {
         let kernel = self.pick(|_| true, rng);
         self.cube.walk(fixed, |index| {
@@ -127,7 +132,8 @@ impl Column {
             AxisKind::Choice(count) => {
                 let mut middles = kernels.middles;
                 let known = middles.iter().filter(|middle| !middle.is_nan()).count();
-                // Optuna's table: one for the own choice, and the prior's weight spread over the kernels.
+                // Optuna's table: one for the own choice, and the prior's weight spread over the
+                // kernels.
                 let spread = 1.0 / (known + 1) as f64;
                 let total = 1.0 + count as f64 * spread;
                 let uniform = (1.0 / count as f64).ln();
@@ -247,7 +253,8 @@ impl Column {
     }
 }
 
-/// What is added to the exponent of a kernel so that its integral over the axis is 1, or its masses add up to 1.
+/// What is added to the exponent of a kernel so that its integral over the axis is 1, or its masses
+/// add up to 1.
 fn log_norm(is_density: bool, middle: f64, inverse: f64) -> f64 {
     let (low, high) = (-middle * inverse, (1.0 - middle) * inverse);
     // That far from both ends less than 1e-10 is cut off.
@@ -255,8 +262,8 @@ fn log_norm(is_density: bool, middle: f64, inverse: f64) -> f64 {
     if is_density { inverse.ln() - LN_ROOT_TWO_PI - inside } else { -inside }
 }
 
-/// The different pairs, and which of them each kernel has. `order`: the middles of active kernels, ascending; kernels that are
-/// not active have 0 twice, and the prior is the last.
+/// The different pairs, and which of them each kernel has. `order`: the middles of active kernels,
+/// ascending; kernels that are not active have 0 twice, and the prior is the last.
 fn shapes(
     order: &[(f64, usize)],
     middles: &[f64],
@@ -264,7 +271,8 @@ fn shapes(
 ) -> (Vec<(f64, f64)>, Vec<usize>) {
     let mut shapes = vec![(0.0, 0.0)];
     let mut shape_of = vec![0; middles.len()];
-    // Kernels of one middle follow each other, and only the first and the last of them may have widths of their own.
+    // Kernels of one middle follow each other, and only the first and the last of them may have
+    // widths of their own.
     let mut first = 0;
     for (middle, kernel) in order.iter().copied().chain(middles.iter().copied().zip(0..).last()) {
         let shape = (middle, inverses[kernel]);

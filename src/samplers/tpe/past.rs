@@ -1,4 +1,5 @@
-//! What the estimators need of past trials, followed from one suggestion to the next: their ranks, and where they lie.
+//! What the estimators need of past trials, followed from one suggestion to the next: their ranks,
+//! and where they lie.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -12,8 +13,8 @@ use crate::study::space::Space;
 use crate::study::state::Mark;
 use crate::study::trial::TrialNumber;
 
-/// The trials of a study by rank, and those that were asked for by position on each axis. A function of space and history: it
-/// is made anew where it cannot follow them.
+/// The trials of a study by rank, and those that were asked for by position on each axis. A
+/// function of space and history: it is made anew where it cannot follow them.
 #[derive(Debug)]
 pub(super) struct Past {
     space: Space,
@@ -40,7 +41,8 @@ struct Line {
     is_ordered: bool,
     /// By slot.
     positions: Vec<f64>,
-    /// Trials that have the axis, by position; equals by number. Nothing where kernels have no widths.
+    /// Trials that have the axis, by position; equals by number. Nothing where kernels have no
+    /// widths.
     order: Vec<Placed>,
     /// By slot: norms of kernels of the bad density.
     norms: Vec<Cell<Norm>>,
@@ -144,7 +146,8 @@ impl Past {
         self.ranked.iter().map(|(_, index)| *index)
     }
 
-    /// Finds out where `trials` of the history lie, and gives their slots. A trial's parameters never change.
+    /// Finds out where `trials` of the history lie, and gives their slots. A trial's parameters
+    /// never change.
     pub fn locate(&mut self, trials: &[usize], history: History<'_>) -> Vec<usize> {
         let before = self.owners.len();
         for index in trials {
@@ -167,7 +170,8 @@ impl Past {
         Kernels::new(self.middles(axis, slots, others), Norms::default())
     }
 
-    /// The same for many slots, ascending by trial, in which norms are remembered. `kernel_of`: by slot, its place in `slots`.
+    /// The same for many slots, ascending by trial, in which norms are remembered. `kernel_of`: by
+    /// slot, its place in `slots`.
     pub fn many_kernels<'a>(
         &'a self,
         axis: usize,

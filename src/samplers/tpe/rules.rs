@@ -1,4 +1,5 @@
-//! The numbers in which kinds of tree-structured Parzen estimators differ: widths of kernels, and weights of trials.
+//! The numbers in which kinds of tree-structured Parzen estimators differ: widths of kernels, and
+//! weights of trials.
 
 /// A set of rules.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,13 +29,15 @@ pub(super) enum LeastWidth {
 pub(super) enum GoodWeights {
     /// All alike.
     Uniform,
-    /// By how far they are better than the best of the others (Watanabe 2023; expected improvement), 1 in the mean.
+    /// By how far they are better than the best of the others (Watanabe 2023; expected
+    /// improvement), 1 in the mean.
     Improvement,
 }
 
 impl Rules {
-    /// Ours: kernels may be as narrow as 3 % of an axis, and good trials weigh by how good they are. Chosen on the 17 problems
-    /// described in benches/search/README.md, which also has the figures of both on problems that were not used for it.
+    /// Ours: kernels may be as narrow as 3 % of an axis, and good trials weigh by how good they
+    /// are. Chosen on the 17 problems described in benches/search/README.md, which also has the
+    /// figures of both on problems that were not used for it.
     pub const OWN: Rules = Rules {
         least: LeastWidth::Power { floor: 0.03, exponent: 2.0 },
         good: GoodWeights::Improvement,
@@ -43,8 +46,8 @@ impl Rules {
     /// Those of Optuna 5.
     pub const OPTUNA: Rules = Rules { least: LeastWidth::Inverse, good: GoodWeights::Uniform };
 
-    /// Ours, and every fourth time Optuna's, whose wider kernels find more where good points are many and losses noisy: cross-validated
-    /// scores of real models (benches/search/README.md).
+    /// Ours, and every fourth time Optuna's, whose wider kernels find more where good points are
+    /// many and losses noisy: cross-validated scores of real models (benches/search/README.md).
     pub const MIXED: [Rules; 4] = [Rules::OWN, Rules::OWN, Rules::OWN, Rules::OPTUNA];
 }
 
@@ -59,8 +62,9 @@ impl LeastWidth {
     }
 }
 
-/// Widths of `kernels` kernels, of which those in `order` (middles ascending, each with its kernel) are active: the distance
-/// to the farther neighbour (hyperopt's rule, the ends of the axis left out), within limits; 0 for inactive ones.
+/// Widths of `kernels` kernels, of which those in `order` (middles ascending, each with its kernel)
+/// are active: the distance to the farther neighbour (hyperopt's rule, the ends of the axis left
+/// out), within limits; 0 for inactive ones.
 pub(super) fn deviations(order: &[(f64, usize)], kernels: usize, rules: &Rules) -> Vec<f64> {
     let least = rules.least.of(order.len());
     let mut deviations = vec![0.0; kernels];

@@ -170,7 +170,8 @@ fn branches() -> Space {
     .unwrap()
 }
 
-/// The better family is the worse one unless it is tuned, and its two parameters depend on each other.
+/// The better family is the worse one unless it is tuned, and its two parameters depend on each
+/// other.
 fn tuned_or_not(params: &Params) -> f64 {
     if params.get("family") == Some(&"tree".into()) {
         return 0.3 + 0.01 * (number(params, "depth") - 6.0).abs();

@@ -113,7 +113,8 @@ fn assert_whole(
     Ok(())
 }
 
-/// Complete trials by value, then the others by their last report; the better first, NaN after numbers, none after NaN.
+/// Complete trials by value, then the others by their last report; the better first, NaN after
+/// numbers, none after NaN.
 fn ranking(view: &StudyState) -> impl Iterator<Item = TrialNumber> {
     let mut keys: Vec<_> = view
         .trials

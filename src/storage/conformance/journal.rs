@@ -91,7 +91,8 @@ pub(super) fn started(trial: u64, attempt: u32) -> Event {
     }
 }
 
-/// `length` events in any order that a fold takes: also such as no engine would write, about trials that do not exist.
+/// `length` events in any order that a fold takes: also such as no engine would write, about trials
+/// that do not exist.
 pub fn random_journal(spec: &StudySpec, length: usize, rng: &mut StreamRng) -> Vec<Event> {
     let mut trials = 0;
     (0..length).map(|_| random_event(spec, &mut trials, rng)).collect()

@@ -89,7 +89,10 @@ fn takeover_fences(open: &mut Opener) -> Result<(), StorageError> {
     let dead = old.acquire(study, &holder(1), Timestamp(1), Takeover::IfFree)?;
     old.append(&dead, Timestamp(2), &[created(0)])?;
     let lease = new.acquire(study, &holder(2), Timestamp(3), Takeover::From(dead.epoch))?;
-    let is_fenced = |result| matches!(refused(result, "a write with an old lease"), StorageError::Fenced { study: found } if found == study);
+    let is_fenced = |result| {
+        matches!(refused(result, "a write with an old \
+        lease"), StorageError::Fenced { study: found } if found == study)
+    };
     assert!(is_fenced(old.append(&dead, Timestamp(4), &[created(1)]).map(drop)));
     assert!(is_fenced(old.update_spec(
         &dead,

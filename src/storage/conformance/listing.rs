@@ -123,7 +123,8 @@ fn ranking(open: &mut Opener) -> Result<(), StorageError> {
             &[0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, -1.0, 1.0],
         )?;
         let mut events: Vec<_> = (7..12).map(created).collect();
-        // The last report counts, not the best one; a rerun of an earlier step does not count as last.
+        // The last report counts, not the best one; a rerun of an earlier step does not count as
+        // last.
         events.extend([
             reported(7, 0, 1, -9.0),
             reported(7, 0, 2, 2.0),

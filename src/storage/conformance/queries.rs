@@ -1,4 +1,5 @@
-//! Cases about filtered and sorted pages, counts, outcomes and curves: all stores say what a pass over the whole state says.
+//! Cases about filtered and sorted pages, counts, outcomes and curves: all stores say what a pass
+//! over the whole state says.
 
 use std::collections::BTreeMap;
 

@@ -25,7 +25,8 @@ use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
-/// What a writer remembers between calls, so as not to look it up again. Thrown away when a transaction fails.
+/// What a writer remembers between calls, so as not to look it up again. Thrown away when a
+/// transaction fails.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     metrics: HashMap<String, i64>,
@@ -33,8 +34,8 @@ pub(super) struct Cache {
     checkpoints: CheckpointRows,
 }
 
-/// Where the checkpoints of trials are that were written to lately, by trial and path, so that each new one is not compared
-/// with all others.
+/// Where the checkpoints of trials are that were written to lately, by trial and path, so that each
+/// new one is not compared with all others.
 #[derive(Debug, Default)]
 struct CheckpointRows {
     /// SQLite's `data_version`: another one, and somebody else has written.
@@ -49,7 +50,8 @@ type Rows = HashMap<PathBuf, Vec<(i64, String)>>;
 const REMEMBERED: usize = 256;
 
 impl CheckpointRows {
-    /// Those of a trial, by path. Paths are compared as paths (`/a//b` is `/a/b`), as the fold does.
+    /// Those of a trial, by path. Paths are compared as paths (`/a//b` is `/a/b`), as the fold
+    /// does.
     fn of(
         &mut self,
         connection: &Connection,
@@ -109,7 +111,8 @@ pub(super) fn add_dimension(
 ) -> Result<i64, Fault> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO dimension (study_id, idx, name, optuna_json)
-         VALUES (?1, (SELECT coalesce(max(idx) + 1, 0) FROM dimension WHERE study_id = ?1), ?2, ?3) RETURNING idx",
+         VALUES (?1, (SELECT coalesce(max(idx) + 1, 0) FROM dimension WHERE study_id = ?1), ?2, \
+         ?3) RETURNING idx",
     )?;
     Ok(statement.query_row(params![study.0, name, optuna_json], |row| row.get(0))?)
 }
@@ -173,7 +176,8 @@ impl<'a> Append<'a> {
                 self.runner_started(seq, *pid, host, slots)?
             }
             Event::RunnerDescribed { lineage } => {
-                let sql = "UPDATE runner SET lineage = ?2 WHERE seq = (SELECT seq FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1)";
+                let sql = "UPDATE runner SET lineage = ?2 WHERE seq = (SELECT seq FROM runner \
+                    WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1)";
                 self.execute(sql, params![self.study.0, to_json(lineage)?]).map(drop)?;
             }
             Event::FinalistsChosen { .. }
@@ -200,7 +204,8 @@ impl<'a> Append<'a> {
             // Its engine reads it in the journal.
             Event::ConcurrencyChanged { .. } | Event::ConfigurationsSkipped { .. } => {}
             Event::SlotsChanged { slots } => {
-                let sql = "UPDATE runner SET slots = ?2 WHERE seq = (SELECT max(seq) FROM runner WHERE study_id = ?1)";
+                let sql = "UPDATE runner SET slots = ?2 WHERE seq = (SELECT max(seq) FROM runner \
+                    WHERE study_id = ?1)";
                 self.execute(sql, params![self.study.0, to_json(slots)?]).map(drop)?;
             }
             Event::Noted { trial: None, text } => {
@@ -216,7 +221,8 @@ impl<'a> Append<'a> {
                 self.execute(sql, params![self.study.0, tag]).map(drop)?;
             }
             Event::RequestServed { id, answer } => {
-                let sql = "UPDATE request SET served_at = ?3, answer = ?4 WHERE study_id = ?1 AND id = ?2 AND served_at IS NULL";
+                let sql = "UPDATE request SET served_at = ?3, answer = ?4 WHERE study_id = ?1 AND \
+                    id = ?2 AND served_at IS NULL";
                 self.execute(sql, params![self.study.0, id, self.now.0, to_json(answer)?])
                     .map(drop)?;
             }
@@ -252,7 +258,8 @@ impl<'a> Append<'a> {
     }
 
     fn runner_started(&self, seq: i64, pid: u32, host: &str, slots: &[Slot]) -> Result<(), Fault> {
-        let sql = "INSERT INTO runner (seq, study_id, pid, host, slots, started_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let sql = "INSERT INTO runner (seq, study_id, pid, host, slots, started_at) VALUES (?1, \
+            ?2, ?3, ?4, ?5, ?6)";
         self.execute(sql, params![seq, self.study.0, pid, host, to_json(&slots)?, self.now.0])?;
         Ok(())
     }
@@ -265,7 +272,8 @@ impl<'a> Append<'a> {
     ) -> Result<(), Fault> {
         self.execute(
             "UPDATE runner SET stopped_at = ?2, ran_micros = ?3, reason = ?4
-             WHERE seq = (SELECT seq FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1) AND stopped_at IS NULL",
+             WHERE seq = (SELECT seq FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1) \
+             AND stopped_at IS NULL",
             params![self.study.0, self.now.0, ran_micros, reason],
         )?;
         let sql = "UPDATE study SET ran_micros = ran_micros + ?2, killed_at = ?3 WHERE id = ?1";
@@ -307,16 +315,19 @@ impl<'a> Append<'a> {
             .map(drop)
     }
 
-    /// The specification has the budget as it is now; the columns say what of it the study file does not know.
+    /// The specification has the budget as it is now; the columns say what of it the study file
+    /// does not know.
     fn extend(&self, by: Extension) -> Result<(), Fault> {
         let row = study_row(self.connection, self.study)?;
         let (mut spec, all) = (row.spec, row.extension.and(by));
         spec.budget.extend(by);
-        // Sums are made here: SQLite's turn into another type where they overflow, which the columns do not take.
+        // Sums are made here: SQLite's turn into another type where they overflow, which the
+        // columns do not take.
         let trials = to_integer(all.trials.min(LARGEST_WHOLE))?;
         let micros = i64::try_from(all.time.as_micros()).unwrap_or(i64::MAX);
         self.execute(
-            "UPDATE study SET spec = ?2, extra_trials = ?3, extra_micros = ?4, extra_device_hours = ?5, extra_cost = ?6 WHERE id = ?1",
+            "UPDATE study SET spec = ?2, extra_trials = ?3, extra_micros = ?4, extra_device_hours \
+             = ?5, extra_cost = ?6 WHERE id = ?1",
             params![self.study.0, to_json(&spec)?, trials, micros, all.device_hours, all.cost],
         )?;
         Ok(())
@@ -332,8 +343,16 @@ impl<'a> Append<'a> {
         let configuration =
             origin.configuration().map(|number| to_integer(number.0)).transpose()?;
         self.execute(
-            "INSERT INTO trial (id, study_id, number, state, origin, created_at, configuration) VALUES (?1, ?2, ?3, 'queued', ?4, ?5, ?6)",
-            params![id, self.study.0, to_integer(number.0)?, to_json(origin)?, self.now.0, configuration],
+            "INSERT INTO trial (id, study_id, number, state, origin, created_at, configuration) \
+             VALUES (?1, ?2, ?3, 'queued', ?4, ?5, ?6)",
+            params![
+                id,
+                self.study.0,
+                to_integer(number.0)?,
+                to_json(origin)?,
+                self.now.0,
+                configuration
+            ],
         )?;
         for (name, value) in params.iter() {
             if !self.cache.dimensions.contains_key(name) {
@@ -372,7 +391,8 @@ impl<'a> Append<'a> {
                 self.start(id, *attempt, slot, resume, until.map(to_integer).transpose()?)
             }
             Event::AttemptLaunched { attempt, pid, pid_started, .. } => {
-                let sql = "UPDATE attempt SET pid = ?3, pid_started = ?4 WHERE trial_id = ?1 AND attempt = ?2";
+                let sql = "UPDATE attempt SET pid = ?3, pid_started = ?4 WHERE trial_id = ?1 AND \
+                    attempt = ?2";
                 self.execute(sql, params![id, attempt.0, pid, to_integer(*pid_started)?]).map(drop)
             }
             Event::Reported { attempt, step, metrics, .. } => {
@@ -381,7 +401,8 @@ impl<'a> Append<'a> {
             Event::Decided { step, verdict, .. } => self.decide(id, to_integer(*step)?, verdict),
             Event::CheckpointSaved { step, path, bytes, .. } => {
                 self.drop_checkpoint(id, path)?;
-                let sql = "INSERT INTO checkpoint (trial_id, seq, step, path, at, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+                let sql = "INSERT INTO checkpoint (trial_id, seq, step, path, at, bytes) VALUES \
+                    (?1, ?2, ?3, ?4, ?5, ?6)";
                 self.execute(
                     sql,
                     params![
@@ -404,7 +425,8 @@ impl<'a> Append<'a> {
                 self.use_devices(device_micros.unwrap_or(spent))
             }
             Event::TrialQueued { until, reason, .. } => {
-                let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, reason = ?3 WHERE id = ?1";
+                let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, reason = \
+                    ?3 WHERE id = ?1";
                 self.execute(sql, params![id, until.map(to_integer).transpose()?, reason])?;
                 self.unfinish(id)
             }
@@ -423,7 +445,8 @@ impl<'a> Append<'a> {
                 )
                 .map(drop),
             Event::TrialContinued { until, from, .. } => {
-                let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, continued = ?3, reason = ?4 WHERE id = ?1";
+                let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, continued \
+                    = ?3, reason = ?4 WHERE id = ?1";
                 self.execute(
                     sql,
                     params![
@@ -465,18 +488,32 @@ impl<'a> Append<'a> {
         let (index, device) = (to_integer(slot.index as u64)?, slot.device.to_string());
         let (resume_step, resume_path) = resume.unzip();
         self.execute(
-            "INSERT OR REPLACE INTO attempt (trial_id, attempt, slot, device, resume_step, resume_path, until, started_at, runner)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT seq FROM runner WHERE study_id = ?9 ORDER BY seq DESC LIMIT 1))",
-            params![id, attempt.0, index, device, resume_step, resume_path, until, self.now.0, self.study.0],
+            "INSERT OR REPLACE INTO attempt (trial_id, attempt, slot, device, resume_step, \
+             resume_path, until, started_at, runner)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT seq FROM runner WHERE study_id = ?9 \
+             ORDER BY seq DESC LIMIT 1))",
+            params![
+                id,
+                attempt.0,
+                index,
+                device,
+                resume_step,
+                resume_path,
+                until,
+                self.now.0,
+                self.study.0
+            ],
         )?;
         self.execute(
-            "UPDATE trial SET state = 'running', attempts = ?2, device = ?3, until = ?4, started_at = ?5, hold = NULL, reason = NULL
+            "UPDATE trial SET state = 'running', attempts = ?2, device = ?3, until = ?4, \
+             started_at = ?5, hold = NULL, reason = NULL
              WHERE id = ?1",
             params![id, i64::from(attempt.0) + 1, device, until, self.now.0],
         )?;
         // A search that goes on after its race has another result.
         self.execute(
-            "UPDATE study SET race = json_set(race, '$.void', json('true')) WHERE id = ?1 AND race IS NOT NULL
+            "UPDATE study SET race = json_set(race, '$.void', json('true')) WHERE id = ?1 AND \
+             race IS NOT NULL
                AND (SELECT origin -> '$.race' IS NULL FROM trial WHERE id = ?2)",
             params![self.study.0, id],
         )?;
@@ -493,16 +530,23 @@ impl<'a> Append<'a> {
         for (name, value) in metrics.iter() {
             let metric = self.metric(name)?;
             self.execute(
-                "INSERT INTO report (trial_id, metric_id, step, value, attempt, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-                 ON CONFLICT DO UPDATE SET value = excluded.value, attempt = excluded.attempt, at = excluded.at",
+                "INSERT INTO report (trial_id, metric_id, step, value, attempt, at) VALUES (?1, \
+                 ?2, ?3, ?4, ?5, ?6)
+                 ON CONFLICT DO UPDATE SET value = excluded.value, attempt = excluded.attempt, at \
+                 = excluded.at",
                 params![id, metric, step, to_real(value), attempt.0, self.now.0],
             )?;
         }
         let all = to_json(metrics)?;
         match metrics.get(&self.cache.objective) {
-            None => self.execute("UPDATE trial SET last_metrics = ?2 WHERE id = ?1", params![id, all])?,
+            None => self.execute(
+                "UPDATE trial SET last_metrics = ?2 WHERE id = \
+                ?1",
+                params![id, all],
+            )?,
             Some(value) => self.execute(
-                "UPDATE trial SET last_metrics = ?2, last_value = iif(last_step > ?3, last_value, ?4), last_step = max(coalesce(last_step, ?3), ?3)
+                "UPDATE trial SET last_metrics = ?2, last_value = iif(last_step > ?3, last_value, \
+                 ?4), last_step = max(coalesce(last_step, ?3), ?3)
                  WHERE id = ?1",
                 params![id, all, step, to_real(value)],
             )?,
@@ -531,7 +575,8 @@ impl<'a> Append<'a> {
     }
 
     fn decide(&self, id: i64, step: i64, verdict: &Decision) -> Result<(), Fault> {
-        let sql = "INSERT OR REPLACE INTO decision (trial_id, step, verdict, reason, at) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let sql = "INSERT OR REPLACE INTO decision (trial_id, step, verdict, reason, at) VALUES \
+            (?1, ?2, ?3, ?4, ?5)";
         let reason = verdict.reason().map(to_json).transpose()?;
         self.execute(sql, params![id, step, verdict.word(), reason, self.now.0])?;
         Ok(())
@@ -560,7 +605,8 @@ impl<'a> Append<'a> {
         end: &AttemptEnd,
         reason: Option<&str>,
     ) -> Result<i64, Fault> {
-        let sql = "UPDATE attempt SET ended_at = ?3, outcome = ?4, reason = ?5 WHERE trial_id = ?1 AND attempt = ?2";
+        let sql = "UPDATE attempt SET ended_at = ?3, outcome = ?4, reason = ?5 WHERE trial_id = \
+            ?1 AND attempt = ?2";
         self.execute(sql, params![id, attempt.0, self.now.0, to_json(end)?, reason])?;
         if matches!(end, AttemptEnd::Failed(_)) {
             self.execute("UPDATE trial SET failures = failures + 1 WHERE id = ?1", params![id])?;
@@ -590,7 +636,8 @@ impl<'a> Append<'a> {
     /// A trial that goes on has neither a value nor an end.
     fn unfinish(&self, id: i64) -> Result<(), Fault> {
         if self.execute(
-            "UPDATE trial SET finished_at = NULL, violation = NULL WHERE id = ?1 AND (finished_at IS NOT NULL OR violation IS NOT NULL)",
+            "UPDATE trial SET finished_at = NULL, violation = NULL WHERE id = ?1 AND (finished_at \
+             IS NOT NULL OR violation IS NOT NULL)",
             params![id],
         )? > 0
         {
@@ -606,7 +653,8 @@ impl<'a> Append<'a> {
         value: Option<f64>,
         reason: Option<&str>,
     ) -> Result<(), Fault> {
-        let sql = "UPDATE trial SET state = ?2, reason = ?3, finished_at = ?4, hold = NULL, continued = NULL WHERE id = ?1";
+        let sql = "UPDATE trial SET state = ?2, reason = ?3, finished_at = ?4, hold = NULL, \
+            continued = NULL WHERE id = ?1";
         self.execute(sql, params![id, state.as_str(), reason, self.now.0])?;
         match value {
             Some(value) => {

@@ -22,8 +22,8 @@ pub enum StoreAt {
     Unreadable,
 }
 
-/// Looks at a path. The file is opened through SQLite only: a process that closes a store's file by hand gives up all the
-/// locks that it has on it.
+/// Looks at a path. The file is opened through SQLite only: a process that closes a store's file by
+/// hand gives up all the locks that it has on it.
 pub fn store_at(path: &Path) -> StoreAt {
     match std::fs::metadata(path) {
         Ok(file) if !file.is_file() || file.len() == 0 => return StoreAt::Nothing,
@@ -54,7 +54,8 @@ pub fn store_at(path: &Path) -> StoreAt {
     })
 }
 
-/// The id of the store at a path, and the names of the directories that its studies' files have; `None` if there is no store.
+/// The id of the store at a path, and the names of the directories that its studies' files have;
+/// `None` if there is no store.
 ///
 /// # Errors
 /// Something is there that may be a store, and cannot be read.

@@ -15,8 +15,8 @@ pub(super) fn place(path: &Path, version: i64) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Copies the store as it is, complete or not at all. The caller holds the lock of writers, so that nobody changes it, and
-/// nobody else copies it.
+/// Copies the store as it is, complete or not at all. The caller holds the lock of writers, so that
+/// nobody changes it, and nobody else copies it.
 pub(super) fn keep_copy(path: &Path, version: i64) -> Result<(), Fault> {
     let copy = place(path, version);
     let refused = |source: Box<dyn std::error::Error + Send + Sync>| {

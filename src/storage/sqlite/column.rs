@@ -1,4 +1,5 @@
-//! Values as columns of the store hold them: NaN is NULL, unsigned integers are signed, the rest is JSON.
+//! Values as columns of the store hold them: NaN is NULL, unsigned integers are signed, the rest is
+//! JSON.
 
 use serde::de::DeserializeOwned;
 
@@ -7,10 +8,12 @@ use crate::study::trial::TrialNumber;
 use super::fault::Fault;
 use crate::storage::StudyId;
 
-/// Distance between the first trial ids of neighbouring studies: more trials than a study in memory can have.
+/// Distance between the first trial ids of neighbouring studies: more trials than a study in memory
+/// can have.
 pub(super) const TRIALS_PER_STUDY: i64 = 1_000_000_000;
 
-/// A number for a REAL column. NaN becomes NULL here and nowhere else; infinities stay; SQLite drops the sign of `-0.0`.
+/// A number for a REAL column. NaN becomes NULL here and nowhere else; infinities stay; SQLite
+/// drops the sign of `-0.0`.
 pub(super) fn to_real(value: f64) -> Option<f64> {
     if value.is_nan() { None } else { Some(value) }
 }

@@ -1,9 +1,11 @@
-//! The files of the stores that this process has open: none of them is opened by hand, and one that is exchanged is missed.
+//! The files of the stores that this process has open: none of them is opened by hand, and one that
+//! is exchanged is missed.
 //!
-//! POSIX drops every lock that a process holds on a file when it closes any descriptor of that file (SQLite, "How To Corrupt
-//! An SQLite Database File", 2.2). Without its locks a store looks unused to the next reader, which removes its log when
-//! it leaves, and with it what was written since. So whatever opens a path that a user named asks here first. Locks belong
-//! to the process, and so does this list.
+//! POSIX drops every lock that a process holds on a file when it closes any descriptor of that file
+//! (SQLite, "How To Corrupt An SQLite Database File", 2.2). Without its locks a store looks unused
+//! to the next reader, which removes its log when it leaves, and with it what was written since. So
+//! whatever opens a path that a user named asks here first. Locks belong to the process, and so
+//! does this list.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
@@ -19,7 +21,8 @@ const ENDINGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// How every SQLite database begins.
 const HEADER: &[u8] = b"SQLite format 3\0";
 
-/// Another connection of this process may just be closing, and has removed its log already: so often it is looked again.
+/// Another connection of this process may just be closing, and has removed its log already: so
+/// often it is looked again.
 const LOOKS: u32 = 200;
 
 /// Device and inode.
@@ -36,8 +39,8 @@ pub(super) struct Files {
     /// Made by the first transaction, and the same until the last connection closes.
     wal: OnceLock<Identity>,
     shm: OnceLock<Identity>,
-    /// How long the index was at most. It only grows while it is in use, and is mapped into memory: whoever touches what was
-    /// behind the end of a file that was cut is killed by SIGBUS.
+    /// How long the index was at most. It only grows while it is in use, and is mapped into memory:
+    /// whoever touches what was behind the end of a file that was cut is killed by SIGBUS.
     longest: AtomicU64,
 }
 
@@ -60,7 +63,8 @@ fn open_files() -> MutexGuard<'static, Vec<Weak<Files>>> {
 }
 
 impl Files {
-    /// Those of a store to which a connection has just been opened, and has read. All connections of a process share them.
+    /// Those of a store to which a connection has just been opened, and has read. All connections
+    /// of a process share them.
     pub(super) fn of(path: &Path) -> Result<Arc<Files>, Exchanged> {
         let mut looks = LOOKS;
         loop {
@@ -99,7 +103,8 @@ impl Files {
         files
     }
 
-    /// Takes down the log and the index, once there are any: after a connection has read, which holds them from then on.
+    /// Takes down the log and the index, once there are any: after a connection has read, which
+    /// holds them from then on.
     pub(super) fn learn(&self) {
         for (known, ending) in [(&self.wal, "-wal"), (&self.shm, "-shm")] {
             if known.get().is_none()
@@ -204,8 +209,9 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Whether `path` is a file of a store that this process has open: the store, its log, its index, or another name of one of
-/// them. Such a file is not opened by hand, and nothing else is put in its place.
+/// Whether `path` is a file of a store that this process has open: the store, its log, its index,
+/// or another name of one of them. Such a file is not opened by hand, and nothing else is put in
+/// its place.
 pub fn is_open_here(path: &Path) -> bool {
     let identity = identity(path);
     // A file that is not there yet is known by its directory and its name.
@@ -219,7 +225,8 @@ pub fn is_open_here(path: &Path) -> bool {
     open_files().iter().filter_map(Weak::upgrade).any(|files| files.has(&named, identity))
 }
 
-/// Opens a file that a user named for reading, unless it belongs to a store that this process has open.
+/// Opens a file that a user named for reading, unless it belongs to a store that this process has
+/// open.
 ///
 /// # Errors
 /// It cannot be opened, or belongs to such a store.
@@ -243,8 +250,8 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether a file is a database of SQLite, by its first bytes, whatever its name. One that this process has open is one. What
-/// is no file (a directory, a pipe) is none.
+/// Whether a file is a database of SQLite, by its first bytes, whatever its name. One that this
+/// process has open is one. What is no file (a directory, a pipe) is none.
 ///
 /// # Errors
 /// The file is there and cannot be looked into.

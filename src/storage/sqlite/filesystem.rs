@@ -1,9 +1,11 @@
-//! Finds out whether a directory is on a network file system, where SQLite's locks and shared memory do not hold.
+//! Finds out whether a directory is on a network file system, where SQLite's locks and shared
+//! memory do not hold.
 
 use std::path::Path;
 
-/// The name of the network file system with this magic number (`statfs`'s `f_type`, from Linux's `magic.h` and the file
-/// systems' own sources); `None` for local ones, overlays, tmpfs, virtual machines' shares (9p, virtiofs) and unknown ones.
+/// The name of the network file system with this magic number (`statfs`'s `f_type`, from Linux's
+/// `magic.h` and the file systems' own sources); `None` for local ones, overlays, tmpfs, virtual
+/// machines' shares (9p, virtiofs) and unknown ones.
 pub(super) fn network_name(magic: u32) -> Option<&'static str> {
     match magic {
         0x6969 => Some("NFS"),
@@ -23,7 +25,8 @@ pub(super) fn network_name(magic: u32) -> Option<&'static str> {
 /// FUSE's magic number: which file system it is, only the mount table tells.
 const FUSE: u32 = 0x6573_5546;
 
-/// The name of a network file system behind FUSE, by its type in the mount table; `None` for local ones and virtiofs.
+/// The name of a network file system behind FUSE, by its type in the mount table; `None` for local
+/// ones and virtiofs.
 pub(super) fn fuse_name(kind: &str) -> Option<&'static str> {
     let known = [
         "sshfs",
@@ -41,9 +44,11 @@ pub(super) fn fuse_name(kind: &str) -> Option<&'static str> {
     known.into_iter().find(|name| *name == program)
 }
 
-/// The type of the mount that holds `directory` (absolute, links resolved), from the text of `/proc/self/mountinfo`.
+/// The type of the mount that holds `directory` (absolute, links resolved), from the text of
+/// `/proc/self/mountinfo`.
 pub(super) fn mount_type<'a>(mountinfo: &'a str, directory: &Path) -> Option<&'a str> {
-    // "36 35 98:0 /root /mount/point rw,noatime shared:1 - ext4 /dev/sda1 rw": the optional fields end with the dash.
+    // "36 35 98:0 /root /mount/point rw,noatime shared:1 - ext4 /dev/sda1 rw": the optional fields
+    // end with the dash.
     let mounts = mountinfo.lines().filter_map(|line| {
         let (place, kind) = line.split_once(" - ")?;
         let point = place.split(' ').nth(4)?.replace("\\040", " ");
@@ -101,7 +106,8 @@ mod tests {
     #[test]
     fn the_deepest_mount_decides_about_fuse() {
         let mountinfo = "22 1 254:0 / / rw - ext4 /dev/vda rw\n\
-                         40 22 0:50 / /home/me/far\\040away rw,nosuid shared:5 - fuse.sshfs me@host: rw\n\
+                         40 22 0:50 / /home/me/far\\040away rw,nosuid shared:5 - fuse.sshfs \
+                         me@host: rw\n\
                          41 22 0:51 / /home/me rw - virtiofs share rw\n";
         assert_eq!(mount_type(mountinfo, Path::new("/home/me/far away/runs")), Some("fuse.sshfs"));
         assert_eq!(mount_type(mountinfo, Path::new("/home/me/runs")), Some("virtiofs"));

@@ -1,4 +1,5 @@
-//! Paths of checkpoints in the store: relative to the directory of files, so that a project may be moved with them.
+//! Paths of checkpoints in the store: relative to the directory of files, so that a project may be
+//! moved with them.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -13,7 +14,8 @@ use crate::study::trial::TrialNumber;
 /// Where the relative paths of a study lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Roots {
-    /// The directory of files now, then those of earlier revisions of the specification; all absolute.
+    /// The directory of files now, then those of earlier revisions of the specification; all
+    /// absolute.
     roots: Vec<PathBuf>,
     /// The name of the directory that trials of earlier versions have their files in.
     component: String,
@@ -25,7 +27,8 @@ impl Roots {
         let mut statement = connection.prepare_cached(
             "SELECT spec ->> '$.checkpoints.dir' FROM study WHERE id = ?1
              UNION ALL
-             SELECT * FROM (SELECT spec ->> '$.checkpoints.dir' FROM study_revision WHERE study_id = ?1 ORDER BY revision DESC)",
+             SELECT * FROM (SELECT spec ->> '$.checkpoints.dir' FROM study_revision WHERE \
+             study_id = ?1 ORDER BY revision DESC)",
         )?;
         let given = statement.query_map([study.0], |row| row.get::<_, Option<String>>(0))?;
         let mut roots = Vec::new();
@@ -52,8 +55,9 @@ impl Roots {
         inside.filter(is_plain).unwrap_or(path)
     }
 
-    /// Where a stored path leads: a relative one below the first directory of files that has it, else the present one. An
-    /// absolute one of an earlier version that is not there leads into the present directory, if it lay in that of its trial.
+    /// Where a stored path leads: a relative one below the first directory of files that has it,
+    /// else the present one. An absolute one of an earlier version that is not there leads into the
+    /// present directory, if it lay in that of its trial.
     pub(super) fn found(&self, trial: Option<TrialNumber>, stored: &Path) -> PathBuf {
         let Some(present) = self.roots.first() else { return stored.to_owned() };
         if stored.is_relative() {

@@ -1,13 +1,16 @@
-//! Whether the write-ahead log still holds what was written to it: one that somebody changed in place is missed.
+//! Whether the write-ahead log still holds what was written to it: one that somebody changed in
+//! place is missed.
 //!
-//! SQLite trusts its index about how long the log is, and reads a log again only after a crash. One that was emptied, cut or
-//! overwritten by an older copy gets a hole at the next commit, and the next checkpoint writes the hole over the store.
-//! So the chain of checksums in the log is followed here (<https://www.sqlite.org/walformat.html>), after each commit over
-//! what is new, and before each checkpoint over everything. The log is opened once and stays open while the store is:
+//! SQLite trusts its index about how long the log is, and reads a log again only after a crash. One
+//! that was emptied, cut or overwritten by an older copy gets a hole at the next commit, and the
+//! next checkpoint writes the hole over the store. So the chain of checksums in the log is followed
+//! here (<https://www.sqlite.org/walformat.html>), after each commit over what is new, and before
+//! each checkpoint over everything. The log is opened once and stays open while the store is:
 //! SQLite takes no locks on it. The index is never opened by hand, for the locks are on that.
 //!
-//! Not seen: a change between the look before a checkpoint and the checkpoint, some milliseconds; one that a program other
-//! than this one writes back; one that comes while nobody has the store open, or whose writer is killed before it looked.
+//! Not seen: a change between the look before a checkpoint and the checkpoint, some milliseconds;
+//! one that a program other than this one writes back; one that comes while nobody has the store
+//! open, or whose writer is killed before it looked.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -23,7 +26,8 @@ const MAGIC: u32 = 0x377f_0682;
 
 /// The log may be begun anew by another process while it is looked at: so often it is looked again.
 const LOOKS: u32 = 50;
-/// A log whose first salt is so little lower is an earlier one: it grows by 1 each time the log is begun anew.
+/// A log whose first salt is so little lower is an earlier one: it grows by 1 each time the log is
+/// begun anew.
 const EARLIER: u32 = 1 << 20;
 
 /// What is said of a log that does not hold what it should.
@@ -54,8 +58,9 @@ struct Chain {
 }
 
 impl Log {
-    /// An error if the log does not hold what its index says. Only what is new is read, or everything if `whole` is wished.
-    /// Returns the number of its frames, nothing where that cannot be said.
+    /// An error if the log does not hold what its index says. Only what is new is read, or
+    /// everything if `whole` is wished. Returns the number of its frames, nothing where that cannot
+    /// be said.
     pub(super) fn check(
         &mut self,
         connection: &Connection,
@@ -97,7 +102,8 @@ impl Log {
         }
     }
 
-    /// Whether it holds all that was ever found in it, or was begun anew since: without a look at its index.
+    /// Whether it holds all that was ever found in it, or was begun anew since: without a look at
+    /// its index.
     pub(super) fn is_as_known(&self) -> bool {
         let (Some(file), Some(known)) = (&self.file, &self.known) else { return true };
         let header = header(file);
@@ -223,12 +229,14 @@ impl Files {
         self.is_log((metadata.dev(), metadata.ino())).then_some(file)
     }
 
-    /// Puts a damaged log aside, so that whoever opens the store next does not mix parts of it with what is in the store.
+    /// Puts a damaged log aside, so that whoever opens the store next does not mix parts of it with
+    /// what is in the store.
     pub(super) fn put_log_aside(&self) {
         if !self.has_own_log() {
             return;
         }
-        // Who opens the store between the two finds an index and an empty log, and an error. What fails leaves things as they are.
+        // Who opens the store between the two finds an index and an empty log, and an error. What
+        // fails leaves things as they are.
         let _as_it_was = fs::rename(self.beside("-wal"), self.beside("-wal.damaged"));
         if self.has_own_index() {
             let _as_it_was = fs::remove_file(self.beside("-shm"));

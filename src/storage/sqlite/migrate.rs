@@ -10,7 +10,8 @@ use crate::storage::StorageError;
 /// "hpsr" in SQLite's `application_id`.
 pub(super) const APPLICATION_ID: i64 = 0x6870_7372;
 
-/// The steps from an empty file to the present schema, appended to and never edited: step `n` leads to version `n + 1`.
+/// The steps from an empty file to the present schema, appended to and never edited: step `n` leads
+/// to version `n + 1`.
 pub(super) const MIGRATIONS: &[&str] = &[
     concat!(include_str!("v1.sql"), include_str!("v1_optuna.sql")),
     include_str!("v2.sql"),
@@ -24,8 +25,8 @@ pub(super) fn newest(migrations: &[&str]) -> i64 {
     i64::try_from(migrations.len()).expect("a list in the source is short")
 }
 
-/// The version of the store behind `connection`, 0 for an empty file; an error for files of other programs and of a newer
-/// hpsearch.
+/// The version of the store behind `connection`, 0 for an empty file; an error for files of other
+/// programs and of a newer hpsearch.
 pub(super) fn version(
     connection: &Connection,
     path: &Path,
@@ -65,8 +66,8 @@ pub(super) fn version(
     }
 }
 
-/// Runs the steps that are missing, all in one transaction. Of a file that holds something `keep_copy` is called before,
-/// with its version, and `erase` after, in the same transaction.
+/// Runs the steps that are missing, all in one transaction. Of a file that holds something
+/// `keep_copy` is called before, with its version, and `erase` after, in the same transaction.
 pub(super) fn migrate(
     connection: &mut Connection,
     path: &Path,

@@ -54,7 +54,8 @@ pub(super) fn outcomes(
 /// The ids of trials that events after `seq` are about, ascending.
 fn changed(connection: &Connection, study: StudyId, seq: Seq) -> Result<Vec<i64>, Fault> {
     let mut statement = connection.prepare_cached(
-        "SELECT DISTINCT body ->> '$.trial' AS number FROM event WHERE study_id = ?1 AND seq > ?2 AND number IS NOT NULL ORDER BY number",
+        "SELECT DISTINCT body ->> '$.trial' AS number FROM event WHERE study_id = ?1 AND seq > ?2 \
+         AND number IS NOT NULL ORDER BY number",
     )?;
     let mut rows = statement.query(params![study.0, seq.0])?;
     let mut ids = Vec::new();
@@ -73,8 +74,10 @@ fn range(
     last: i64,
 ) -> Result<Vec<Outcome>, Fault> {
     let mut statement = connection.prepare_cached(
-        "SELECT t.id, t.state, v.trial_id, v.value, t.last_step, t.last_value, t.busy_micros, t.created_at, t.finished_at
-         FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id",
+        "SELECT t.id, t.state, v.trial_id, v.value, t.last_step, t.last_value, t.busy_micros, \
+         t.created_at, t.finished_at
+         FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 WHERE t.id \
+         BETWEEN ?1 AND ?2 ORDER BY t.id",
     )?;
     let mut rows = statement.query([first, last])?;
     let mut outcomes = Vec::new();
@@ -125,8 +128,10 @@ fn add_params(
     let names: BTreeMap<i64, String> = statement
         .query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
-    let mut statement =
-        connection.prepare_cached("SELECT trial_id, dimension, value FROM param WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT trial_id, dimension, value FROM param WHERE trial_id \
+            BETWEEN ?1 AND ?2 ORDER BY trial_id",
+    )?;
     let mut rows = statement.query([first, last])?;
     let mut waiting = outcomes.iter_mut();
     let mut current = waiting.next();

@@ -1,4 +1,5 @@
-//! Finds the trials of a page, or how many there are: of the others, only what the filter and the order ask for is read.
+//! Finds the trials of a page, or how many there are: of the others, only what the filter and the
+//! order ask for is read.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -94,8 +95,8 @@ fn cut(mut places: Vec<Place>, query: &TrialQuery) -> Vec<Place> {
     places
 }
 
-/// The first and the last id of a page of all trials by number: numbers have no gaps. The last is before the first where
-/// there are none. `None`: the page is not one range.
+/// The first and the last id of a page of all trials by number: numbers have no gaps. The last is
+/// before the first where there are none. `None`: the page is not one range.
 fn range(
     connection: &Connection,
     study: StudyId,
@@ -137,14 +138,16 @@ pub(super) enum Which {
     Feasible,
 }
 
-/// SQL for the complete trials of the study `?1` whose value is not NaN, the best first: as `v`, in the order of an index.
+/// SQL for the complete trials of the study `?1` whose value is not NaN, the best first: as `v`, in
+/// the order of an index.
 pub(super) fn ranked(direction: Direction, reverse: Reverse, which: Which) -> String {
     let order =
         if (direction == Direction::Maximize) == (reverse == Reverse::No) { "DESC" } else { "ASC" };
     let feasible = if which == Which::Feasible { " AND t.violation IS NULL" } else { "" };
     format!(
         "FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id
-         WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NOT NULL AND t.state = 'complete'{feasible} ORDER BY v.value {order}, v.trial_id"
+         WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NOT NULL AND \
+         t.state = 'complete'{feasible} ORDER BY v.value {order}, v.trial_id"
     )
 }
 
@@ -157,7 +160,8 @@ fn best_ids(
 ) -> Result<Vec<i64>, Fault> {
     let worst = format!(
         "SELECT v.trial_id FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id
-         WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NULL AND t.state = 'complete' ORDER BY v.trial_id LIMIT ?2 OFFSET ?3"
+         WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NULL AND t.state \
+         = 'complete' ORDER BY v.trial_id LIMIT ?2 OFFSET ?3"
     );
     let reverse = if query.reverse { Reverse::Yes } else { Reverse::No };
     let others =
@@ -240,8 +244,10 @@ impl Scan<'_> {
         let sql = self.sql(&wanted);
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut rows = statement.query(params![first, last])?;
-        let mut all_params =
-            self.connection.prepare_cached("SELECT trial_id, dimension, value FROM param WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id")?;
+        let mut all_params = self.connection.prepare_cached(
+            "SELECT trial_id, dimension, value FROM param WHERE \
+                trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id",
+        )?;
         let mut all_params =
             if self.needs.all_params { Some(all_params.query([first, last])?) } else { None };
         let mut marks = if self.needs.marks { self.marks()? } else { Marks::new() };
@@ -299,7 +305,8 @@ impl Scan<'_> {
     fn marks(&self) -> Result<Marks, Fault> {
         let (first, last) = trial_ids(self.study);
         let mut marks = Marks::new();
-        let sql = "SELECT trial_id, at, text FROM trial_note WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, seq";
+        let sql = "SELECT trial_id, at, text FROM trial_note WHERE trial_id BETWEEN ?1 AND ?2 \
+            ORDER BY trial_id, seq";
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query([first, last])?;
         while let Some(row) = rows.next()? {
@@ -309,7 +316,8 @@ impl Scan<'_> {
                 .0
                 .push(Note { at: Timestamp(row.get(1)?), text: row.get(2)? });
         }
-        let sql = "SELECT trial_id, tag FROM trial_tag WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, tag";
+        let sql = "SELECT trial_id, tag FROM trial_tag WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY \
+            trial_id, tag";
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query([first, last])?;
         while let Some(row) = rows.next()? {
@@ -331,7 +339,8 @@ impl Scan<'_> {
         let column = |wanted: bool, name: &'static str| if wanted { name } else { "NULL" };
         let Needs { value, metrics, words, .. } = self.needs;
         let mut sql = format!(
-            "SELECT t.id, t.state, t.last_step, t.last_value, t.attempts, t.failures, t.started_at, t.busy_micros, {}, {}, {}, {}, {}, t.violation",
+            "SELECT t.id, t.state, t.last_step, t.last_value, t.attempts, t.failures, \
+             t.started_at, t.busy_micros, {}, {}, {}, {}, {}, t.violation",
             column(value, "v.trial_id"),
             column(value, "v.value"),
             column(words, "t.device"),

@@ -163,7 +163,8 @@ fn best(
         .optional()?;
     let mut candidates: Vec<(TrialNumber, f64)> = complete.into_iter().collect();
     if counts.queued + counts.running + counts.paused > 0 {
-        let sql = "SELECT id FROM trial WHERE study_id = ?1 AND state IN ('queued', 'running', 'paused') AND continued = 'complete'";
+        let sql = "SELECT id FROM trial WHERE study_id = ?1 AND state IN ('queued', 'running', \
+            'paused') AND continued = 'complete'";
         let mut statement = connection.prepare_cached(sql)?;
         let ids =
             statement.query_map([study.0], |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
@@ -182,7 +183,8 @@ fn best(
 fn runs(connection: &Connection, study: StudyId) -> Result<Vec<Run>, Fault> {
     let (first, last) = trial_ids(study);
     let mut statement = connection.prepare_cached(
-        "SELECT t.id, t.origin, t.state, v.idx, v.value, t.violation IS NOT NULL FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0
+        "SELECT t.id, t.origin, t.state, v.idx, v.value, t.violation IS NOT NULL FROM trial t \
+         LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0
          WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id",
     )?;
     let mut rows = statement.query([first, last])?;
@@ -203,7 +205,8 @@ fn runs(connection: &Connection, study: StudyId) -> Result<Vec<Run>, Fault> {
 /// Who ran a study, in order.
 pub(super) fn runners(connection: &Connection, study: StudyId) -> Result<Vec<StoredRunner>, Fault> {
     require(connection, study)?;
-    let sql = "SELECT seq, pid, host, started_at, stopped_at, lineage, slots, ran_micros, reason FROM runner WHERE study_id = ?1 ORDER BY seq";
+    let sql = "SELECT seq, pid, host, started_at, stopped_at, lineage, slots, ran_micros, reason \
+        FROM runner WHERE study_id = ?1 ORDER BY seq";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([study.0])?;
     let mut runners = Vec::new();
@@ -258,8 +261,10 @@ pub(super) fn document(connection: &Connection, digest: &str) -> Result<Option<S
 
 /// Who holds a study.
 pub(super) fn held(connection: &Connection, study: StudyId) -> Result<Option<HeldLease>, Fault> {
-    let mut statement =
-        connection.prepare_cached("SELECT epoch, pid, pid_started, host, acquired_at, boot_id FROM lease WHERE study_id = ?1 AND pid IS NOT NULL")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT epoch, pid, pid_started, host, acquired_at, boot_id \
+            FROM lease WHERE study_id = ?1 AND pid IS NOT NULL",
+    )?;
     let mut rows = statement.query([study.0])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let place = || format!("table `lease`, study {}", study.0);
@@ -292,7 +297,8 @@ pub(super) struct StudyRow {
 
 /// The row of table `study`; an error if there is none.
 pub(super) fn study_row(connection: &Connection, study: StudyId) -> Result<StudyRow, Fault> {
-    let sql = "SELECT spec, revision, created_at, finished_reason, ran_micros, paused_reason, extra_trials, extra_micros, extra_device_hours,
+    let sql = "SELECT spec, revision, created_at, finished_reason, ran_micros, paused_reason, \
+        extra_trials, extra_micros, extra_device_hours,
                       extra_cost, killed_at, busy_micros FROM study WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([study.0])?;
@@ -397,7 +403,8 @@ pub(super) fn attempts(
         },
     };
     let mut statement = connection.prepare_cached(
-        "SELECT trial_id, attempt, slot, device, pid, pid_started, started_at, ended_at, outcome, reason, runner, resume_step, resume_path, until
+        "SELECT trial_id, attempt, slot, device, pid, pid_started, started_at, ended_at, outcome, \
+         reason, runner, resume_step, resume_path, until
          FROM attempt WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, attempt",
     )?;
     let mut rows = statement.query([first, last])?;
@@ -450,7 +457,8 @@ pub(super) fn reports(
     require(connection, study)?;
     let Ok(id) = trial_id(study, trial) else { return Ok(Vec::new()) };
     let mut statement = connection.prepare_cached(
-        "SELECT m.name, r.step, r.value FROM report r JOIN metric m ON m.id = r.metric_id WHERE r.trial_id = ?1 ORDER BY m.name, r.step",
+        "SELECT m.name, r.step, r.value FROM report r JOIN metric m ON m.id = r.metric_id WHERE \
+         r.trial_id = ?1 ORDER BY m.name, r.step",
     )?;
     let mut rows = statement.query([id])?;
     let mut reports = Vec::new();
@@ -499,8 +507,10 @@ pub(super) fn params(connection: &Connection, study: StudyId) -> Result<Vec<Stri
     require(connection, study)?;
     let (first, last) = trial_ids(study);
     let mut statement = connection.prepare_cached(
-        "SELECT DISTINCT name FROM dimension d WHERE study_id = ?3 AND EXISTS (SELECT 1 FROM trial t CROSS JOIN param p
-           WHERE t.id BETWEEN ?1 AND ?2 AND p.trial_id = t.id AND p.dimension = d.idx) ORDER BY name",
+        "SELECT DISTINCT name FROM dimension d WHERE study_id = ?3 AND EXISTS (SELECT 1 FROM \
+         trial t CROSS JOIN param p
+           WHERE t.id BETWEEN ?1 AND ?2 AND p.trial_id = t.id AND p.dimension = d.idx) ORDER BY \
+           name",
     )?;
     Ok(statement.query_map([first, last, study.0], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
@@ -511,7 +521,8 @@ pub(super) fn metrics(connection: &Connection, study: StudyId) -> Result<Vec<Str
     let (first, last) = trial_ids(study);
     let mut statement = connection.prepare_cached(
         "SELECT name FROM metric m WHERE EXISTS (SELECT 1 FROM trial t CROSS JOIN report r
-           WHERE t.id BETWEEN ?1 AND ?2 AND r.trial_id = t.id AND r.metric_id = m.id) ORDER BY name",
+           WHERE t.id BETWEEN ?1 AND ?2 AND r.trial_id = t.id AND r.metric_id = m.id) ORDER BY \
+           name",
     )?;
     Ok(statement.query_map([first, last], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
@@ -538,14 +549,15 @@ pub(super) fn events_before(
     seq: Seq,
     limit: u64,
 ) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
-    let newest_first = "SELECT seq, at, body FROM event WHERE study_id = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
+    let newest_first = "SELECT seq, at, body FROM event WHERE study_id = ?1 AND seq < ?2 ORDER BY \
+        seq DESC LIMIT ?3";
     let mut events = journal_page(connection, newest_first, study, seq, limit)?;
     events.reverse();
     Ok(events)
 }
 
-/// The remarks on a trial's lines after `seq`, and the journal's last place. They are found by how their JSON begins, so that
-/// not all of a long journal is parsed.
+/// The remarks on a trial's lines after `seq`, and the journal's last place. They are found by how
+/// their JSON begins, so that not all of a long journal is parsed.
 pub(super) fn remarks(
     connection: &Connection,
     study: StudyId,
@@ -558,7 +570,8 @@ pub(super) fn remarks(
         .query_row([study.0], |row| row.get(0))?;
     let begin = format!("{{\"type\":\"remarked\",\"trial\":{trial},");
     let mut statement = connection.prepare_cached(
-        "SELECT seq, body FROM event WHERE study_id = ?1 AND seq > ?2 AND seq <= ?3 AND substr(body, 1, length(?4)) = ?4 ORDER BY seq",
+        "SELECT seq, body FROM event WHERE study_id = ?1 AND seq > ?2 AND seq <= ?3 AND \
+         substr(body, 1, length(?4)) = ?4 ORDER BY seq",
     )?;
     let mut rows = statement.query(params![study.0, seq.0, last, begin])?;
     let mut events = Vec::new();
@@ -603,8 +616,10 @@ pub(super) fn running_since(
         .query_row([study.0], |row| row.get(0))
         .optional()?
         .ok_or(StorageError::NoStudy { study })?;
-    let mut statement =
-        connection.prepare_cached("SELECT iif(stopped_at IS NULL, started_at, NULL) FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT iif(stopped_at IS NULL, started_at, NULL) FROM runner \
+            WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1",
+    )?;
     let since: Option<Option<i64>> = statement.query_row([study.0], |row| row.get(0)).optional()?;
     Ok((ran, since.flatten().map(Timestamp)))
 }
@@ -622,7 +637,8 @@ pub(super) fn pending_requests(
     let mut requests = Vec::new();
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
-        // One that cannot be read must not keep the study from being run: it is refused like any that cannot be done.
+        // One that cannot be read must not keep the study from being run: it is refused like any
+        // that cannot be done.
         let read = row.get_ref(1)?.as_str().map_err(|error| error.to_string());
         let read =
             read.and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()));

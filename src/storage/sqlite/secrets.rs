@@ -1,4 +1,5 @@
-//! Erases the values of `[command] env` that older versions stored: from the rows, and then from the file's free pages.
+//! Erases the values of `[command] env` that older versions stored: from the rows, and then from
+//! the file's free pages.
 
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use crate::study::provenance::{Masked, masked_command};
 /// Others may read meanwhile: what is left then is done by whoever opens the store next.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Erases the values from all rows, inside the migration's transaction, and notes that the file is to be written anew.
+/// Erases the values from all rows, inside the migration's transaction, and notes that the file is
+/// to be written anew.
 pub(super) fn erase(connection: &Connection) -> Result<(), Fault> {
     let values = values(connection)?;
     if values.is_empty() {
@@ -23,7 +25,8 @@ pub(super) fn erase(connection: &Connection) -> Result<(), Fault> {
         connection.execute(
             &format!(
                 "UPDATE {table} SET spec = json_set(spec, '$.program.command.env',
-                   json((SELECT json_group_object(key, NULL) FROM json_each({table}.spec, '$.program.command.env'))))
+                   json((SELECT json_group_object(key, NULL) FROM json_each({table}.spec, \
+                   '$.program.command.env'))))
                  WHERE json_type(spec, '$.program.command.env') = 'object'"
             ),
             [],
@@ -59,7 +62,8 @@ pub(super) fn erase(connection: &Connection) -> Result<(), Fault> {
 /// Every value that a specification has, with its name; one name may have had several.
 fn values(connection: &Connection) -> Result<Vec<(String, String)>, Fault> {
     let mut statement = connection.prepare(
-        "SELECT DISTINCT e.key, e.value FROM (SELECT spec FROM study UNION ALL SELECT spec FROM study_revision) s
+        "SELECT DISTINCT e.key, e.value FROM (SELECT spec FROM study UNION ALL SELECT spec FROM \
+         study_revision) s
          JOIN json_each(s.spec, '$.program.command.env') e WHERE e.type = 'text'",
     )?;
     Ok(statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
@@ -91,7 +95,8 @@ pub(super) fn are_left(connection: &Connection) -> bool {
     connection.query_row("SELECT values_left FROM store", [], |row| row.get(0)).unwrap_or(false)
 }
 
-/// Writes the file anew if what was erased may still be in it. A process that dies on the way leaves that to the next one.
+/// Writes the file anew if what was erased may still be in it. A process that dies on the way
+/// leaves that to the next one.
 pub(super) fn finish(connection: &Connection) -> Result<(), Fault> {
     if !are_left(connection) {
         return Ok(());

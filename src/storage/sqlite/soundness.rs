@@ -1,4 +1,5 @@
-//! Whether a store is sound: SQLite's own checks of pages, indices, constraints and references, table by table.
+//! Whether a store is sound: SQLite's own checks of pages, indices, constraints and references,
+//! table by table.
 
 use super::SqliteReader;
 use super::fault::Fault;
@@ -20,7 +21,8 @@ impl SqliteReader {
         })
     }
 
-    /// Everything that is wrong with the file, one sentence each; `hear` is told how many tables of how many are checked.
+    /// Everything that is wrong with the file, one sentence each; `hear` is told how many tables of
+    /// how many are checked.
     pub fn soundness(&self, hear: &mut dyn FnMut(u64, u64)) -> Result<Vec<String>, StorageError> {
         self.read("checking it", |connection| {
             let mut names = connection
@@ -81,7 +83,13 @@ mod tests {
         );
         let outsider = rusqlite::Connection::open(&path).unwrap();
         outsider.pragma_update(None, "foreign_keys", false).unwrap();
-        outsider.execute("INSERT INTO objective (study_id, idx, metric, direction) VALUES (99, 0, 'loss', 'minimize')", []).unwrap();
+        outsider
+            .execute(
+                "INSERT INTO objective (study_id, idx, metric, direction) VALUES (99, 0, \
+            'loss', 'minimize')",
+                [],
+            )
+            .unwrap();
         let problems = SqliteReader::open(&path).unwrap().soundness(&mut |_, _| {}).unwrap();
         assert_eq!(
             problems,

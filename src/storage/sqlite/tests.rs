@@ -1,4 +1,5 @@
-//! Tests of what only a store in a file has: other people's files, damage, full disks, several connections.
+//! Tests of what only a store in a file has: other people's files, damage, full disks, several
+//! connections.
 
 use std::error::Error as _;
 use std::fs;
@@ -279,13 +280,15 @@ fn unreadable_json_is_told_with_its_table_and_row() {
         .unwrap();
     let error = store.events_after(lease.study, Seq(0), 100).unwrap_err();
     assert!(
-        matches!(&error, StorageError::Corrupt { place, .. } if place == "table `event`, seq 7, column `body`"),
+        matches!(&error, StorageError::Corrupt { place, .. } if place == "table `event`, seq 7, \
+            column `body`"),
         "{error:?}"
     );
     store.reader.connection.execute("UPDATE trial SET origin = '{}' WHERE number = 0", []).unwrap();
     let error = store.view(lease.study).unwrap_err();
     assert!(
-        matches!(&error, StorageError::Corrupt { place, .. } if place == "table `trial`, id 1000000000, column `origin`"),
+        matches!(&error, StorageError::Corrupt { place, .. } if place == "table `trial`, id \
+            1000000000, column `origin`"),
         "{error:?}"
     );
 }
@@ -548,7 +551,8 @@ fn a_store_of_version_2_keeps_what_its_user_wrote_and_learns_who_ran_what() {
     assert_eq!(count("SELECT count(*) FROM attempt WHERE runner IS NULL"), 0);
     assert_eq!(
         count(
-            "SELECT count(*) FROM study_revision r JOIN study s ON s.id = r.study_id WHERE r.spec = s.spec"
+            "SELECT count(*) FROM study_revision r JOIN study s ON s.id = r.study_id WHERE r.spec \
+             = s.spec"
         ),
         1
     );
@@ -611,10 +615,16 @@ fn new_stores_and_those_of_older_versions_have_one_schema() {
     }
 }
 
-/// Has the constraints evaluated as SQLite before 3.45 does, where `json_valid(NULL)` is 0 and not NULL.
+/// Has the constraints evaluated as SQLite before 3.45 does, where `json_valid(NULL)` is 0 and not
+/// NULL.
 fn with_old_json_valid(connection: &Connection) {
     let tables: Vec<(String, String)> = {
-        let mut statement = connection.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%json_valid(%'").unwrap();
+        let mut statement = connection
+            .prepare(
+                "SELECT name, sql FROM sqlite_schema WHERE type = \
+            'table' AND sql LIKE '%json_valid(%'",
+            )
+            .unwrap();
         statement
             .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
             .unwrap()

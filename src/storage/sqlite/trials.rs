@@ -85,8 +85,10 @@ impl<'a> Loader<'a> {
         let dimensions = statement
             .query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<Result<_, _>>()?;
-        let mut statement =
-            connection.prepare_cached("SELECT m.id FROM objective o JOIN metric m ON m.name = o.metric WHERE o.study_id = ?1 AND o.idx = 0")?;
+        let mut statement = connection.prepare_cached(
+            "SELECT m.id FROM objective o JOIN metric m ON m.name = \
+                o.metric WHERE o.study_id = ?1 AND o.idx = 0",
+        )?;
         let metric = statement.query_row([study.0], |row| row.get(0)).optional()?;
         Ok(Loader { connection, study, dimensions, metric })
     }
@@ -105,9 +107,12 @@ impl<'a> Loader<'a> {
 
     fn rows(&self, first: i64, last: i64) -> Result<Vec<Trial>, Fault> {
         let mut statement = self.connection.prepare_cached(
-            "SELECT t.id, t.state, t.origin, v.trial_id, v.value, t.last_metrics, t.attempts, t.device, t.until, t.reason, t.created_at,
-                    t.started_at, t.finished_at, t.busy_micros, t.failures, t.hold, t.continued, t.violation
-             FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id",
+            "SELECT t.id, t.state, t.origin, v.trial_id, v.value, t.last_metrics, t.attempts, \
+             t.device, t.until, t.reason, t.created_at,
+                    t.started_at, t.finished_at, t.busy_micros, t.failures, t.hold, t.continued, \
+                    t.violation
+             FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 WHERE t.id \
+             BETWEEN ?1 AND ?2 ORDER BY t.id",
         )?;
         let mut rows = statement.query(params![first, last])?;
         let mut trials = Vec::new();
@@ -144,7 +149,8 @@ impl<'a> Loader<'a> {
 
     fn add_curves(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
         let Some(metric) = self.metric else { return Ok(()) };
-        let sql = "SELECT trial_id, step, value FROM report WHERE metric_id = ?3 AND trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step";
+        let sql = "SELECT trial_id, step, value FROM report WHERE metric_id = ?3 AND trial_id \
+            BETWEEN ?1 AND ?2 ORDER BY trial_id, step";
         self.add(trials, sql, params![first, last, metric], |trial, row| {
             let step = from_integer(row.get(1)?, || {
                 format!("table `report`, study {}, trial {}", self.study.0, trial.number)
@@ -155,7 +161,8 @@ impl<'a> Loader<'a> {
     }
 
     fn add_decisions(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
-        let sql = "SELECT trial_id, step, verdict, reason FROM decision WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step";
+        let sql = "SELECT trial_id, step, verdict, reason FROM decision WHERE trial_id BETWEEN ?1 \
+            AND ?2 ORDER BY trial_id, step";
         self.add(trials, sql, params![first, last], |trial, row| {
             let place =
                 || format!("table `decision`, study {}, trial {}", self.study.0, trial.number);
@@ -180,7 +187,8 @@ impl<'a> Loader<'a> {
     }
 
     fn add_checkpoints(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
-        let sql = "SELECT trial_id, step, path, bytes FROM checkpoint WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step, seq";
+        let sql = "SELECT trial_id, step, path, bytes FROM checkpoint WHERE trial_id BETWEEN ?1 \
+            AND ?2 ORDER BY trial_id, step, seq";
         self.add(trials, sql, params![first, last], |trial, row| {
             let step = from_integer(row.get(1)?, || {
                 format!("table `checkpoint`, study {}, trial {}", self.study.0, trial.number)
@@ -201,7 +209,8 @@ impl<'a> Loader<'a> {
     }
 
     fn add_notes(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
-        let sql = "SELECT trial_id, at, text FROM trial_note WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, seq";
+        let sql = "SELECT trial_id, at, text FROM trial_note WHERE trial_id BETWEEN ?1 AND ?2 \
+            ORDER BY trial_id, seq";
         self.add(trials, sql, params![first, last], |trial, row| {
             trial.notes.push(Note { at: Timestamp(row.get(1)?), text: row.get(2)? });
             Ok(())
@@ -209,7 +218,8 @@ impl<'a> Loader<'a> {
     }
 
     fn add_tags(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
-        let sql = "SELECT trial_id, tag FROM trial_tag WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, tag";
+        let sql = "SELECT trial_id, tag FROM trial_tag WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY \
+            trial_id, tag";
         self.add(trials, sql, params![first, last], |trial, row| {
             trial.tags.push(row.get(1)?);
             Ok(())
@@ -300,7 +310,8 @@ fn trial(row: &Row<'_>) -> Result<Trial, Fault> {
     })
 }
 
-/// The content of `param.value`. Most are numbers, which are read without a detour over JSON: half of the time of reading many.
+/// The content of `param.value`. Most are numbers, which are read without a detour over JSON: half
+/// of the time of reading many.
 pub(super) fn param_value(text: &str, place: impl FnOnce() -> String) -> Result<Value, Fault> {
     if text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
         if let Ok(int) = text.parse() {

@@ -22,11 +22,14 @@ pub(super) fn used(connection: &Connection, study: StudyId) -> Result<Used, Faul
     let busy: i64 = connection
         .prepare_cached("SELECT busy_micros FROM study WHERE id = ?1")?
         .query_row([study.0], |row| row.get(0))?;
-    // A device's time is told at each start and end there: the ends of the newest trials are looked at.
+    // A device's time is told at each start and end there: the ends of the newest trials are looked
+    // at.
     let mut statement = connection.prepare_cached(
         "SELECT max(max(r.started_at),
-           coalesce((SELECT max(f.finished_at) FROM trial f WHERE f.id BETWEEN max(?2, ?3 - ?4 + 1) AND ?3 AND f.device = r.device), 0))
-         FROM trial r WHERE r.study_id = ?1 AND r.state = 'running' AND r.started_at IS NOT NULL AND r.device IS NOT NULL
+           coalesce((SELECT max(f.finished_at) FROM trial f WHERE f.id BETWEEN max(?2, ?3 - ?4 + \
+           1) AND ?3 AND f.device = r.device), 0))
+         FROM trial r WHERE r.study_id = ?1 AND r.state = 'running' AND r.started_at IS NOT NULL \
+         AND r.device IS NOT NULL
          GROUP BY r.device ORDER BY r.device",
     )?;
     let newest: Option<i64> = connection
@@ -54,8 +57,13 @@ pub(super) fn used(connection: &Connection, study: StudyId) -> Result<Used, Faul
         })?
         .unwrap_or_default();
     let (measured, bytes, all) = connection
-        .prepare_cached("SELECT count(bytes), coalesce(sum(bytes), 0), count(*) FROM checkpoint WHERE trial_id BETWEEN ?1 AND ?2")?
-        .query_row([first, last], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))?;
+        .prepare_cached(
+            "SELECT count(bytes), coalesce(sum(bytes), 0), count(*) FROM checkpoint \
+            WHERE trial_id BETWEEN ?1 AND ?2",
+        )?
+        .query_row([first, last], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+        })?;
     let place = || format!("what study {} used", study.0);
     Ok(Used {
         busy: micros(busy),
@@ -73,8 +81,10 @@ fn micros(micros: i64) -> Duration {
 }
 
 fn recent(connection: &Connection, first: i64, last: i64) -> Result<Vec<Tried>, Fault> {
-    let mut statement = connection
-        .prepare_cached("SELECT id, state, busy_micros, started_at, last_step FROM trial WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT ?3")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT id, state, busy_micros, started_at, last_step FROM trial WHERE id \
+            BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT ?3",
+    )?;
     let most = i64::try_from(RECENT).unwrap_or(i64::MAX);
     let mut rows = statement.query(params![first, last, most])?;
     let mut recent = Vec::new();
@@ -107,8 +117,10 @@ pub(super) fn checkpoints(
 ) -> Result<Vec<(TrialNumber, Checkpoint)>, Fault> {
     require(connection, study)?;
     let (first, last) = trial_ids(study);
-    let mut statement = connection
-        .prepare_cached("SELECT trial_id, step, path, bytes FROM checkpoint WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step, seq")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT trial_id, step, path, bytes FROM checkpoint WHERE trial_id \
+            BETWEEN ?1 AND ?2 ORDER BY trial_id, step, seq",
+    )?;
     let mut rows = statement.query([first, last])?;
     let mut checkpoints = Vec::new();
     while let Some(row) = rows.next()? {

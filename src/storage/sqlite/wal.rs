@@ -1,4 +1,5 @@
-//! The write-ahead log: written back to the store's file every minute, and saved where somebody took it away.
+//! The write-ahead log: written back to the store's file every minute, and saved where somebody
+//! took it away.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -13,7 +14,8 @@ use super::log::Log;
 /// A copy of the store's file without its log lacks no more than what was written in this time.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 
-/// Four times SQLite's default: a log of 16 MB, and 1.4 times the small transactions a second (measured with 10 events each).
+/// Four times SQLite's default: a log of 16 MB, and 1.4 times the small transactions a second
+/// (measured with 10 events each).
 const CHECKPOINT_FRAMES: u32 = 4000;
 
 /// How long others may keep a log from being saved: a reader of a moment is waited for.
@@ -43,16 +45,27 @@ impl fmt::Display for Rescue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Rescue::Saved => "everything that was answered is stored",
-            Rescue::Later => "everything that was answered is stored when this program has ended, unless another process has the store open then",
-            Rescue::InUse => "what was written in the last minute is lost, for another process has the store open; trials go on from what was stored before",
+            Rescue::Later => {
+                "everything that was answered is stored when this program has ended, \
+                unless another process has the store open then"
+            }
+            Rescue::InUse => {
+                "what was written in the last minute is lost, for another process \
+                has the store open; trials go on from what was stored before"
+            }
             Rescue::Mixed => {
-                "what was written in the last minute is lost, for another process has written to the new one; trials go on from what was stored before"
+                "what was written in the last minute is lost, for another process has written to \
+                 the new one; trials go on from what was stored before"
             }
             Rescue::Damaged => {
-                "what was written in the last minute is lost (what is left of the log is beside it, with `.damaged` after its name); \
+                "what was written in the last minute is lost (what is left of the log is beside \
+                 it, with `.damaged` after its name); \
                  trials go on from what was stored before"
             }
-            Rescue::Refused => "what was written in the last minute could not be saved; trials go on from what was stored before",
+            Rescue::Refused => {
+                "what was written in the last minute could not be saved; trials go \
+                on from what was stored before"
+            }
             Rescue::Reader => "what is shown here may be out of date",
         })
     }
@@ -80,8 +93,9 @@ impl Checkpoints {
         self.is_due = true;
     }
 
-    /// Writes the log of so many frames back if it is time to and it is whole: what readers leave alone, without waiting for
-    /// any of them. SQLite itself never does in a store that is written to.
+    /// Writes the log of so many frames back if it is time to and it is whole: what readers leave
+    /// alone, without waiting for any of them. SQLite itself never does in a store that is written
+    /// to.
     pub(super) fn tend(
         &mut self,
         connection: &Connection,
@@ -97,7 +111,8 @@ impl Checkpoints {
             return Ok(());
         }
         let counts = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
-        // What cannot be written back now is the next time; whoever writes is told of a disk that refuses.
+        // What cannot be written back now is the next time; whoever writes is told of a disk that
+        // refuses.
         let whole = connection
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], counts)
             .is_ok_and(|(all, done)| all == done);
@@ -113,7 +128,8 @@ impl Checkpoints {
     }
 }
 
-/// Waits for other connections of this process to be closed: a screen's thread takes a moment to end.
+/// Waits for other connections of this process to be closed: a screen's thread takes a moment to
+/// end.
 pub(super) fn wait_until_alone(connections: impl Fn() -> usize) {
     let until = Instant::now() + PATIENCE;
     while connections() > 1 && Instant::now() < until {
@@ -129,9 +145,10 @@ pub(super) fn leave_log_alone(connection: &Connection) {
 
 /// Saves what is in the log of `connection` when one of the files beside the store was exchanged.
 ///
-/// Safe is only what nobody else can come between. Leaving WAL mode takes SQLite's exclusive lock of the store's file, which
-/// no process gets while another one has it open, writes the log back, and lets go of it. A new log at the path belongs
-/// to those who came later: an empty one holds nothing, any other has another history, and the two are not mixed.
+/// Safe is only what nobody else can come between. Leaving WAL mode takes SQLite's exclusive lock
+/// of the store's file, which no process gets while another one has it open, writes the log back,
+/// and lets go of it. A new log at the path belongs to those who came later: an empty one holds
+/// nothing, any other has another history, and the two are not mixed.
 pub(super) fn rescue(
     connection: &Connection,
     files: &Files,

@@ -37,7 +37,8 @@ pub(super) fn create_study(
 fn write_revision(connection: &Connection, study: StudyId, now: Timestamp) -> Result<(), Fault> {
     connection.execute(
         "INSERT INTO study_revision (study_id, revision, seq, at, spec)
-         SELECT id, revision, (SELECT coalesce(max(seq), 0) FROM event WHERE study_id = ?1), ?2, spec FROM study WHERE id = ?1",
+         SELECT id, revision, (SELECT coalesce(max(seq), 0) FROM event WHERE study_id = ?1), ?2, \
+         spec FROM study WHERE id = ?1",
         params![study.0, now.0],
     )?;
     Ok(())
@@ -98,7 +99,8 @@ pub(super) fn update_spec(
         return Err(StorageError::Exists { name: spec.name.clone() }.into());
     }
     let before = study_row(connection, study)?.spec;
-    let sql = "UPDATE study SET name = ?2, spec = ?3, revision = revision + 1, updated_at = ?4 WHERE id = ?1";
+    let sql = "UPDATE study SET name = ?2, spec = ?3, revision = revision + 1, updated_at = ?4 \
+        WHERE id = ?1";
     connection.execute(sql, params![study.0, spec.name, to_json(spec)?, now.0])?;
     write_objectives(connection, study, spec)?;
     write_dimensions(connection, study, spec)?;
@@ -127,8 +129,10 @@ fn rewrite_last_reports(
 
 /// Checks that the lease holds; gives the revision of the specification.
 fn check_fence(connection: &Connection, lease: &Lease) -> Result<i64, Fault> {
-    let mut statement = connection
-        .prepare_cached("SELECT l.epoch, l.pid IS NOT NULL, s.revision FROM lease l JOIN study s ON s.id = l.study_id WHERE l.study_id = ?1")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT l.epoch, l.pid IS NOT NULL, s.revision FROM lease l JOIN study s \
+            ON s.id = l.study_id WHERE l.study_id = ?1",
+    )?;
     let row = statement.query_row([lease.study.0], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?, row.get::<_, i64>(2)?))
     });
@@ -158,7 +162,8 @@ pub(super) fn acquire(
             StorageError::Busy { study: name, holder: held.holder, since: held.acquired }.into()
         );
     }
-    let sql = "UPDATE lease SET epoch = epoch + 1, pid = ?2, pid_started = ?3, host = ?4, acquired_at = ?5, boot_id = ?6 WHERE study_id = ?1 RETURNING epoch";
+    let sql = "UPDATE lease SET epoch = epoch + 1, pid = ?2, pid_started = ?3, host = ?4, \
+        acquired_at = ?5, boot_id = ?6 WHERE study_id = ?1 RETURNING epoch";
     let started = to_integer(holder.pid_started)?;
     let epoch = connection.query_row(
         sql,
@@ -189,7 +194,8 @@ pub(super) fn renew(connection: &Connection, lease: &Lease, holder: &Holder) -> 
 /// Gives the right back, if it was not taken over.
 pub(super) fn release(connection: &Connection, lease: &Lease) -> Result<(), Fault> {
     require(connection, lease.study)?;
-    let sql = "UPDATE lease SET pid = NULL, pid_started = NULL, host = NULL, acquired_at = NULL, boot_id = NULL WHERE study_id = ?1 AND epoch = ?2";
+    let sql = "UPDATE lease SET pid = NULL, pid_started = NULL, host = NULL, acquired_at = NULL, \
+        boot_id = NULL WHERE study_id = ?1 AND epoch = ?2";
     connection.execute(sql, params![lease.study.0, lease.epoch])?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! A condition against the names there are: unknown ones, texts that nothing is, and kinds that do not fit together.
+//! A condition against the names there are: unknown ones, texts that nothing is, and kinds that do
+//! not fit together.
 
 use super::expression::{Comparison, Expression, Node, Part};
 use super::names::Names;

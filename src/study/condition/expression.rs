@@ -157,18 +157,20 @@ impl Expression {
         names.into_iter()
     }
 
-    /// Whether the values that `value` gives keep the condition. `None` is a value that is not there: what depends on it is
-    /// unknown, and `and`, `or` and `not` know what they can (Kleene's logic). Of what is undefined, such as the logarithm of a
-    /// negative number, no comparison is kept.
+    /// Whether the values that `value` gives keep the condition. `None` is a value that is not
+    /// there: what depends on it is unknown, and `and`, `or` and `not` know what they can (Kleene's
+    /// logic). Of what is undefined, such as the logarithm of a negative number, no comparison is
+    /// kept.
     ///
-    /// How far a comparison of numbers is from being kept is their difference; texts that should be equal are 1 apart. `and`
-    /// adds up, `or` takes the least.
+    /// How far a comparison of numbers is from being kept is their difference; texts that should be
+    /// equal are 1 apart. `and` adds up, `or` takes the least.
     pub fn violation(&self, value: impl Fn(&str) -> Option<Value>) -> Violation {
         self.root.violation(&|part| part.named(&value), true)
     }
 
-    /// How far the values are on the wrong side of the condition, or below 0 how far on the right one: for models of limits, where
-    /// both sides count. `and` has the largest of its parts, `or` the least. Nothing if a value is missing.
+    /// How far the values are on the wrong side of the condition, or below 0 how far on the right
+    /// one: for models of limits, where both sides count. `and` has the largest of its parts, `or`
+    /// the least. Nothing if a value is missing.
     pub fn margin(&self, value: impl Fn(&str) -> Option<Value>) -> Option<f64> {
         self.root.margin(&|part| part.named(&value))
     }
@@ -257,7 +259,8 @@ impl Node {
         }
     }
 
-    /// What is not there compares with nothing, and `not` turns that round: filters know no third case.
+    /// What is not there compares with nothing, and `not` turns that round: filters know no third
+    /// case.
     fn holds(&self, trial: &Trial) -> bool {
         match &self.part {
             Part::And(parts) => parts.iter().all(|part| part.holds(trial)),
@@ -283,7 +286,8 @@ impl Node {
         }
     }
 
-    /// Whether the part, which is a condition, is kept; with `wanted` false, whether its opposite is.
+    /// Whether the part, which is a condition, is kept; with `wanted` false, whether its opposite
+    /// is.
     fn violation<'a>(&'a self, value: Values<'a, '_>, wanted: bool) -> Violation {
         match &self.part {
             Part::And(parts) if wanted => {

@@ -98,7 +98,8 @@ impl<'a> Parser<'a> {
         self.length_of_word(word).is_some()
     }
 
-    /// The length of an operator that is written next: in a filter also in capitals, or as `&&` and `||`.
+    /// The length of an operator that is written next: in a filter also in capitals, or as `&&` and
+    /// `||`.
     fn length_of_word(&mut self, word: &str) -> Option<usize> {
         self.scanner.start();
         let rest = self.scanner.rest();
@@ -238,7 +239,8 @@ impl<'a> Parser<'a> {
                 return Err(error(
                     start..start + word.len(),
                     format!(
-                        "a condition is expected before `{word}`: write `\"{word}\"` to look for the text"
+                        "a condition is expected before `{word}`: write `\"{word}\"` to look for \
+                         the text"
                     ),
                 ));
             }

@@ -1,4 +1,5 @@
-//! The short forms of filters, such as `-state:failed` and `layers=2,4`, to the tree of the condition that they stand for.
+//! The short forms of filters, such as `-state:failed` and `layers=2,4`, to the tree of the
+//! condition that they stand for.
 
 use super::expression::{Comparison, Node, Part};
 use super::names::Names;
@@ -82,7 +83,8 @@ fn one_of(
                 ExpressionError::new(
                     values.span.clone(),
                     format!(
-                        "`{name}` is compared with a number, not with `{text}`: write for example `{name}>0.5`"
+                        "`{name}` is compared with a number, not with `{text}`: write for example \
+                         `{name}>0.5`"
                     ),
                 )
             };
@@ -124,7 +126,13 @@ fn states(words: &[String], span: &Span) -> Result<Vec<Part>, ExpressionError> {
             plain => states.push(TrialState::from_word(plain).ok_or_else(|| {
                 let near = nearest(word, TrialState::ALL.iter().map(|state| state.as_str()))
                     .map_or_else(String::new, |near| format!("did you mean `{near}`? "));
-                ExpressionError::new(span.clone(), format!("`{word}` is no state; {near}there are queued, running, paused, complete, pruned, failed and finished"))
+                ExpressionError::new(
+                    span.clone(),
+                    format!(
+                        "`{word}` is no state; {near}there are \
+                    queued, running, paused, complete, pruned, failed and finished"
+                    ),
+                )
             })?),
         }
     }

@@ -1,4 +1,5 @@
-//! The text of a condition as tokens, or as the words of a filter's short forms; and errors that point into it.
+//! The text of a condition as tokens, or as the words of a filter's short forms; and errors that
+//! point into it.
 
 use std::ops::Range;
 
@@ -141,7 +142,8 @@ impl<'a> Scanner<'a> {
         Ok(Some((token, at..at + length)))
     }
 
-    /// The next word: up to white space outside of double quotes, or inside a group up to its parenthesis.
+    /// The next word: up to white space outside of double quotes, or inside a group up to its
+    /// parenthesis.
     pub fn word(&mut self, is_in_group: bool) -> Result<Word, ExpressionError> {
         let start = self.start();
         let (mut chars, mut depth) = (Vec::new(), 0_usize);

@@ -11,12 +11,14 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Reads a filter, as [`condition`](crate::study::condition) has it; the empty one lets every trial through.
+    /// Reads a filter, as [`condition`](crate::study::condition) has it; the empty one lets every
+    /// trial through.
     pub fn parse(text: &str, spec: &StudySpec) -> Result<Filter, ExpressionError> {
         Self::parse_with(text, spec, &[])
     }
 
-    /// The same where these metrics were reported, too ([`StorageReader::metrics`](crate::storage::StorageReader::metrics)).
+    /// The same where these metrics were reported, too
+    /// ([`StorageReader::metrics`](crate::storage::StorageReader::metrics)).
     pub fn parse_with(
         text: &str,
         spec: &StudySpec,

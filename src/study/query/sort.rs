@@ -11,7 +11,8 @@ use crate::study::trial::{Trial, TrialNumber, TrialState};
 /// What trials are ordered by. Ties are in the order of numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SortKey {
-    /// Best value first (complete trials, then the others by their last report; NaN is worst, those without a report last).
+    /// Best value first (complete trials, then the others by their last report; NaN is worst, those
+    /// without a report last).
     #[default]
     Value,
     /// By number.
@@ -49,8 +50,8 @@ enum Amount {
 }
 
 impl SortKey {
-    /// The key of a word, and whether it is turned round: `value`, `number`, `step`, `seconds`, `state`, `started`, a
-    /// parameter, a metric, each with `-` before it to turn it round.
+    /// The key of a word, and whether it is turned round: `value`, `number`, `step`, `seconds`,
+    /// `state`, `started`, a parameter, a metric, each with `-` before it to turn it round.
     pub fn parse(text: &str, spec: &StudySpec) -> Result<(SortKey, bool), ExpressionError> {
         Self::parse_with(text, spec, &[])
     }

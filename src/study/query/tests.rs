@@ -177,7 +177,8 @@ fn errors_say_what_is_wrong_and_what_to_write() {
         ("zzzz=1", "`zzzz` is no parameter or metric"),
         (
             "state:prunned",
-            "`prunned` is no state; did you mean `pruned`? there are queued, running, paused, complete, pruned, failed and finished",
+            "`prunned` is no state; did you mean `pruned`? there are queued, running, paused, \
+             complete, pruned, failed and finished",
         ),
         (
             "value>high",
@@ -277,7 +278,9 @@ proptest! {
     }
 
     #[test]
-    fn what_looks_like_a_filter_never_panics(words in prop::collection::vec("(or|not|[(])?[ ]?[-!]{0,2}(lr|optim|state|value|batch|step|\")?[ ]?[:=<>!]{0,3}[ ]?[a-z0-9.,+*\"\\\\-]{0,4}[)]?", 0..5)) {
+    fn what_looks_like_a_filter_never_panics(words in prop::collection::vec("(or|not|[(])?[ \
+        ]?[-!]{0,2}(lr|optim|state|value|batch|step|\")?[ ]?[:=<>!]{0,3}[ \
+        ]?[a-z0-9.,+*\"\\\\-]{0,4}[)]?", 0..5)) {
         if let Ok(filter) = Filter::parse(&words.join(" "), &spec()) {
             let _ = filter.matches(&trial(0));
             prop_assert_eq!(Filter::parse(filter.text(), &spec()), Ok(filter.clone()));

@@ -81,7 +81,8 @@ pub enum DistributionError {
     },
     /// A step so small that its values cannot be told apart, or not be counted exactly.
     #[error(
-        "`step` is `{step:e}`: in this range a step is at least `{least:e}`, or its values could not be told apart"
+        "`step` is `{step:e}`: in this range a step is at least `{least:e}`, or its values could \
+         not be told apart"
     )]
     TooFine {
         /// Step as given.
@@ -108,14 +109,16 @@ pub enum DistributionError {
     },
 }
 
-/// The smallest step between values from `low` to `high`: some times what neighbouring floating-point numbers at the larger bound
-/// are apart, so that values differ by whole steps after rounding, and there are fewer than 2^48 of them.
+/// The smallest step between values from `low` to `high`: some times what neighbouring
+/// floating-point numbers at the larger bound are apart, so that values differ by whole steps after
+/// rounding, and there are fewer than 2^48 of them.
 fn least_step(low: f64, high: f64) -> f64 {
     let largest = low.abs().max(high.abs());
     64.0 * (largest - largest.next_down())
 }
 
-/// How many steps fit between the bounds, rounding forgiven as far as [`Distribution::normalize`] forgives it.
+/// How many steps fit between the bounds, rounding forgiven as far as [`Distribution::normalize`]
+/// forgives it.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -205,7 +208,8 @@ impl Distribution {
         self.normalize(value).is_some()
     }
 
-    /// `value` in this distribution's own kind (`3` becomes `3.0` in a float range); `None` if it is outside.
+    /// `value` in this distribution's own kind (`3` becomes `3.0` in a float range); `None` if it
+    /// is outside.
     pub fn normalize(&self, value: &Value) -> Option<Value> {
         match self {
             Distribution::Float { low, high, step, .. } => {
@@ -281,8 +285,9 @@ impl Distribution {
         }
     }
 
-    /// The value at `unit` of `[0, 1)`: the inverse distribution function, uniform on the (log or linear) axis; every
-    /// value of a finite set has an interval of its own (equal on a linear axis).
+    /// The value at `unit` of `[0, 1)`: the inverse distribution function, uniform on the (log or
+    /// linear) axis; every value of a finite set has an interval of its own (equal on a linear
+    /// axis).
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -312,7 +317,8 @@ impl Distribution {
         }
     }
 
-    /// Where `value` lies in `[0, 1]`: the middle of its interval for finite sets; `None` if it is not a value.
+    /// Where `value` lies in `[0, 1]`: the middle of its interval for finite sets; `None` if it is
+    /// not a value.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

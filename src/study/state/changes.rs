@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use crate::study::trial::TrialNumber;
 
-/// Changes that are remembered. A memo that is further behind looks at all trials once, which is cheap that rarely.
+/// Changes that are remembered. A memo that is further behind looks at all trials once, which is
+/// cheap that rarely.
 const REMEMBERED: usize = 4096;
 
-/// The trials of one view that changed, in the order of changes. It says nothing about the study itself: any two are
-/// equal, and a clone begins anew, since it may go another way.
+/// The trials of one view that changed, in the order of changes. It says nothing about the study
+/// itself: any two are equal, and a clone begins anew, since it may go another way.
 #[derive(Default)]
 pub struct Changes {
     /// Tells this view from all others: there is one address for each.
@@ -41,7 +42,8 @@ impl Changes {
         Mark { identity: Arc::clone(&self.identity), count: self.count }
     }
 
-    /// The trials that changed since `mark`, some of them several times; `None` if that is another view's, or too long ago.
+    /// The trials that changed since `mark`, some of them several times; `None` if that is another
+    /// view's, or too long ago.
     pub fn since(&self, mark: &Mark) -> Option<impl Iterator<Item = TrialNumber> + '_> {
         let missed =
             self.count.checked_sub(mark.count).and_then(|missed| usize::try_from(missed).ok())?;

@@ -1,4 +1,5 @@
-//! A decoder's configuration: its `config.json`, and the sizes that it gives under its family's keys.
+//! A decoder's configuration: its `config.json`, and the sizes that it gives under its family's
+//! keys.
 
 use serde_json::{Map, Value, json};
 
@@ -62,7 +63,8 @@ pub(in crate::trainer) struct DecoderBiases {
 const WINDOW_KEY: &str = "training_window";
 
 impl DecoderConfig {
-    /// The configuration of a model trained from scratch, for a vocabulary, the window of the data and the tokens around texts.
+    /// The configuration of a model trained from scratch, for a vocabulary, the window of the data
+    /// and the tokens around texts.
     pub(in crate::trainer) fn new(
         arguments: &ModelArguments,
         vocab_size: usize,
@@ -126,7 +128,8 @@ impl DecoderConfig {
         Ok(Self { family, shape, config })
     }
 
-    /// Adapts a pretrained model's configuration to this window and to the dropout rates that the arguments give.
+    /// Adapts a pretrained model's configuration to this window and to the dropout rates that the
+    /// arguments give.
     pub(in crate::trainer) fn adapt(&mut self, arguments: &ModelArguments, window: usize) {
         let keys = &self.family.keys;
         let config = &mut self.config;

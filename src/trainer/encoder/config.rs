@@ -1,4 +1,5 @@
-//! An encoder's configuration: its `config.json`, and the sizes that it gives under its family's keys.
+//! An encoder's configuration: its `config.json`, and the sizes that it gives under its family's
+//! keys.
 
 use serde_json::{Map, Value, json};
 
@@ -78,7 +79,8 @@ const SCRATCH_THETA: f64 = 10_000.0;
 const MAX_LABELS: usize = 1_000_000;
 
 impl EncoderConfig {
-    /// The configuration of a model trained from scratch, for a vocabulary, labels and the longest row.
+    /// The configuration of a model trained from scratch, for a vocabulary, labels and the longest
+    /// row.
     pub(in crate::trainer) fn new(
         arguments: &ModelArguments,
         task: TaskKind,
@@ -182,7 +184,8 @@ impl EncoderConfig {
         (self.shape.task, self.shape.labels) = (task, labels);
     }
 
-    /// Adapts a pretrained model's configuration to these labels and to the dropout rates that the arguments give.
+    /// Adapts a pretrained model's configuration to these labels and to the dropout rates that the
+    /// arguments give.
     pub(in crate::trainer) fn adapt(
         &mut self,
         arguments: &ModelArguments,
@@ -312,7 +315,8 @@ impl EncoderShape {
 }
 
 impl ModernBertShape {
-    /// From `layer_types` and `rope_parameters` (transformers 5), or from `global_attn_every_n_layers` and the two `.._rope_theta`.
+    /// From `layer_types` and `rope_parameters` (transformers 5), or from
+    /// `global_attn_every_n_layers` and the two `.._rope_theta`.
     fn read(config: ConfigReader, layers: usize) -> Result<Self, String> {
         config.only("classifier_activation", &["gelu".into()])?;
         config.only("rope_scaling", &[])?;

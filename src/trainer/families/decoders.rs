@@ -1,4 +1,5 @@
-//! Decoders for language modelling: the keys of their `config.json` and the names of their tensors, one entry of [`DECODERS`] each.
+//! Decoders for language modelling: the keys of their `config.json` and the names of their tensors,
+//! one entry of [`DECODERS`] each.
 
 use super::{Family, TensorNames};
 
@@ -8,9 +9,11 @@ pub(in crate::trainer) type DecoderFamily = Family<DecoderStyle, DecoderKeys>;
 /// The structure of a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::trainer) enum DecoderStyle {
-    /// Learnt positions, layer norms, packed query, key and value, weights stored `[in, out]` (Radford et al. 2019).
+    /// Learnt positions, layer norms, packed query, key and value, weights stored `[in, out]`
+    /// (Radford et al. 2019).
     Gpt,
-    /// Rotary positions, RMS norms, grouped-query attention, a gated feed-forward network (Touvron et al. 2023).
+    /// Rotary positions, RMS norms, grouped-query attention, a gated feed-forward network (Touvron
+    /// et al. 2023).
     Llama {
         /// Whether query, key and value always have biases.
         qkv_bias: bool,
@@ -32,7 +35,8 @@ pub(in crate::trainer) struct DecoderKeys {
     pub(in crate::trainer) residual_dropouts: Option<[&'static str; 2]>,
     /// Whether embeddings are tied where `tie_word_embeddings` is absent.
     pub(in crate::trainer) tied: bool,
-    /// The sliding window, where there may be one: texts are limited to its length, so that it has no effect.
+    /// The sliding window, where there may be one: texts are limited to its length, so that it has
+    /// no effect.
     pub(in crate::trainer) sliding_window: Option<&'static str>,
     /// The default of `head_dim`; `None`: the width divided by the number of heads.
     pub(in crate::trainer) head_dim: Option<usize>,
@@ -41,8 +45,8 @@ pub(in crate::trainer) struct DecoderKeys {
 /// The output embedding, where it is not tied.
 pub(in crate::trainer) const LM_HEAD: &str = "lm_head.weight";
 
-/// All families; names as in transformers' `modeling_gpt2.py`, `modeling_llama.py`, `modeling_qwen2.py`,
-/// `modeling_mistral.py` and `modeling_qwen3.py`.
+/// All families; names as in transformers' `modeling_gpt2.py`, `modeling_llama.py`,
+/// `modeling_qwen2.py`, `modeling_mistral.py` and `modeling_qwen3.py`.
 pub(in crate::trainer) static DECODERS: &[DecoderFamily] = &[
     DecoderFamily {
         model_type: "gpt2",

@@ -1,4 +1,5 @@
-//! Encoders for classification: the keys of their `config.json` and the names of their tensors, one entry of [`ENCODERS`] each.
+//! Encoders for classification: the keys of their `config.json` and the names of their tensors, one
+//! entry of [`ENCODERS`] each.
 
 use super::super::fused::ActivationFn;
 use super::{Family, HeadDense, HeadNames, TensorNames};
@@ -13,8 +14,9 @@ pub(in crate::trainer) enum EncoderStyle {
     PreNorm,
     /// Post-norm layers and an embedding norm (Vaswani et al. 2017); learnt positions.
     PostNorm,
-    /// Pre-norm layers between an embedding norm and a final norm; rotary positions, packed query, key and value, a gated feed-forward
-    /// network, sliding windows in some layers (Warner et al. 2024).
+    /// Pre-norm layers between an embedding norm and a final norm; rotary positions, packed query,
+    /// key and value, a gated feed-forward network, sliding windows in some layers (Warner et al.
+    /// 2024).
     ModernBert,
 }
 
@@ -45,11 +47,12 @@ pub(in crate::trainer) struct EncoderKeys {
     pub(in crate::trainer) pad_token_id: u32,
 }
 
-/// The trainer's own family, for training from scratch: pre-norm with mean pooling. transformers does not have it.
+/// The trainer's own family, for training from scratch: pre-norm with mean pooling. transformers
+/// does not have it.
 pub(in crate::trainer) const OWN_MODEL_TYPE: &str = "hpsearch-encoder";
 
-/// All families; names as in transformers' `modeling_modernbert.py`, `modeling_bert.py`, `modeling_roberta.py` and
-/// `modeling_distilbert.py`.
+/// All families; names as in transformers' `modeling_modernbert.py`, `modeling_bert.py`,
+/// `modeling_roberta.py` and `modeling_distilbert.py`.
 pub(in crate::trainer) static ENCODERS: &[EncoderFamily] = &[
     EncoderFamily {
         model_type: OWN_MODEL_TYPE,

@@ -31,7 +31,8 @@ impl Operation<1> for ActivationFn {
     }
 }
 
-/// Runs the body with the function from an element to its activation and derivative, one instance of the loop per activation.
+/// Runs the body with the function from an element to its activation and derivative, one instance
+/// of the loop per activation.
 macro_rules! with_activation {
     ($activation:expr, $function:ident => $body:expr) => {
         match $activation {
@@ -97,8 +98,9 @@ vectorised! {
 
 /// `x Φ(x)` and its derivative `Φ(x) + x φ(x)`, with errors below 3e-7 max(1, |x|) and 4e-7.
 ///
-/// Both Φ and the derivative are ½ plus an odd function, which is `x` times a rational function of `x²`: two numerators over one denominator,
-/// the minimax ones up to [`TAIL`] (`benches/operations/gelu.py`). No exponential is needed.
+/// Both Φ and the derivative are ½ plus an odd function, which is `x` times a rational function of
+/// `x²`: two numerators over one denominator, the minimax ones up to [`TAIL`]
+/// (`benches/operations/gelu.py`). No exponential is needed.
 #[inline(always)]
 fn gelu(x: f32) -> [f32; 2] {
     // Not `clamp`, which would turn NaN into a number.

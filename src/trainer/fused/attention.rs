@@ -1,4 +1,5 @@
-//! Self-attention on packed queries, keys and values: texts of any lengths one after another, without copies of heads, padding or masks.
+//! Self-attention on packed queries, keys and values: texts of any lengths one after another,
+//! without copies of heads, padding or masks.
 #![expect(unsafe_code, reason = "zeroing the buffers first would be one more pass over memory")]
 
 use std::mem::MaybeUninit;
@@ -10,7 +11,8 @@ use super::matmul::{Beta, Strides, gemm, gemm_uninit};
 use super::simd::{exp, maximum, sum, vectorised};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
-/// Attention over `[tokens, (heads + 2 kv_heads) head_dim]`, each row a token's queries, keys and values: `[tokens, heads head_dim]`.
+/// Attention over `[tokens, (heads + 2 kv_heads) head_dim]`, each row a token's queries, keys and
+/// values: `[tokens, heads head_dim]`.
 #[derive(Debug, Clone)]
 pub(in crate::trainer) struct Attention {
     /// Tokens of each text; the texts lie one after another.
@@ -18,7 +20,8 @@ pub(in crate::trainer) struct Attention {
     /// Tokens of the longest text, or more: rows per head of the dropout mask.
     pub(in crate::trainer) longest: usize,
     pub(in crate::trainer) heads: usize,
-    /// Heads of keys and values; each serves `heads / kv_heads` heads of queries (Ainslie et al. 2023).
+    /// Heads of keys and values; each serves `heads / kv_heads` heads of queries (Ainslie et al.
+    /// 2023).
     pub(in crate::trainer) kv_heads: usize,
     pub(in crate::trainer) head_dim: usize,
     pub(in crate::trainer) attention_mask: AttentionMask,
@@ -74,7 +77,8 @@ struct HeadView {
     first_mask_row: usize,
 }
 
-/// Rows that are processed together, so that the reductions of one do not wait for those of another.
+/// Rows that are processed together, so that the reductions of one do not wait for those of
+/// another.
 const INTERLEAVED_ROWS: usize = 4;
 
 /// Some queries of a head, and the keys that any of them attends to.
@@ -185,7 +189,8 @@ impl Operation<1> for Attention {
                 let (query, key) =
                     ((input, head.query.skip_rows(start)), (input, head.key.transposed()));
                 let (sizes, value) = ([rows, head_dim, keys], (input, head.value));
-                // SAFETY: beta is 0. Scores are written wherever a block computes all keys; elsewhere the buffer is zeroed.
+                // SAFETY: beta is 0. Scores are written wherever a block computes all keys;
+                // elsewhere the buffer is zeroed.
                 unsafe {
                     let scores = (&mut *probabilities, strides);
                     gemm_uninit(sizes, scores, query, key, scale, Beta::Zero);
@@ -208,7 +213,8 @@ impl Operation<1> for Attention {
                 }
             }
         }
-        // SAFETY: every head's columns of every token have been written, and every head's probabilities, or the buffer was zeroed.
+        // SAFETY: every head's columns of every token have been written, and every head's
+        // probabilities, or the buffer was zeroed.
         unsafe {
             output.set_len(count);
             (output, assume_init_vec(saved))
@@ -246,7 +252,8 @@ impl Operation<1> for Attention {
                 let value = (input, head.value.transposed());
                 let sizes = [rows, head_dim, keys];
                 gemm(sizes, (&mut dscores, strides), doutput, value, 1.0, Beta::Zero);
-                // SAFETY: where beta is 1, the first block of the group's first head has written the output.
+                // SAFETY: where beta is 1, the first block of the group's first head has written
+                // the output.
                 unsafe {
                     let dropped = (dropped, strides.transposed());
                     gemm_uninit(by_key, (&mut *dx, head.value), dropped, doutput, 1.0, beta);
@@ -264,7 +271,8 @@ impl Operation<1> for Attention {
                 }
             }
         }
-        // SAFETY: the columns of every head, and of every group by its first head, have been written for every token.
+        // SAFETY: the columns of every head, and of every group by its first head, have been
+        // written for every token.
         unsafe { dinput.set_len(input.len()) };
         [InputGradient::Values(dinput)]
     }
@@ -291,7 +299,8 @@ unsafe fn assume_init_vec(values: Vec<MaybeUninit<f32>>) -> Vec<f32> {
     unsafe { Vec::from_raw_parts(values.as_mut_ptr().cast(), values.len(), values.capacity()) }
 }
 
-/// Replaces scores of visible keys by exponentials and the others by 0; returns the inverses of the rows' sums.
+/// Replaces scores of visible keys by exponentials and the others by 0; returns the inverses of the
+/// rows' sums.
 #[inline(always)]
 fn exponentials(rows: &mut [f32], block: &QueryBlock, first_row: usize) -> [f32; INTERLEAVED_ROWS] {
     let mut inverses = [0.0; INTERLEAVED_ROWS];
@@ -328,7 +337,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// The same, with the result of dropout in `scratch`; in place, dropped probabilities become negative.
+    /// The same, with the result of dropout in `scratch`; in place, dropped probabilities become
+    /// negative.
     fn dropped_softmax(scores: &mut [f32], scratch: &mut [f32], block: &QueryBlock, mask: DropoutMask) {
         for (group, (rows, scratch)) in scores.chunks_mut(INTERLEAVED_ROWS * block.length).zip(scratch.chunks_mut(INTERLEAVED_ROWS * block.length)).enumerate() {
             let inverses = exponentials(rows, block, group * INTERLEAVED_ROWS);

@@ -1,4 +1,5 @@
-//! Softmax and cross-entropy of rows of logits as one operation, also with the product that computes the logits: only gradients are saved.
+//! Softmax and cross-entropy of rows of logits as one operation, also with the product that
+//! computes the logits: only gradients are saved.
 
 use std::sync::Arc;
 
@@ -6,7 +7,8 @@ use super::matmul::{Beta, Strides, gemm, matmul};
 use super::simd::{exp, maximum, sum, vectorised};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
-/// The sum over rows of the cross-entropy of `logits [rows, classes]` with the target classes, times `scale`: `[1, 1]`.
+/// The sum over rows of the cross-entropy of `logits [rows, classes]` with the target classes,
+/// times `scale`: `[1, 1]`.
 #[derive(Debug, Clone)]
 pub(in crate::trainer) struct CrossEntropy {
     pub(in crate::trainer) targets: Arc<[u32]>,
@@ -33,8 +35,8 @@ impl Operation<1> for CrossEntropy {
     }
 }
 
-/// The same for the logits `x tableᵀ` of `x [rows, width]` and `table [classes, width]`, inputs in this order. Logits are computed in chunks
-/// of rows and never lie in memory all at once.
+/// The same for the logits `x tableᵀ` of `x [rows, width]` and `table [classes, width]`, inputs in
+/// this order. Logits are computed in chunks of rows and never lie in memory all at once.
 #[derive(Debug, Clone)]
 pub(in crate::trainer) struct LinearCrossEntropy {
     pub(in crate::trainer) loss: CrossEntropy,
@@ -107,7 +109,8 @@ pub(in crate::trainer) fn cross_entropy_sum(logits: &[f32], targets: &[u32]) -> 
 }
 
 vectorised! {
-    /// The sum of the rows' losses; replaces the logits by their gradients times `scale` if `grad_mode` is enabled.
+    /// The sum of the rows' losses; replaces the logits by their gradients times `scale` if
+    /// `grad_mode` is enabled.
     fn losses(logits: &mut [f32], targets: &[u32], smoothing: f32, scale: f32, grad_mode: GradMode) -> f64 {
         let classes = logits.len() / targets.len().max(1);
         #[expect(clippy::cast_precision_loss, reason = "a number of classes")]

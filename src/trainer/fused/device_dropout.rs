@@ -5,8 +5,8 @@ use burn::tensor::{Bool, Device, Int, IntDType, Tensor};
 use super::dropout::DropoutMask;
 
 impl DropoutMask {
-    /// The same mask computed on a device, `[rows, columns]`, true where an element is dropped. `rows [rows]` and `columns [columns]` are
-    /// ranges from 0 in u32.
+    /// The same mask computed on a device, `[rows, columns]`, true where an element is dropped.
+    /// `rows [rows]` and `columns [columns]` are ranges from 0 in u32.
     pub(in crate::trainer) fn dropped(
         self,
         rows: Tensor<1, Int>,

@@ -1,13 +1,16 @@
-//! Counter-based dropout: masks are computed where they are needed, forward and backward, and never stored.
+//! Counter-based dropout: masks are computed where they are needed, forward and backward, and never
+//! stored.
 
 use super::simd::{extend_zip_map, vectorised};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
-/// Which elements are dropped at one site of one forward pass: a function of the site's key and an element's row and column alone.
+/// Which elements are dropped at one site of one forward pass: a function of the site's key and an
+/// element's row and column alone.
 ///
-/// A row's key takes two rounds of a 32-bit mixer with half of the site's key each, an element one more round with the row's key. Rows whose
-/// keys differ in low bits alone drop the same elements in another order: one such pair per 30 masks of a thousand rows of 256, four pairs per
-/// mask of 24,000 rows of 64. The hash is light, not cryptographic; `tests/randomness.rs` tests it.
+/// A row's key takes two rounds of a 32-bit mixer with half of the site's key each, an element one
+/// more round with the row's key. Rows whose keys differ in low bits alone drop the same elements
+/// in another order: one such pair per 30 masks of a thousand rows of 256, four pairs per mask of
+/// 24,000 rows of 64. The hash is light, not cryptographic; `tests/randomness.rs` tests it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::trainer) struct DropoutMask {
     pub(super) low: u32,

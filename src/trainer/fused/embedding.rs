@@ -12,7 +12,8 @@ pub(in crate::trainer) struct EmbeddingSum<const N: usize> {
     pub(in crate::trainer) width: usize,
     /// Each table's number of entries, and the indices to look up.
     pub(in crate::trainer) indices: [(usize, Arc<[u32]>); N],
-    /// Where sparse gradients go, keyed by the tables' parameter indices; `None`: gradients are dense.
+    /// Where sparse gradients go, keyed by the tables' parameter indices; `None`: gradients are
+    /// dense.
     pub(in crate::trainer) sparse_gradients: Option<(SparseGradientSink, [usize; N])>,
 }
 
@@ -65,8 +66,8 @@ impl SparseRows {
     }
 }
 
-/// Where lookups leave sparse gradients, keyed by the tables' parameter indices. A lock, since burn decides which thread runs the backward
-/// pass, and nothing waits at the end of a channel.
+/// Where lookups leave sparse gradients, keyed by the tables' parameter indices. A lock, since burn
+/// decides which thread runs the backward pass, and nothing waits at the end of a channel.
 #[derive(Debug, Clone, Default)]
 pub(in crate::trainer) struct SparseGradientSink(Arc<Mutex<BTreeMap<usize, SparseRows>>>);
 

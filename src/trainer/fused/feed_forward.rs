@@ -1,4 +1,5 @@
-//! The plain feed-forward network as one operation, which saves the activations and derivatives between its linear layers.
+//! The plain feed-forward network as one operation, which saves the activations and derivatives
+//! between its linear layers.
 
 use super::activation::{ActivationFn, activate_in_place, multiply_in_place};
 use super::dropout::{DropoutMask, apply_dropout};
@@ -6,8 +7,8 @@ use super::linear::{LinearKernel, residual_epilogue};
 use super::matmul::{Epilogue, Strides, matmul_with_epilogue};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
-/// `r + dropout(activation(x W₁ + b₁) W₂ + b₂)`: inputs `r [rows, width]`, `x [rows, in]`, `W₁ [in, inner]`, `b₁ [1, inner]`,
-/// `W₂ [inner, width]`, `b₂ [1, width]`, output as `r`.
+/// `r + dropout(activation(x W₁ + b₁) W₂ + b₂)`: inputs `r [rows, width]`, `x [rows, in]`,
+/// `W₁ [in, inner]`, `b₁ [1, inner]`, `W₂ [inner, width]`, `b₂ [1, width]`, output as `r`.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::trainer) struct FeedForward {
     pub(in crate::trainer) inner: usize,

@@ -1,4 +1,5 @@
-//! Gated linear units (Shazeer 2020): SwiGLU of two inputs, and any activation where one linear layer computes both halves.
+//! Gated linear units (Shazeer 2020): SwiGLU of two inputs, and any activation where one linear
+//! layer computes both halves.
 
 use super::activation::{ActivationFn, activate, activation_backward, multiply, sigmoid};
 use super::simd::{vectorised, zip_map};

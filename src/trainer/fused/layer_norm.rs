@@ -3,7 +3,8 @@
 use super::simd::{extend_zip_map, sum, vectorised};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
-/// `(x - mean) / sqrt(variance + epsilon) * scale + bias` by rows: inputs `x`, `scale [1, width]`, `bias [1, width]`.
+/// `(x - mean) / sqrt(variance + epsilon) * scale + bias` by rows: inputs `x`, `scale [1, width]`,
+/// `bias [1, width]`.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::trainer) struct LayerNorm {
     pub(in crate::trainer) epsilon: f32,
@@ -28,7 +29,8 @@ impl Operation<3> for LayerNorm {
     }
 }
 
-/// Rows that are processed together, so that the reductions of one do not wait for those of another.
+/// Rows that are processed together, so that the reductions of one do not wait for those of
+/// another.
 const ROWS: usize = 4;
 
 vectorised! {

@@ -9,7 +9,8 @@ use super::matmul::{
 use super::simd::vectorised;
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
-/// `activation(x W + b)`: inputs `x [rows, in]`, `W [in, width]`, `b [1, width]`, output `[rows, width]`.
+/// `activation(x W + b)`: inputs `x [rows, in]`, `W [in, width]`, `b [1, width]`, output
+/// `[rows, width]`.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::trainer) struct Linear {
     pub(in crate::trainer) width: usize,
@@ -85,7 +86,8 @@ impl Linear {
     }
 }
 
-/// `r + dropout(x W + b)`: inputs `r [rows, width]`, `x [rows, in]`, `W [in, width]`, `b [1, width]`, output as `r`.
+/// `r + dropout(x W + b)`: inputs `r [rows, width]`, `x [rows, in]`, `W [in, width]`,
+/// `b [1, width]`, output as `r`.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::trainer) struct ResidualLinear {
     pub(in crate::trainer) width: usize,
@@ -116,7 +118,8 @@ impl Operation<4> for ResidualLinear {
     }
 }
 
-/// Queries, keys and values side by side: `[x W₁ + b₁, x W₂ + b₂, x W₃ + b₃]`. Inputs `x`, the weights, the biases.
+/// Queries, keys and values side by side: `[x W₁ + b₁, x W₂ + b₂, x W₃ + b₃]`. Inputs `x`, the
+/// weights, the biases.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::trainer) struct QkvLinear {
     /// Columns of queries, of keys and of values.

@@ -1,7 +1,8 @@
-//! Matrix products (GEMM) on strided slices, with a bias, and an epilogue that runs while rows are still in the cache.
+//! Matrix products (GEMM) on strided slices, with a bias, and an epilogue that runs while rows are
+//! still in the cache.
 //!
-//! CPUs with AVX2 use kernels of this module, which pack less for the sizes of small models than the `gemm` crate that burn-flex uses; other
-//! CPUs and builds without optimisation use that crate.
+//! CPUs with AVX2 use kernels of this module, which pack less for the sizes of small models than
+//! the `gemm` crate that burn-flex uses; other CPUs and builds without optimisation use that crate.
 #![expect(
     unsafe_code,
     reason = "kernels take pointers, buffers are not zeroed first, and tasks share an output"
@@ -51,7 +52,8 @@ impl Strides {
     }
 }
 
-/// The factor of the output's old values, as in BLAS: `output = alpha * left right + beta * output`.
+/// The factor of the output's old values, as in BLAS:
+/// `output = alpha * left right + beta * output`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Beta {
     /// The output is overwritten, and may be uninitialised before.
@@ -60,12 +62,13 @@ pub(super) enum Beta {
     One,
 }
 
-/// A function of a finished part of a row: the row's index, the first column, the part's values, and the same part of the side output, empty
-/// where there is none. It must not compute products.
+/// A function of a finished part of a row: the row's index, the first column, the part's values,
+/// and the same part of the side output, empty where there is none. It must not compute products.
 pub(super) type Epilogue<'a> =
     dyn Fn(usize, usize, &mut [f32], &mut [MaybeUninit<f32>]) + Sync + 'a;
 
-/// `output = alpha * left right + beta * output` for `left [rows, inner]` and `right [inner, columns]`.
+/// `output = alpha * left right + beta * output` for `left [rows, inner]` and
+/// `right [inner, columns]`.
 ///
 /// # Panics
 /// If a matrix does not lie within its slice.
@@ -77,7 +80,8 @@ pub(super) fn gemm(
     alpha: f32,
     beta: Beta,
 ) {
-    // SAFETY: `f32` has the layout of `MaybeUninit<f32>`, all are initialised, and products write nothing but values.
+    // SAFETY: `f32` has the layout of `MaybeUninit<f32>`, all are initialised, and products write
+    // nothing but values.
     unsafe {
         let uninit = std::slice::from_raw_parts_mut(output.as_mut_ptr().cast(), output.len());
         gemm_uninit(sizes, (uninit, out), left, right, alpha, beta);
@@ -111,8 +115,9 @@ pub(super) unsafe fn gemm_uninit(
     let (left, right) = (operand(left, [rows, inner]), operand(right, [inner, columns]));
     let gemm =
         Gemm { alpha, beta, ..Gemm::new(sizes, (output.as_mut_ptr().cast(), out), left, right) };
-    // SAFETY: the first and the last index of each matrix lie within its slice, as just checked, so all others do; the output is borrowed
-    // mutably and overlaps neither operand; with beta = 1 it is initialised, as the caller promises.
+    // SAFETY: the first and the last index of each matrix lie within its slice, as just checked, so
+    // all others do; the output is borrowed mutably and overlaps neither operand; with beta = 1 it
+    // is initialised, as the caller promises.
     unsafe { multiply(&gemm) }
 }
 
@@ -124,7 +129,8 @@ pub(super) fn matmul(sizes: [usize; 3], left: Operand<'_>, right: Operand<'_>) -
     allocate_and_multiply(sizes, left, right, Extras::default()).0
 }
 
-/// `left right + bias`, with the bias broadcast over rows; it may be empty. In the kernels of this module it costs nothing.
+/// `left right + bias`, with the bias broadcast over rows; it may be empty. In the kernels of this
+/// module it costs nothing.
 ///
 /// # Panics
 /// As [`matmul`].
@@ -137,8 +143,9 @@ pub(super) fn matmul_with_bias(
     allocate_and_multiply(sizes, left, right, Extras { bias, ..Extras::default() }).0
 }
 
-/// The same with an epilogue, which may run for parts of rows in any order and on several threads. `prefetched` is empty or as large as the
-/// output: the epilogue's own input, which is prefetched together with the output.
+/// The same with an epilogue, which may run for parts of rows in any order and on several threads.
+/// `prefetched` is empty or as large as the output: the epilogue's own input, which is prefetched
+/// together with the output.
 pub(super) fn matmul_with_epilogue(
     sizes: [usize; 3],
     left: Operand<'_>,
@@ -167,7 +174,8 @@ pub(super) unsafe fn matmul_with_side_output(
     allocate_and_multiply(sizes, left, right, extras)
 }
 
-/// [`matmul`], and the column sums of the right operand, in the order of its rows: at almost no cost, since they are taken while packing.
+/// [`matmul`], and the column sums of the right operand, in the order of its rows: at almost no
+/// cost, since they are taken while packing.
 ///
 /// # Panics
 /// As [`matmul`].
@@ -184,8 +192,8 @@ pub(super) fn matmul_and_column_sums(
     (output, column_sums)
 }
 
-/// Products of `left [rows, inner]` with several right operands of so many columns each, concatenated by columns, plus a bias, which may be
-/// empty.
+/// Products of `left [rows, inner]` with several right operands of so many columns each,
+/// concatenated by columns, plus a bias, which may be empty.
 ///
 /// # Panics
 /// As [`matmul`].
@@ -208,8 +216,8 @@ pub(super) fn matmul_concat<const N: usize>(
         let bias = if bias.is_empty() { std::ptr::null() } else { bias[column..].as_ptr() };
         let out = (output.as_mut_ptr(), Strides::new(column, columns));
         let gemm = Gemm { bias, ..Gemm::new([rows, inner, width], out, left, right) };
-        // SAFETY: the operands lie within their slices, as just checked; the columns from `column` on lie in the output's capacity, and there is
-        // a bias for each of them, or none.
+        // SAFETY: the operands lie within their slices, as just checked; the columns from `column`
+        // on lie in the output's capacity, and there is a bias for each of them, or none.
         unsafe { multiply(&gemm) };
         column += width;
     }
@@ -264,9 +272,10 @@ fn allocate_and_multiply(
     let (bias, epilogue) = (pointer(bias), epilogue.map(|epilogue| (epilogue, uninit, 0)));
     let out = (output.as_mut_ptr(), Strides::dense(columns));
     let gemm = Gemm { epilogue, prefetch, column_sums, bias, ..Gemm::new(sizes, out, left, right) };
-    // SAFETY: the operands lie within their slices, as just checked; the output has capacity for `count` values, all of which the product
-    // writes and none of which it reads with beta = 0. The epilogue writes the side output, as the caller promises. Column sums are those of
-    // whole panels and the bias is that of all columns, or they are null, as just checked.
+    // SAFETY: the operands lie within their slices, as just checked; the output has capacity for
+    // `count` values, all of which the product writes and none of which it reads with beta = 0. The
+    // epilogue writes the side output, as the caller promises. Column sums are those of whole
+    // panels and the bias is that of all columns, or they are null, as just checked.
     unsafe {
         multiply(&gemm);
         output.set_len(count);
@@ -308,7 +317,8 @@ struct Gemm<'a> {
     bias: *const f32,
 }
 
-// SAFETY: whoever makes a `Gemm` answers for its pointers; its tasks share only the operands, which nobody writes.
+// SAFETY: whoever makes a `Gemm` answers for its pointers; its tasks share only the operands, which
+// nobody writes.
 unsafe impl Sync for Gemm<'_> {}
 
 /// Products with fewer multiplications run on one thread, as in burn-flex.
@@ -317,8 +327,9 @@ const PARALLEL_THRESHOLD: usize = 192 * 192 * 192;
 /// Columns of the widest panel of the packed right operand, a multiple of the others.
 const PANEL: usize = 32;
 
-/// Elements of a packed block of the right operand: three quarters of a second-level cache of 1 MiB. Larger blocks do no harm where a
-/// third-level cache is near; more blocks do, for each of which all rows of the left operand are read again.
+/// Elements of a packed block of the right operand: three quarters of a second-level cache of 1
+/// MiB. Larger blocks do no harm where a third-level cache is near; more blocks do, for each of
+/// which all rows of the left operand are read again.
 #[cfg(any(test, target_arch = "x86_64"))]
 pub(super) const PACKED_BLOCK: usize = 192 * 1024;
 
@@ -326,8 +337,9 @@ pub(super) const PACKED_BLOCK: usize = 192 * 1024;
 const MAX_UNPACKED_ROWS: usize = 4;
 
 /// # Safety
-/// Each matrix lies in memory that is the caller's; the output overlaps neither operand, and is initialised if `beta` is 1. With an epilogue or
-/// a bias, the output's rows are contiguous, and the side output is null or as large as the output. `column_sums` is null or has room for whole
+/// Each matrix lies in memory that is the caller's; the output overlaps neither operand, and is
+/// initialised if `beta` is 1. With an epilogue or a bias, the output's rows are contiguous, and
+/// the side output is null or as large as the output. `column_sums` is null or has room for whole
 /// panels; `bias` is null or has a value for each column, and then `alpha` is 1 and `beta` 0.
 unsafe fn multiply(gemm: &Gemm<'_>) {
     debug_assert!(gemm.bias.is_null() || (gemm.alpha == 1.0 && gemm.beta == Beta::Zero));
@@ -340,7 +352,8 @@ unsafe fn multiply(gemm: &Gemm<'_>) {
         };
         // Each element is computed in the same way, whatever the number of threads.
         let rows_per_task = gemm.sizes[0].div_ceil(threads).next_multiple_of(ROW_MULTIPLE);
-        // SAFETY: the caller's promise, and the CPU has the kernel's features. Tasks have rows of their own.
+        // SAFETY: the caller's promise, and the CPU has the kernel's features. Tasks have rows of
+        // their own.
         unsafe {
             if rows_per_task >= gemm.sizes[0] {
                 kernel(gemm);
@@ -540,10 +553,12 @@ impl Gemm<'_> {
     }
 }
 
-/// Runs the epilogue on the `width` columns from `column` on of row `row`, in a matrix of `columns` columns.
+/// Runs the epilogue on the `width` columns from `column` on of row `row`, in a matrix of `columns`
+/// columns.
 ///
 /// # Safety
-/// The part begins at the first pointer; the second is null or that of a side output as large as the output.
+/// The part begins at the first pointer; the second is null or that of a side output as large as
+/// the output.
 #[inline(always)]
 unsafe fn call_epilogue(
     epilogue: &Epilogue<'_>,

@@ -3,7 +3,8 @@
 use super::simd::{extend_zip_map, sum, vectorised};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
-/// `x / sqrt(mean(x²) + epsilon) * scale` by rows (Zhang and Sennrich 2019): inputs `x`, `scale [1, width]`.
+/// `x / sqrt(mean(x²) + epsilon) * scale` by rows (Zhang and Sennrich 2019): inputs `x`,
+/// `scale [1, width]`.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::trainer) struct RmsNorm {
     pub(in crate::trainer) epsilon: f32,

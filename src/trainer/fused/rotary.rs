@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::simd::vectorised;
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
-/// Rotates the first `heads` heads of `[tokens, columns]` and copies the other columns. Elements `i` and `i + head_dim / 2` of a head are one
-/// pair, as in transformers.
+/// Rotates the first `heads` heads of `[tokens, columns]` and copies the other columns. Elements
+/// `i` and `i + head_dim / 2` of a head are one pair, as in transformers.
 #[derive(Debug, Clone)]
 pub(in crate::trainer) struct RotaryEmbedding {
     /// Heads of queries and keys together.

@@ -1,8 +1,10 @@
-//! Loops over f32 that compile to vector instructions: an exponential, element-wise maps, and reductions in a fixed order.
+//! Loops over f32 that compile to vector instructions: an exponential, element-wise maps, and
+//! reductions in a fixed order.
 
 use std::mem::MaybeUninit;
 
-/// Partial results of a reduction: the order of additions does not depend on the vector width of the CPU.
+/// Partial results of a reduction: the order of additions does not depend on the vector width of
+/// the CPU.
 const LANES: usize = 16;
 
 /// The instruction sets that loops are compiled for.
@@ -41,13 +43,15 @@ thread_local! {
     pub(super) static MAX_LEVEL: std::cell::Cell<SimdLevel> = const { std::cell::Cell::new(SimdLevel::Avx512) };
 }
 
-/// Defines a function with instances for AVX-512 and AVX2, of which the best that the CPU supports is called.
+/// Defines a function with instances for AVX-512 and AVX2, of which the best that the CPU supports
+/// is called.
 macro_rules! vectorised {
     ($(#[$doc:meta])* $visibility:vis fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $output:ty)? $body:block) => {
         $(#[$doc])*
         #[cfg_attr(
             target_arch = "x86_64",
-            expect(unsafe_code, reason = "an instance may only be called on a CPU with its features, which the compiler cannot check")
+            expect(unsafe_code, reason = "an instance may only be called on a CPU with its \
+                features, which the compiler cannot check")
         )]
         $visibility fn $name($($argument: $kind),*) $(-> $output)? {
             #[inline(always)]
@@ -77,9 +81,11 @@ macro_rules! vectorised {
 }
 pub(super) use vectorised;
 
-/// e^x with a relative error below 2e-7 for -87 < x < 88, clamped beyond; NaN stays NaN (Cephes' `expf`).
+/// e^x with a relative error below 2e-7 for -87 < x < 88, clamped beyond; NaN stays NaN (Cephes'
+/// `expf`).
 ///
-/// Fused multiply-adds give the same bits everywhere; without hardware FMA (before 2013) they are slow.
+/// Fused multiply-adds give the same bits everywhere; without hardware FMA (before 2013) they are
+/// slow.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
     // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits.
@@ -101,7 +107,8 @@ pub(super) fn exp(x: f32) -> f32 {
 
 /// Writes `function(index, a[index], b[index])` to each element of `output`.
 ///
-/// A loop of its own, since `collect` and `extend` are not always inlined, and then not compiled for the caller's instruction set.
+/// A loop of its own, since `collect` and `extend` are not always inlined, and then not compiled
+/// for the caller's instruction set.
 #[inline(always)]
 pub(super) fn write_zip_map(
     output: &mut [MaybeUninit<f32>],

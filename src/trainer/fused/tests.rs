@@ -1,5 +1,5 @@
-//! Each fused operation against its tensor operations, outputs and gradients, with dropout and odd sizes; and equal results with every
-//! instruction set.
+//! Each fused operation against its tensor operations, outputs and gradients, with dropout and odd
+//! sizes; and equal results with every instruction set.
 
 mod equivalence;
 #[cfg(target_arch = "x86_64")]

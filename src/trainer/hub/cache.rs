@@ -1,4 +1,5 @@
-//! huggingface_hub's cache: `models--org--name` with `blobs` by etag, `snapshots/<commit>` with links to them, and `refs` to commits.
+//! huggingface_hub's cache: `models--org--name` with `blobs` by etag, `snapshots/<commit>` with
+//! links to them, and `refs` to commits.
 
 use std::fs::{self, File};
 use std::io::{Read, Write as _};
@@ -137,7 +138,8 @@ fn fetch(
         }
     }
     Err(format!(
-        "`{name}` could not be downloaded in {TRIES} tries ({last}): the partial download is kept, and the same command resumes it"
+        "`{name}` could not be downloaded in {TRIES} tries ({last}): the partial download is \
+         kept, and the same command resumes it"
     ))
 }
 

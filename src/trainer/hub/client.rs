@@ -106,7 +106,8 @@ impl Client {
             let header = |name: &str| header(&response, name);
             let status = response.status().as_u16();
             commit = commit.or_else(|| header("x-repo-commit"));
-            // Headers before a redirect describe the file; a storage server behind it has etags of its own.
+            // Headers before a redirect describe the file; a storage server behind it has etags of
+            // its own.
             etag = etag.or_else(|| header("x-linked-etag"));
             size = size.or_else(|| header("x-linked-size"));
             let file = |url: String, etag: &str, size: Option<String>| {
@@ -134,7 +135,8 @@ impl Client {
                 }
                 404 if header("x-error-code").as_deref() == Some("RevisionNotFound") => {
                     return Err(format!(
-                        "has no revision `{revision}` on the Hub: leave out what follows `@`, or name a branch, a tag or a commit"
+                        "has no revision `{revision}` on the Hub: leave out what follows `@`, or \
+                         name a branch, a tag or a commit"
                     ));
                 }
                 _ => return Err(self.refused(status, header("x-error-message").as_deref(), name)),
@@ -200,7 +202,8 @@ impl Client {
                 Err(_) if number < TRIES => {}
                 Err(error) => {
                     return Err(format!(
-                        "cannot be requested from {} ({error}): check the network and HF_ENDPOINT, or give the model's directory",
+                        "cannot be requested from {} ({error}): check the network and \
+                         HF_ENDPOINT, or give the model's directory",
                         self.endpoint
                     ));
                 }
@@ -226,21 +229,25 @@ impl Client {
         match (status, &self.token) {
             (401 | 404, None) => {
                 format!(
-                    "is not on the Hub, or is private{said}: check its name; for a private model set HF_TOKEN, or run `hf auth login`"
+                    "is not on the Hub, or is private{said}: check its name; for a private model \
+                     set HF_TOKEN, or run `hf auth login`"
                 )
             }
             (401, Some(_)) => format!(
-                "is refused{said}: the token in HF_TOKEN, or of `hf auth login`, is invalid or may not read it"
+                "is refused{said}: the token in HF_TOKEN, or of `hf auth login`, is invalid or \
+                 may not read it"
             ),
             (403, _) => format!(
-                "is gated{said}: accept its terms on its page at {}, with the account of your token",
+                "is gated{said}: accept its terms on its page at {}, with the account of your \
+                 token",
                 self.endpoint
             ),
             (404, Some(_)) => {
                 format!("is not on the Hub, or your token may not see it{said}: check its name")
             }
             _ => format!(
-                "cannot be downloaded: the server answered {status} for `{name}`{said}; try again later, or give the model's directory"
+                "cannot be downloaded: the server answered {status} for `{name}`{said}; try again \
+                 later, or give the model's directory"
             ),
         }
     }

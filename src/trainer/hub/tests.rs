@@ -24,7 +24,8 @@ struct Request {
     headers: BTreeMap<String, String>,
 }
 
-/// A response: status, headers, body, and how much of the body is sent before the connection is closed.
+/// A response: status, headers, body, and how much of the body is sent before the connection is
+/// closed.
 #[derive(Debug, Clone, Default)]
 struct Response {
     status: u16,

@@ -1,4 +1,5 @@
-//! Self-attention: bidirectional, causal or in sliding windows over a batch of texts, and incremental over one text with a cache.
+//! Self-attention: bidirectional, causal or in sliding windows over a batch of texts, and
+//! incremental over one text with a cache.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ pub(in super::super) struct Attention {
     pub(in super::super) qkv: QkvProjection,
     pub(in super::super) output: Linear,
     pub(in super::super) heads: usize,
-    /// Heads of keys and values; each serves `heads / kv_heads` heads of queries (Ainslie et al. 2023).
+    /// Heads of keys and values; each serves `heads / kv_heads` heads of queries (Ainslie et al.
+    /// 2023).
     pub(in super::super) kv_heads: usize,
     pub(in super::super) head_dim: usize,
     pub(in super::super) attention_mask: AttentionMask,
@@ -48,8 +50,9 @@ impl Attention {
         self.output.residual(context, residual, self.attend(context, qkv, layout), rate)
     }
 
-    /// `residual` plus the attention output for further tokens of one text, `x [new, width]`. `cache` holds the keys and values of earlier
-    /// tokens under `layer`, and then those of these, too.
+    /// `residual` plus the attention output for further tokens of one text, `x [new, width]`.
+    /// `cache` holds the keys and values of earlier tokens under `layer`, and then those of these,
+    /// too.
     pub(in super::super) fn extend(
         &self,
         context: &ForwardContext,
@@ -81,7 +84,8 @@ impl Attention {
         self.output.residual(context, residual, attended, 0.0)
     }
 
-    /// Queries, keys and values side by side, `[tokens, (heads + 2 kv_heads) head_dim]`; queries and keys are normalised and rotated.
+    /// Queries, keys and values side by side, `[tokens, (heads + 2 kv_heads) head_dim]`; queries
+    /// and keys are normalised and rotated.
     fn project_qkv(
         &self,
         context: &ForwardContext,
@@ -123,7 +127,8 @@ impl Attention {
         Tensor::cat(vec![queries, keys, slice(self.heads + self.kv_heads, self.kv_heads)], 1)
     }
 
-    /// Queries and keys rotated; elements `i` and `i + head_dim / 2` of a head are one pair (Su et al. 2021).
+    /// Queries and keys rotated; elements `i` and `i + head_dim / 2` of a head are one pair (Su et
+    /// al. 2021).
     fn apply_rotary(
         &self,
         context: &ForwardContext,
@@ -158,7 +163,8 @@ impl Attention {
         })
     }
 
-    /// Attention over packed queries, keys and values `[tokens, (heads + 2 kv_heads) head_dim]`: `[tokens, heads head_dim]`.
+    /// Attention over packed queries, keys and values `[tokens, (heads + 2 kv_heads) head_dim]`:
+    /// `[tokens, heads head_dim]`.
     fn attend(
         &self,
         context: &ForwardContext,
@@ -257,12 +263,13 @@ fn split_heads(x: HiddenStates, texts: usize, heads: usize) -> Tensor<4> {
 /// Scaled dot products, `[texts, heads, queries, keys]`.
 fn scores(query: Tensor<4>, key: Tensor<4>) -> Tensor<4> {
     let root = real(query.dims()[3]).powf(0.25);
-    // Half of the scale on each side, as in PyTorch, so that neither sums nor gradients overflow in 16 bits.
+    // Half of the scale on each side, as in PyTorch, so that neither sums nor gradients overflow in
+    // 16 bits.
     (query / root).matmul((key / root).swap_dims(2, 3))
 }
 
-/// Added to the scores of the last `new` of `keys` tokens to mask what they do not attend to, `[1, 1, new, keys]`, computed on the device;
-/// `None` where nothing is masked.
+/// Added to the scores of the last `new` of `keys` tokens to mask what they do not attend to,
+/// `[1, 1, new, keys]`, computed on the device; `None` where nothing is masked.
 fn mask_bias(
     attention_mask: AttentionMask,
     new: usize,

@@ -1,4 +1,5 @@
-//! A transformer layer: self-attention and a feed-forward network, each added to the residual stream.
+//! A transformer layer: self-attention and a feed-forward network, each added to the residual
+//! stream.
 
 use super::super::batch::SequenceLayout;
 use super::super::rotary::RotaryAngles;
@@ -40,7 +41,8 @@ impl TransformerBlock {
         })
     }
 
-    /// The layer's output for further tokens of one text, `x [new, width]`; `cache` holds the keys and values of those before, under `layer`.
+    /// The layer's output for further tokens of one text, `x [new, width]`; `cache` holds the keys
+    /// and values of those before, under `layer`.
     pub(in super::super) fn extend(
         &self,
         context: &ForwardContext,

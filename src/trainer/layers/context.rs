@@ -1,4 +1,5 @@
-//! The context of one forward pass: parameter values, device, dropout, adapters and the dtype that products are computed in.
+//! The context of one forward pass: parameter values, device, dropout, adapters and the dtype that
+//! products are computed in.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -91,7 +92,8 @@ impl<'a> ForwardContext<'a> {
         Self { frozen_layers, adapters, ..self }
     }
 
-    /// Computes products in this dtype. As in PyTorch's autocast, norms, softmax, losses, the residual stream and the parameter values stay f32.
+    /// Computes products in this dtype. As in PyTorch's autocast, norms, softmax, losses, the
+    /// residual stream and the parameter values stay f32.
     pub(in super::super) fn with_compute_dtype(self, compute_dtype: Option<FloatDType>) -> Self {
         Self { compute_dtype, ..self }
     }
@@ -101,8 +103,9 @@ impl<'a> ForwardContext<'a> {
         Self { ranges: Rc::clone(ranges), ..self }
     }
 
-    /// Lets embedding lookups put sparse gradients into `sink`, keyed by the tables' parameter indices, instead of returning gradients as
-    /// large as the tables. Takes effect only where operations are fused.
+    /// Lets embedding lookups put sparse gradients into `sink`, keyed by the tables' parameter
+    /// indices, instead of returning gradients as large as the tables. Takes effect only where
+    /// operations are fused.
     pub(in super::super) fn with_sparse_gradients(self, sink: &SparseGradientSink) -> Self {
         Self { sparse_gradients: Some(sink.clone()), ..self }
     }
@@ -128,7 +131,8 @@ impl<'a> ForwardContext<'a> {
         self.dropout_off.set(self.frozen_layers > 0 && depth < Depth::Layer(self.frozen_layers));
     }
 
-    /// The fused implementation of an operation that contains products; `None` where they are not computed in f32.
+    /// The fused implementation of an operation that contains products; `None` where they are not
+    /// computed in f32.
     pub(super) fn fused<const N: usize, O: fused::Operation<N>>(
         &self,
         operation: O,
@@ -146,12 +150,14 @@ impl<'a> ForwardContext<'a> {
         }
     }
 
-    /// The value of an optional bias, `[1, width]`; zeros that receive no gradient where there is none.
+    /// The value of an optional bias, `[1, width]`; zeros that receive no gradient where there is
+    /// none.
     pub(super) fn bias(&self, bias: Option<ParameterId>, width: usize) -> Tensor<2> {
         bias.map_or_else(|| Tensor::zeros([1, width], self.device), |bias| self.values.get(bias))
     }
 
-    /// The adapter of a linear layer, if it has one. Outside training, adapters are merged into the values.
+    /// The adapter of a linear layer, if it has one. Outside training, adapters are merged into the
+    /// values.
     pub(super) fn adapter(&self, linear: &Linear) -> Option<LoraAdapter> {
         let adapters = self.adapters?;
         let [a, b] = adapters.of(linear.weight)?;

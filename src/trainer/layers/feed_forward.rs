@@ -17,7 +17,8 @@ pub(in super::super) enum Projections {
     Plain { up: Linear, down: Linear },
     /// `down(activation(gate(x)) * up(x))` (Shazeer 2020), with dropout of the result.
     Gated { gate: Linear, up: Linear, down: Linear },
-    /// As `Gated`, with gate and up in one linear layer, the gate first, and dropout before `down` (ModernBERT's GeGLU).
+    /// As `Gated`, with gate and up in one linear layer, the gate first, and dropout before `down`
+    /// (ModernBERT's GeGLU).
     PackedGated { gate_up: Linear, down: Linear },
 }
 

@@ -9,7 +9,8 @@ use super::super::fused;
 use super::super::parameters::tensor;
 use super::{ForwardContext, HiddenStates, ids, to_f32};
 
-/// The sum over rows of the cross-entropy of `logits [rows, classes]` with the target classes, times `scale`: `[1]`.
+/// The sum over rows of the cross-entropy of `logits [rows, classes]` with the target classes,
+/// times `scale`: `[1]`.
 pub(in super::super) fn cross_entropy(
     logits: Tensor<2>,
     targets: Arc<[u32]>,
@@ -23,7 +24,8 @@ pub(in super::super) fn cross_entropy(
     smoothed(log_probabilities, of_targets, smoothing, scale)
 }
 
-/// The same with class weights, where `scale` is the inverse of the weight of all rows together: PyTorch's `CrossEntropyLoss(weight)`.
+/// The same with class weights, where `scale` is the inverse of the weight of all rows together:
+/// PyTorch's `CrossEntropyLoss(weight)`.
 pub(in super::super) fn weighted_cross_entropy(
     logits: Tensor<2>,
     targets: &[u32],
@@ -38,7 +40,8 @@ pub(in super::super) fn weighted_cross_entropy(
     smoothed(weighted, of_targets * tensor(row_weights, [rows, 1], &device), smoothing, scale)
 }
 
-/// The cross-entropy of the logits `x table^T` of `x [rows, width]` and `table [classes, width]`, which are computed some rows at a time.
+/// The cross-entropy of the logits `x table^T` of `x [rows, width]` and `table [classes, width]`,
+/// which are computed some rows at a time.
 pub(in super::super) fn linear_cross_entropy(
     context: &ForwardContext,
     x: HiddenStates,
@@ -72,7 +75,8 @@ fn log_probabilities(logits: Tensor<2>, targets: &[u32]) -> [Tensor<2>; 2] {
     [log_probabilities, of_targets]
 }
 
-/// The negative sum of the targets' log probabilities, of which `smoothing` is spread over all classes, times `scale`.
+/// The negative sum of the targets' log probabilities, of which `smoothing` is spread over all
+/// classes, times `scale`.
 fn smoothed(
     log_probabilities: Tensor<2>,
     of_targets: Tensor<2>,

@@ -45,7 +45,8 @@ fn a_missing_file_is_named() {
 
 #[test]
 fn a_missing_column_is_named_with_those_there_are() {
-    let expected = "a.csv:1: there is no column `label`; columns are `text`, `labels` (did you mean `labels`?)";
+    let expected = "a.csv:1: there is no column `label`; columns are `text`, `labels` (did you \
+        mean `labels`?)";
     assert_eq!(csv_problem("text,labels\nx,1\n"), expected);
 }
 
@@ -100,7 +101,8 @@ fn bytes_that_are_not_utf_8_are_located() {
 #[test]
 fn an_empty_text_is_an_error_unless_it_is_to_be_dropped() {
     csv_problem_begins("text,label\nx,1\n ,2\n", "a.csv:3: the text in column `text` is empty");
-    let expected = "a.csv: all 2 texts in column `text` are empty (is that the right column? `[data] text` names it)";
+    let expected = "a.csv: all 2 texts in column `text` are empty (is that the right column? \
+        `[data] text` names it)";
     let files: [(&str, &[u8]); 1] = [("a.csv", b"text,label\n,1\n,2\n")];
     assert_eq!(problem(&files, json!({"train": "a.csv"})), expected);
 }
@@ -208,7 +210,8 @@ fn damaged_prepared_data_is_refused() {
 #[test]
 fn a_text_that_no_memory_suffices_for_is_refused_at_its_line() {
     let long = "word ".repeat((32 << 20) / 5 + 1);
-    let expected = "a.csv:3: the text has 32 MiB, and 32 MiB are the most (give it as several rows, or take the row out)";
+    let expected = "a.csv:3: the text has 32 MiB, and 32 MiB are the most (give it as several \
+        rows, or take the row out)";
     assert_eq!(csv_problem(&format!("text,label\na,b\n{long},c\n")), expected);
     let text = format!("two\nlines of words\n{}\nmore", "x".repeat((32 << 20) + 1));
     let problem = problem_with(

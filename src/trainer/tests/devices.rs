@@ -1,4 +1,5 @@
-//! The same training on every device: masks, losses and weights, with dropout, accumulation and clipping.
+//! The same training on every device: masks, losses and weights, with dropout, accumulation and
+//! clipping.
 
 use super::super::fused::DropoutMask;
 use super::super::parameters::READS;
@@ -110,7 +111,8 @@ fn a_training_that_diverges_ends_at_the_same_step_everywhere() {
     }
 }
 
-/// bf16 and fp16 round: losses are close to those in f32, and not the same. With fp16 the first step is skipped.
+/// bf16 and fp16 round: losses are close to those in f32, and not the same. With fp16 the first
+/// step is skipped.
 #[test]
 fn mixed_precision_learns_what_f32_learns_and_resumes_bit_for_bit() {
     for (argument, tolerance) in [("bf16", 0.03), ("fp16", 0.4)] {

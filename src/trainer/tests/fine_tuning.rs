@@ -1,4 +1,5 @@
-//! Fine-tuning options against torch, peft and scikit-learn: `golden/tuning.json` is made by `tests/peers/tuning_golden.py`.
+//! Fine-tuning options against torch, peft and scikit-learn: `golden/tuning.json` is made by
+//! `tests/peers/tuning_golden.py`.
 
 use burn::tensor::Device;
 
@@ -25,7 +26,8 @@ fn golden() -> Value {
     json_of(&golden_directory("tuning.json"))
 }
 
-/// A decoder whose three windows over the stream of `tuning.json` are those that a run with seed 1 sees in its first epoch.
+/// A decoder whose three windows over the stream of `tuning.json` are those that a run with seed 1
+/// sees in its first epoch.
 fn decoder_of(name: &str) -> (Box<dyn Model>, Values, PreparedData, Device, TempDir) {
     let (device, source, directory) =
         (Device::flex(), golden_directory(name), TempDir::new().unwrap());

@@ -1,4 +1,5 @@
-//! Pretrained models against transformers: `golden/` holds tiny checkpoints and what it computes with them, made by `tests/peers/models_golden.py`.
+//! Pretrained models against transformers: `golden/` holds tiny checkpoints and what it computes
+//! with them, made by `tests/peers/models_golden.py`.
 
 use burn::tensor::{Device, FloatDType, Tensor};
 
@@ -220,7 +221,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// The arguments of twenty steps with AdamW, weight decay, clipping and a linear schedule, and the rows of each.
+    /// The arguments of twenty steps with AdamW, weight decay, clipping and a linear schedule, and
+    /// the rows of each.
     fn steps(&self) -> (TrainerArguments, Vec<Vec<usize>>) {
         let training = &self.expected["training"];
         let batches: Vec<Vec<usize>> = serde_json::from_value(training["batches"].clone()).unwrap();
@@ -255,7 +257,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// The same steps in mixed precision, fp16 with a scaled loss, as PyTorch's autocast and GradScaler: within a fraction of the first loss.
+    /// The same steps in mixed precision, fp16 with a scaled loss, as PyTorch's autocast and
+    /// GradScaler: within a fraction of the first loss.
     fn mixed_precision_follows(&self) {
         for (kind, dtype, tolerance) in
             [("bf16", FloatDType::BF16, 0.02), ("fp16", FloatDType::F16, 0.01)]
@@ -276,8 +279,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// Which gradients overflow depends on the order of operations: steps that theirs skipped are skipped, and the others are made, with a
-    /// smaller scale where necessary.
+    /// Which gradients overflow depends on the order of operations: steps that theirs skipped are
+    /// skipped, and the others are made, with a smaller scale where necessary.
     fn losses_in(&self, kind: &str, dtype: FloatDType) -> Vec<f64> {
         let ((arguments, batches), skipped) =
             (self.steps(), numbers(&self.expected["training"][format!("skipped_in_{kind}")]));

@@ -46,7 +46,8 @@ pub(super) fn gradients_are_finite_differences(
     device: &Device,
     loss: impl Fn(&Values, &Device) -> Tensor<1>,
 ) {
-    // Initial embeddings are so small that a norm's curvature spoils the differences; gelu is smooth.
+    // Initial embeddings are so small that a norm's curvature spoils the differences; gelu is
+    // smooth.
     let pairs = values.0.into_iter().zip(parameters.iter());
     let larger = pairs.map(|(v, p)| if p.role == Role::Embedding { v * 30.0 } else { v });
     let values = Values(larger.collect());
@@ -168,7 +169,8 @@ fn adamw_takes_pytorchs_steps() {
 
 #[test]
 fn sgd_takes_pytorchs_steps() {
-    // torch.optim.SGD(lr=0.1, momentum=0.9, weight_decay=0.1): g += 0.1 p; b = 0.9 b + g; p -= 0.1 b.
+    // torch.optim.SGD(lr=0.1, momentum=0.9, weight_decay=0.1): g += 0.1 p; b = 0.9 b + g; p -= 0.1
+    // b.
     let reference = |mut value: f64, gradients: [f64; 3], decay: f64| {
         let mut buffer = 0.0;
         for gradient in gradients {

@@ -81,7 +81,8 @@ fn gradients_of_a_language_model_are_finite_differences() {
     for tied in [true, false] {
         let (model, values, device) =
             model(&corpus, json!({"model.hidden_size": 8, "model.tie_word_embeddings": tied}));
-        // Larger weights than initial ones, so that attention is not uniform, and logits that leave f32 enough digits for differences.
+        // Larger weights than initial ones, so that attention is not uniform, and logits that leave
+        // f32 enough digits for differences.
         let factor = |role: Role| match role {
             Role::Conv1d { .. } => 5.0,
             Role::Embedding => 0.3,
@@ -166,7 +167,8 @@ fn a_verse_is_learnt_measured_and_recited() {
     let expected = "epoch eval_bits_per_byte eval_loss eval_perplexity grad_norm learning_rate \
                     steps_per_second train_loss weight_norm";
     assert_eq!(names.join(" "), expected);
-    // Untrained it is 3.3; what is left is which number comes next, of which windows of twelve letters know nothing.
+    // Untrained it is 3.3; what is left is which number comes next, of which windows of twelve
+    // letters know nothing.
     assert!(last["eval_loss"] < 0.9, "{last:?}");
     let checkpoint = runner.last_checkpoint();
     let measured = evaluated(checkpoint, &corpus.data);

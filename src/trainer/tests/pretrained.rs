@@ -1,4 +1,5 @@
-//! Fine-tuning of a pretrained model in a directory, and the errors about directories that cannot be used.
+//! Fine-tuning of a pretrained model in a directory, and the errors about directories that cannot
+//! be used.
 
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
@@ -180,7 +181,10 @@ fn tensors_that_are_missing_misshapen_or_of_unknown_layers_are_named() {
         (!name.contains("layer.1.output.dense"))
             .then(|| (Dtype::F32, shape.to_vec(), bytes.to_vec()))
     });
-    study.assert_problem("lacks tensors: `bert.encoder.layer.1.output.dense.weight`, `bert.encoder.layer.1.output.dense.bias`");
+    study.assert_problem(
+        "lacks tensors: `bert.encoder.layer.1.output.dense.weight`, \
+        `bert.encoder.layer.1.output.dense.bias`",
+    );
 
     let study = Study::new();
     study.edit_config(json!({"intermediate_size": 25}));
@@ -218,7 +222,8 @@ fn a_model_that_does_not_fit_the_data_is_refused_before_training() {
     for (values, expected) in [
         (
             json!({"model_type": "t5"}),
-            "`model_type` = \"t5\"; supported encoders are `hpsearch-encoder`, `modernbert`, `bert`",
+            "`model_type` = \"t5\"; supported encoders are `hpsearch-encoder`, `modernbert`, \
+             `bert`",
         ),
         (json!({"model_type": "gpt2"}), "a decoder: `task = \"language-modeling\"` trains it"),
         (json!({"model_type": null}), "has no `model_type`; supported encoders are"),

@@ -71,7 +71,8 @@ fn interrupted_and_resumed_equals_uninterrupted_bit_for_bit() {
             arguments(json!({"optim": optimiser, "eval_strategy": "steps", "eval_steps": 5}));
         let whole = fixture.path().join(format!("{optimiser}-whole"));
         let runner = trained(&fixture.job(&arguments, &whole));
-        // 12 steps an epoch: at the very start, within the first epoch, at its end, within the second, before the last step.
+        // 12 steps an epoch: at the very start, within the first epoch, at its end, within the
+        // second, before the last step.
         for step in [0, 1, 5, 12, 17, 23] {
             let parts = fixture.path().join(format!("{optimiser}-{step}"));
             let first = interrupted(&fixture.job(&arguments, &parts), step);
@@ -135,7 +136,8 @@ fn accumulated_small_batches_equal_one_large_batch() {
         }));
         trained(&fixture.job(&arguments, &fixture.path().join(format!("{batch}")))).losses()
     };
-    // 96 rows: the last group of 5 x 4 rows is incomplete, and its micro-batches are uneven for 7 x 3.
+    // 96 rows: the last group of 5 x 4 rows is incomplete, and its micro-batches are uneven for 7 x
+    // 3.
     assert_all_close(&losses(20, 1), &losses(4, 5), 2e-5);
     assert_all_close(&losses(21, 1), &losses(7, 3), 2e-5);
 }

@@ -166,7 +166,8 @@ impl<'a> TrainingRun<'a> {
     }
 }
 
-/// Checks that a checkpoint belongs to the run that `job` describes; the length of the run may differ.
+/// Checks that a checkpoint belongs to the run that `job` describes; the length of the run may
+/// differ.
 fn check_same_run(job: &Job<'_>, saved: &RunArguments) -> Result<(), String> {
     if saved.seed != job.seed {
         return Err(format!("it was made with seed {}, not {}", saved.seed, job.seed));

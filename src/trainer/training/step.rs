@@ -1,4 +1,5 @@
-//! Optimiser steps: forward and backward passes of the micro-batches, clipping, the update, and what came of it.
+//! Optimiser steps: forward and backward passes of the micro-batches, clipping, the update, and
+//! what came of it.
 
 use std::time::Instant;
 
@@ -34,7 +35,8 @@ fn not_finite(loss: f64, norm: f64) -> Option<String> {
 }
 
 impl TrainingRun<'_> {
-    /// Makes the next optimiser step; the number of the step that diverged, and what was not finite, if it is known.
+    /// Makes the next optimiser step; the number of the step that diverged, and what was not
+    /// finite, if it is known.
     pub(super) fn step(&mut self) -> Result<Option<(u64, String)>, TrainerError> {
         let step = self.state.global_step;
         // The learning-rate schedule does not count skipped steps, as in transformers.
@@ -160,7 +162,8 @@ impl TrainingRun<'_> {
         self.step_time.1 += 1;
     }
 
-    /// Records the outcome of a step; the number of the step, from 1, and what was not finite, if it diverged.
+    /// Records the outcome of a step; the number of the step, from 1, and what was not finite, if
+    /// it diverged.
     fn record(&mut self, step: u64, outcome: StepOutcome) -> Option<(u64, String)> {
         match outcome {
             StepOutcome::Loss(loss) => {
@@ -173,7 +176,8 @@ impl TrainingRun<'_> {
         }
     }
 
-    /// Reads pending outcomes from the device and records them. Steps after a non-finite one were wasted.
+    /// Reads pending outcomes from the device and records them. Steps after a non-finite one were
+    /// wasted.
     pub(super) fn settle(&mut self) -> Result<Option<(u64, String)>, TrainerError> {
         Ok(self.read_pending()?.into_iter().find_map(|(step, outcome)| self.record(step, outcome)))
     }

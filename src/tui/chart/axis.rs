@@ -39,7 +39,8 @@ impl Range {
         Some(Range::widened(low.min(high), low.max(high), scale))
     }
 
-    /// The range of `values`, whichever are finite; all of `keep` is inside. `None` if there are none.
+    /// The range of `values`, whichever are finite; all of `keep` is inside. `None` if there are
+    /// none.
     pub fn over(
         values: impl IntoIterator<Item = f64>,
         keep: &[f64],
@@ -75,7 +76,8 @@ impl Range {
         Range { scale, low: low - margin, high: high + margin }
     }
 
-    /// Where `value` is: 0 at the low end, 1 at the high one, beyond them outside. `None` where the axis has no place for it.
+    /// Where `value` is: 0 at the low end, 1 at the high one, beyond them outside. `None` where the
+    /// axis has no place for it.
     pub fn place(&self, value: f64) -> Option<f64> {
         on_axis(value, self.scale).map(|place| (place - self.low) / (self.high - self.low))
     }
@@ -116,8 +118,8 @@ fn ends(places: &[f64]) -> (f64, f64) {
     })
 }
 
-/// The ends, unless most values lie within an eighth of the range: then those beyond three times the spread of the middle
-/// four fifths are left out.
+/// The ends, unless most values lie within an eighth of the range: then those beyond three times
+/// the spread of the middle four fifths are left out.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -176,7 +178,8 @@ fn linear_ticks(
         .collect()
 }
 
-/// Powers of ten from `low` to `high` (logarithms), thinned to `most`; twos and fives between them where there is room.
+/// Powers of ten from `low` to `high` (logarithms), thinned to `most`; twos and fives between them
+/// where there is room.
 #[expect(clippy::cast_possible_truncation, reason = "logarithms of floats are below 400")]
 fn decades(low: f64, high: f64, most: usize) -> Vec<f64> {
     let (first, last) = ((low - 1e-9).ceil() as i32, (high + 1e-9).floor() as i32);

@@ -35,7 +35,8 @@ pub fn dots_per_cell(charset: Charset) -> (usize, usize) {
     }
 }
 
-/// What is drawn with: of two pens in one character the later one wins it whole, since a character has one colour.
+/// What is drawn with: of two pens in one character the later one wins it whole, since a character
+/// has one colour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pen {
     /// Rank and index among the pens of the canvas, from 1; 0 is nothing.
@@ -78,7 +79,8 @@ impl Canvas {
         }
     }
 
-    /// Another pen, above those before it; one like the last is the last, so that what looks alike does not hide each other.
+    /// Another pen, above those before it; one like the last is the last, so that what looks alike
+    /// does not hide each other.
     pub fn pen(&mut self, style: Style, ascii: char, pattern: Pattern) -> Pen {
         if let Some(last) = self
             .pens
@@ -103,7 +105,8 @@ impl Canvas {
         (self.columns * across, self.rows * down)
     }
 
-    /// The place of a point of the unit square (0, 0 at the bottom left) in dots; outside the square it is outside the canvas.
+    /// The place of a point of the unit square (0, 0 at the bottom left) in dots; outside the
+    /// square it is outside the canvas.
     #[expect(clippy::cast_precision_loss, reason = "a size of a terminal")]
     pub fn at(&self, x: f64, y: f64) -> (f64, f64) {
         let (width, height) = self.size();
@@ -155,7 +158,8 @@ impl Canvas {
                 (from.0 + dx * share).round().max(0.0) as usize,
                 (from.1 + dy * share).round().max(0.0) as usize,
             );
-            // The pattern belongs to places, not to lines: short pieces of a curve go on where the one before ended.
+            // The pattern belongs to places, not to lines: short pieces of a curve go on where the
+            // one before ended.
             let along = if dx.abs() >= dy.abs() { x } else { y };
             if self.charset == Charset::Ascii || pen.pattern.inks(along) {
                 self.ink(x, y, pen);
@@ -189,7 +193,8 @@ impl Canvas {
         cell.dots |= BITS[y % 4][x % 2];
     }
 
-    /// The part of a line inside the canvas (Liang and Barsky, *A new concept and method for line clipping*, 1984).
+    /// The part of a line inside the canvas (Liang and Barsky, *A new concept and method for line
+    /// clipping*, 1984).
     #[expect(clippy::cast_precision_loss, reason = "a size of a terminal")]
     fn clipped(&self, from: (f64, f64), to: (f64, f64)) -> Option<((f64, f64), (f64, f64))> {
         let (width, height) = self.size();

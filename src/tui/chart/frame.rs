@@ -116,7 +116,8 @@ impl PlotFrame {
     }
 }
 
-/// The character, of `cells` with `dots` each, in which the dot at `place` is: ticks stand beside the dots of their values.
+/// The character, of `cells` with `dots` each, in which the dot at `place` is: ticks stand beside
+/// the dots of their values.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

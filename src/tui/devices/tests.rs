@@ -62,13 +62,24 @@ fn busy() -> DevicesData {
         Gpu { cuda: None, trouble: Some("hidden by CUDA_VISIBLE_DEVICES".into()), ..h100(1) };
     let samples = (0..30).map(|index| f64::from(index % 7) / 7.0).collect();
     DevicesData {
-        machine: Machine { processor: processor(), gpus: Ok(vec![h100(0), hidden]), trees: BTreeMap::new() },
+        machine: Machine {
+            processor: processor(),
+            gpus: Ok(vec![h100(0), hidden]),
+            trees: BTreeMap::new(),
+        },
         devices: vec![
             idle(Device::Cpu, vec![0.4]),
             DeviceLoad {
-                occupied: vec![slot(0, 12), OccupiedSlot { step: None, tree: None, ..slot(1, 1_234) }],
+                occupied: vec![
+                    slot(0, 12),
+                    OccupiedSlot { step: None, tree: None, ..slot(1, 1_234) },
+                ],
                 throughput: Some(Throughput { trials_per_hour: 41.27, steps_per_second: 0.0123 }),
-                shared: Some("2 at a time: memory has room: 6.0 GiB of 80.0 GiB with another as large as the largest so far (3.0 GiB)".into()),
+                shared: Some(
+                    "2 at a time: memory has room: 6.0 GiB of 80.0 GiB with another as \
+                    large as the largest so far (3.0 GiB)"
+                        .into(),
+                ),
                 ..idle(Device::Cuda(0), samples)
             },
         ],

@@ -154,7 +154,8 @@ impl ColumnLayout<'_> {
                 pinned.push(key);
             }
         }
-        // On a small screen what is sorted by takes the place of what would not fit; on a large one columns stay where they are.
+        // On a small screen what is sorted by takes the place of what would not fit; on a large one
+        // columns stay where they are.
         let all_fit = needs(&keys.iter().map(|key| self.place(key, WIDEST)).collect::<Vec<_>>())
             + GAP
             <= self.room;
@@ -165,7 +166,8 @@ impl ColumnLayout<'_> {
         pinned.iter().map(|key| self.place(key, WIDEST)).collect()
     }
 
-    /// A column with its cells, as wide as they are and as much of its title as `title` columns hold.
+    /// A column with its cells, as wide as they are and as much of its title as `title` columns
+    /// hold.
     fn place(&self, key: &ColumnKey, title: usize) -> PlacedColumn {
         let cells: Vec<String> = match key {
             ColumnKey::Rank => (self.state.seen.page.first + 1..)
@@ -271,8 +273,8 @@ fn needs(columns: &[PlacedColumn]) -> usize {
     columns.iter().map(|placed| placed.width + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
-/// The columns that fit when the first `scrolled` are left out, with how many are hidden on either side; and how many are
-/// left out in truth, since the last ones fill the screen.
+/// The columns that fit when the first `scrolled` are left out, with how many are hidden on either
+/// side; and how many are left out in truth, since the last ones fill the screen.
 fn as_many_as_fit(
     columns: &[PlacedColumn],
     scrolled: usize,

@@ -1,4 +1,5 @@
-//! The history of the search: every finished trial's value, and the best so far, over trials and over time.
+//! The history of the search: every finished trial's value, and the best so far, over trials and
+//! over time.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -59,7 +60,8 @@ fn over_time(data: &SearchData) -> Chart<'static> {
     })
 }
 
-/// A dot for every trial `at` its place, and a line for those that were `better` than all before them.
+/// A dot for every trial `at` its place, and a line for those that were `better` than all before
+/// them.
 fn chart(
     data: &SearchData,
     x: Axis,

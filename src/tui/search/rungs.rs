@@ -1,4 +1,5 @@
-//! What the pruner decided: for each step how many trials came there, went on, wait or were stopped, and what it took.
+//! What the pruner decided: for each step how many trials came there, went on, wait or were
+//! stopped, and what it took.
 
 use std::collections::BTreeMap;
 
@@ -117,7 +118,8 @@ fn is_halving(data: &SearchData) -> bool {
     matches!(data.spec.pruner.name.as_str(), "asha" | "hyperband")
 }
 
-/// The value of the last trial that goes on from a rung, with one ladder; others compare trials that are not told apart here.
+/// The value of the last trial that goes on from a rung, with one ladder; others compare trials
+/// that are not told apart here.
 fn cut_off(data: &SearchData, rung: &Rung) -> Option<f64> {
     let pruner = &data.spec.pruner;
     if pruner.name != "asha" || BRACKETS.of::<u64>(pruner) > 1 {

@@ -40,7 +40,8 @@ pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, scroll: u16, loo
     }
 }
 
-/// Columns and rows of charts: as few columns as a comfortable height allows, else the least, so that they are wide.
+/// Columns and rows of charts: as few columns as a comfortable height allows, else the least, so
+/// that they are wide.
 fn grid(count: u16, area: Rect) -> (u16, u16) {
     let most_columns = (area.width / LEAST.0).clamp(1, count);
     let most_rows = (area.height / LEAST.1).max(1);
@@ -106,7 +107,8 @@ fn is_choice(dimension: &Dimension) -> bool {
     matches!(dimension.distribution, Distribution::Choice { .. })
 }
 
-/// The same for the same trial: multiples of the golden ratio spread evenly over the width of a column.
+/// The same for the same trial: multiples of the golden ratio spread evenly over the width of a
+/// column.
 #[expect(clippy::cast_precision_loss, reason = "the number of a trial")]
 fn jitter(number: usize) -> f64 {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;

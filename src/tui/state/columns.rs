@@ -1,4 +1,5 @@
-//! What is sorted by, which columns are shown, which trials pass: chosen from lists, by neighbouring columns, by a filter.
+//! What is sorted by, which columns are shown, which trials pass: chosen from lists, by
+//! neighbouring columns, by a filter.
 
 use ratatui::crossterm::event::KeyEvent;
 

@@ -1,4 +1,5 @@
-//! What changes the study or leaves it: requests to the runner, each with its word of confirmation, and marks.
+//! What changes the study or leaves it: requests to the runner, each with its word of confirmation,
+//! and marks.
 
 use ratatui::crossterm::event::KeyCode;
 
@@ -26,7 +27,10 @@ impl State {
             (TuiMode::Watching, _) | (_, RunPhase::Over(_)) => Command::Leave(TuiExit::Left),
             (TuiMode::Embedded, RunPhase::Stopping) => {
                 self.leave_when_over = true;
-                self.note("leaving as soon as the running trials have saved a checkpoint; Ctrl-C kills them")
+                self.note(
+                    "leaving as soon as the running trials have saved a checkpoint; Ctrl-C \
+                    kills them",
+                )
             }
             (TuiMode::Embedded, RunPhase::Open) => self.question(Confirmation::StopAndLeave),
         }
@@ -98,11 +102,13 @@ impl State {
         };
         let is_leaving = state == TrialState::Running && hold.is_some();
         match state {
-            TrialState::Queued | TrialState::Running if !is_leaving => {
-                self.ask(Request::PauseTrial { trial }, format!(
-                    "asked for trial {trial} to be paused: it saves a checkpoint and leaves; p again lets it go on"
-                ))
-            }
+            TrialState::Queued | TrialState::Running if !is_leaving => self.ask(
+                Request::PauseTrial { trial },
+                format!(
+                    "asked for trial {trial} to be paused: it saves a checkpoint and leaves; p \
+                     again lets it go on"
+                ),
+            ),
             TrialState::Queued | TrialState::Running | TrialState::Paused => {
                 let notice = format!("asked for trial {trial} to go on");
                 self.ask(Request::ResumeTrial { trial }, notice)
@@ -120,7 +126,11 @@ impl State {
         if self.seen.summary.paused.is_some() {
             return self.ask(Request::ResumeStudy, "asked for the study to go on");
         }
-        self.ask(Request::PauseStudy, "asked for the study to be paused: running trials save a checkpoint and leave; P again lets it go on")
+        self.ask(
+            Request::PauseStudy,
+            "asked for the study to be paused: running trials save a \
+            checkpoint and leave; P again lets it go on",
+        )
     }
 
     pub(super) fn retry(&mut self) -> Command {
@@ -173,7 +183,8 @@ impl State {
             return self.note("there is no trial to copy");
         };
         self.notice = Some(format!(
-            "the configuration of trial {number} is in the clipboard, if the terminal allows it (OSC 52)"
+            "the configuration of trial {number} is in the clipboard, if the terminal allows it \
+             (OSC 52)"
         ));
         Command::Copy(text)
     }

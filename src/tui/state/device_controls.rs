@@ -1,4 +1,5 @@
-//! Keys of the devices screen: a device is paused or used again, and another number of trials runs on it.
+//! Keys of the devices screen: a device is paused or used again, and another number of trials runs
+//! on it.
 
 use super::prompt::Purpose;
 use super::{Command, State};
@@ -39,7 +40,8 @@ impl State {
             return self.ask(Request::ResumeDevice { device, slots: None }, notice);
         }
         let notice = format!(
-            "asked for {device} to be paused: its trials save, leave and go on elsewhere; p again uses it"
+            "asked for {device} to be paused: its trials save, leave and go on elsewhere; p again \
+             uses it"
         );
         self.ask(Request::PauseDevice { device }, notice)
     }

@@ -1,4 +1,5 @@
-//! Keys of the screens themselves: the selection, scrolling, a trial's log, the views of the search.
+//! Keys of the screens themselves: the selection, scrolling, a trial's log, the views of the
+//! search.
 
 use super::{Command, State, TrialView};
 use crate::study::query::Filter;

@@ -253,8 +253,9 @@ const NAMES: &[&str] = &[
     "failures", "and", "or", "not",
 ];
 
-/// The text of a filter without its last word, while that may become the name of a condition: `lr` on the way to `lr>1e-3` is
-/// not searched for as a text, which would empty the table from letter to letter. A space or Enter says that it is a text.
+/// The text of a filter without its last word, while that may become the name of a condition: `lr`
+/// on the way to `lr>1e-3` is not searched for as a text, which would empty the table from letter
+/// to letter. A space or Enter says that it is a text.
 fn without_half_a_name<'a>(text: &'a str, spec: &StudySpec, metrics: &[String]) -> &'a str {
     let begin = text
         .rfind(char::is_whitespace)

@@ -9,7 +9,8 @@ const TRIALS: u64 = 100_000;
 /// A frame of sixty a second.
 const FRAME: Duration = Duration::from_millis(16);
 
-/// The events of a study of so many trials, a batch at a time: three reports each, a third of them pruned.
+/// The events of a study of so many trials, a batch at a time: three reports each, a third of them
+/// pruned.
 fn batches(trials: u64) -> impl Iterator<Item = Vec<Event>> {
     (0..trials)
         .step_by(1_000)
@@ -68,7 +69,8 @@ fn screens() -> [(&'static str, &'static str); 11] {
     ]
 }
 
-/// The processor time of the quickest of some frames: whatever else the machine does takes none of it.
+/// The processor time of the quickest of some frames: whatever else the machine does takes none of
+/// it.
 fn quickest_frame(shown: &mut Shown) -> Duration {
     let mut terminal = Terminal::new(TestBackend::new(shown.size.0, shown.size.1)).unwrap();
     let mut frame = || {
@@ -122,7 +124,8 @@ fn parameters_are_shown_with_how_much_they_matter() {
     assert!(shown.contains("learning_rate  9") && shown.contains(" %"), "{shown}");
 }
 
-/// `cargo test --release --no-default-features --lib -- --ignored --nocapture loads_of_a_large_study`
+/// `cargo test --release --no-default-features --lib -- --ignored --nocapture
+/// loads_of_a_large_study`
 #[test]
 #[ignore = "a measurement of SQLite, in release builds"]
 fn loads_of_a_large_study() {

@@ -1,9 +1,13 @@
-//! The chaos program: one random fault at a random moment in each of many short studies, and a table of what came of them.
+//! The chaos program: one random fault at a random moment in each of many short studies, and a
+//! table of what came of them.
 //!
-//! `cargo test --test it chaos::program -- --nocapture` does one round of each fault; `HPSEARCH_CHAOS_ROUNDS=1000` does more, and
-//! `HPSEARCH_CHAOS=7` others; `HPSEARCH_CHAOS_FAULT=KillRunner` has that fault only. With `HPSEARCH_CHAOS_TRAINER=5` every fifth round trains with the built-in trainer (`1`:
-//! all rounds whose fault it can have). A round's study ends as its budget says, whatever happened; with one slot it ends as it
-//! does undisturbed, to the last decision (and weight, on the CPU). What does not is a loss, and fails the test.
+//! `cargo test --test it chaos::program -- --nocapture` does one round of each fault;
+//! `HPSEARCH_CHAOS_ROUNDS=1000` does more, and `HPSEARCH_CHAOS=7` others;
+//! `HPSEARCH_CHAOS_FAULT=KillRunner` has that fault only. With `HPSEARCH_CHAOS_TRAINER=5` every
+//! fifth round trains with the built-in trainer (`1`: all rounds whose fault it can have). A
+//! round's study ends as its budget says, whatever happened; with one slot it ends as it does
+//! undisturbed, to the last decision (and weight, on the CPU). What does not is a loss, and fails
+//! the test.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +36,8 @@ const LIVES: usize = 8;
 /// How long one run of such a study may take, on a machine however busy.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A run that takes longer is looked at, and what its threads wait for is told; it may still come to its end.
+/// A run that takes longer is looked at, and what its threads wait for is told; it may still come
+/// to its end.
 const LONG: Duration = Duration::from_secs(12);
 
 /// What goes wrong in a round.
@@ -148,7 +153,9 @@ impl Saves {
             }
             Saves::Over => over(script),
             Saves::OverWithMissing => {
-                let missing = "  echo \"@hpsearch {\\\"checkpoint\\\":\\\"missing/$step\\\",\\\"step\\\":$step}\"\n  echo $step >";
+                let missing = "  echo \"@hpsearch \
+                    {\\\"checkpoint\\\":\\\"missing/$step\\\",\\\"step\\\":$step}\"\n  echo $step \
+                    >";
                 over(script).replacen("  echo $step >", missing, 1)
             }
         }
@@ -181,11 +188,14 @@ fn site(kind: Kind, slots: u64, fault: Option<Fault>) -> Site {
                 format!("[devices]\nuse = [\"{devices}\"]\n[retry]\n{retry}\n[pruner]\n{pruner}");
             let odd = match fault {
                 Some(Fault::FloodLog) => {
-                    "head -c 3000000 /dev/zero | tr '\\0' F; echo; head -c 300000 /dev/zero | tr '\\0' E >&2\n"
+                    "head -c 3000000 /dev/zero | tr '\\0' F; echo; head -c 300000 /dev/zero | tr \
+                     '\\0' E >&2\n"
                 }
                 Some(Fault::Nonsense) => {
-                    "echo '@hpsearch {\"step\":0,\"loss\":\"low\"}'; echo '@hpsearch'; echo '@hpsearch {\"step\":1,\"other\":1e308}'\n\
-                     echo '@hpsearch {\"step\":-3,\"loss\":1}'; echo '@hpsearch {\"step\":1e40,\"loss\":1}'; echo '@hpsearch {\"step\":2,\"far\":NaN}'\n"
+                    "echo '@hpsearch {\"step\":0,\"loss\":\"low\"}'; echo '@hpsearch'; echo \
+                     '@hpsearch {\"step\":1,\"other\":1e308}'\n\
+                     echo '@hpsearch {\"step\":-3,\"loss\":1}'; echo '@hpsearch \
+                     {\"step\":1e40,\"loss\":1}'; echo '@hpsearch {\"step\":2,\"far\":NaN}'\n"
                 }
                 _ => "",
             };
@@ -195,11 +205,12 @@ fn site(kind: Kind, slots: u64, fault: Option<Fault>) -> Site {
                 .replace("sleep 0.12", "sleep 0.04")
                 .replace("-lt 5", "-lt 4")
                 .replace("journal=journal", "journal=${JOURNAL:-journal}");
-            // Only where something hangs: on a machine with twenty runnable threads for each processor a step of a shell takes longer
-            // than that, and is begun again and again.
+            // Only where something hangs: on a machine with twenty runnable threads for each
+            // processor a step of a shell takes longer than that, and is begun again and again.
             let stall =
                 if fault == Some(Fault::HangCommand) { "\nstall_time = \"2s\"" } else { "" };
-            // A command that is told where the store is: nothing that is learned of its words may touch the store's locks.
+            // A command that is told where the store is: nothing that is learned of its words may
+            // touch the store's locks.
             let study = study(&format!("trials = {TRIALS}{stall}"), &rest)
                 .replace("\"{x}\"]", "\"{x}\", \"runs/hpsearch.db\"]");
             Site::new(&study, &format!("{odd}{script}"))
@@ -209,7 +220,8 @@ fn site(kind: Kind, slots: u64, fault: Option<Fault>) -> Site {
     }
 }
 
-/// What must not depend on faults: decisions, values, and of the best trial's checkpoint the weights.
+/// What must not depend on faults: decisions, values, and of the best trial's checkpoint the
+/// weights.
 fn results(site: &Site) -> Json {
     let of = |trial: &Json| {
         Json::from(
@@ -405,7 +417,8 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
     };
     let (children, commands) = victims(&running);
     let runner = running.child.id();
-    // Whether processes may be left until the study is run again: nobody was left to clear them away.
+    // Whether processes may be left until the study is run again: nobody was left to clear them
+    // away.
     let mut unwatched = false;
     outcome.struck = !running.has_ended();
     if outcome.struck {
@@ -466,7 +479,8 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
             Fault::SecondStore => outcome.losses.extend(second_store(&site)),
             Fault::RenameProject => {
                 kills(&mut running);
-                // What is killed with the runner has still to be gone: it would write into the old directory.
+                // What is killed with the runner has still to be gone: it would write into the old
+                // directory.
                 outcome.losses.extend(left_over(&site));
                 site = renamed(site);
                 (path, away) = (site.path("runs/hpsearch.db"), site.path("away.db"));
@@ -588,7 +602,8 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
             outcome.losses.extend(wrong_exports(&site, &trials));
         }
     }
-    // A store that lost its log may not even know its own id: the directory of before is no longer its own to clear.
+    // A store that lost its log may not even know its own id: the directory of before is no longer
+    // its own to clear.
     let is_left = forgets && site.path("runs/files").read_dir().unwrap().count() > 1;
     let drafts = paths_below(&site.path("runs"))
         .into_iter()
@@ -676,7 +691,10 @@ fn lost_trials(trials: &[Json]) -> Vec<String> {
 fn lost_reports(site: &Site) -> Vec<String> {
     let store = site.database();
     let mut report = store
-        .prepare("SELECT count(*) FROM report r JOIN metric m ON m.id = r.metric_id WHERE r.trial_id % 1000000000 = ?1 AND r.step = ?2 AND m.name = 'loss'")
+        .prepare(
+            "SELECT count(*) FROM report r JOIN metric m ON m.id = r.metric_id WHERE \
+            r.trial_id % 1000000000 = ?1 AND r.step = ?2 AND m.name = 'loss'",
+        )
         .unwrap();
     let mut losses = Vec::new();
     for trial in 0..TRIALS.cast_signed() {
@@ -715,7 +733,8 @@ fn wrong_checkpoints(site: &Site) -> Vec<String> {
     listed.map(Result::unwrap).filter_map(wrong).collect()
 }
 
-/// Exports of complete trials with checkpoints that hold another step than they say, or another than that of the trial's value.
+/// Exports of complete trials with checkpoints that hold another step than they say, or another
+/// than that of the trial's value.
 fn wrong_exports(site: &Site, trials: &[Json]) -> Vec<String> {
     let store = site.database();
     let mut losses = Vec::new();
@@ -819,7 +838,8 @@ fn random_faults_lose_nothing() {
         began.elapsed().as_secs_f64()
     );
     println!(
-        "| fault | rounds | it struck | runs again | attempts again | losses |\n|---|---|---|---|---|---|"
+        "| fault | rounds | it struck | runs again | attempts again | losses \
+         |\n|---|---|---|---|---|---|"
     );
     let mut all = [0; 5];
     for (fault, name) in FAULTS {
@@ -868,7 +888,8 @@ fn a_killed_test_program_would_leave_no_trial_behind() {
     let runner = processes::children(parent.id());
     parent.kill().unwrap();
     parent.wait().unwrap();
-    // The runner goes on without its shell, as after a closed terminal; killed in its turn, it leaves nothing.
+    // The runner goes on without its shell, as after a closed terminal; killed in its turn, it
+    // leaves nothing.
     runner.into_iter().for_each(processes::kill);
     assert_eq!(left_over(&site), None);
 }

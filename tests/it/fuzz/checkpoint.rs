@@ -1,4 +1,5 @@
-//! A trained model's files, one of them with other bytes and, so that they are read at all, the digest of those bytes.
+//! A trained model's files, one of them with other bytes and, so that they are read at all, the
+//! digest of those bytes.
 
 use std::fs;
 use std::path::Path;
@@ -58,8 +59,8 @@ impl Checkpoint {
         Checkpoint { site, sound }
     }
 
-    /// The first byte chooses the file, and whether the second to the fourth say where in it the rest is written; the rest is
-    /// all of it otherwise.
+    /// The first byte chooses the file, and whether the second to the fourth say where in it the
+    /// rest is written; the rest is all of it otherwise.
     pub fn read(&self, input: &[u8]) -> String {
         let Some((&[choice, high, middle, low], rest)) = input.split_first_chunk() else {
             return "short".to_owned();

@@ -1,4 +1,5 @@
-//! hpsearch and other programs as child processes: how they are started, waited for, killed, and how they ended.
+//! hpsearch and other programs as child processes: how they are started, waited for, killed, and
+//! how they ended.
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -61,7 +61,8 @@ impl Scene {
         Scene { site, store, lease: None, clock: 0 }
     }
 
-    /// The study `digits`: a complete trial, a pruned one, one whose value is NaN, and one that runs.
+    /// The study `digits`: a complete trial, a pruned one, one whose value is NaN, and one that
+    /// runs.
     pub fn digits() -> Self {
         let mut scene = Scene::new();
         scene.begin("digits");

@@ -1,6 +1,7 @@
 //! Study files and shell scripts as trials: what most tests of commands begin with.
 
-/// The study `s` of a script with one parameter `x`: `budget` are lines of that table, `rest` further tables.
+/// The study `s` of a script with one parameter `x`: `budget` are lines of that table, `rest`
+/// further tables.
 pub fn study(budget: &str, rest: &str) -> String {
     format!(
         "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nstep = \"step\"\nseed = 7\n\
@@ -30,7 +31,8 @@ while [ $step -lt $last ]; do
 done
 "#;
 
-/// Tells in the file `started` that it runs, does so until the file `go` is there, and then what `script` says.
+/// Tells in the file `started` that it runs, does so until the file `go` is there, and then what
+/// `script` says.
 pub fn held(script: &str) -> String {
     format!("echo >> started\nwhile [ ! -e go ]; do sleep 0.02; done\n{script}")
 }
@@ -45,8 +47,8 @@ pub fn says(lines: &[&str]) -> String {
     lines.iter().map(|line| format!("echo '@hpsearch {line}'\n")).collect()
 }
 
-/// Reports at the steps from the checkpoint's on until `last`, `rest` seconds apart; a step is in the file `steps.N` once its
-/// report was answered. `save` is said before each report.
+/// Reports at the steps from the checkpoint's on until `last`, `rest` seconds apart; a step is in
+/// the file `steps.N` once its report was answered. `save` is said before each report.
 pub fn answered_steps(last: u64, rest: &str, save: &str) -> String {
     format!(
         "step=0; [ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \"$HPSEARCH_RESUME\")\n\

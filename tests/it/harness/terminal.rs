@@ -151,7 +151,8 @@ impl OnTerminal {
         self.child.process_id().unwrap()
     }
 
-    /// Lets go of the terminal. The program does not hear of that: the thread that reads here holds it open still.
+    /// Lets go of the terminal. The program does not hear of that: the thread that reads here holds
+    /// it open still.
     pub fn close(self) -> Box<dyn Child + Send + Sync> {
         self.child
     }
@@ -163,7 +164,8 @@ impl OnTerminal {
     }
 }
 
-/// Runs a verb to its end on a terminal of 24 rows and 80 columns, typing `keys`; what it printed, and its exit code.
+/// Runs a verb to its end on a terminal of 24 rows and 80 columns, typing `keys`; what it printed,
+/// and its exit code.
 pub fn on_terminal(
     directory: &Path,
     arguments: &[&str],

@@ -1,4 +1,5 @@
-//! A terminal's screen as an SVG: text as text, lines, blocks and braille as shapes, so that no font can tear them apart.
+//! A terminal's screen as an SVG: text as text, lines, blocks and braille as shapes, so that no
+//! font can tear them apart.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -71,7 +72,8 @@ pub fn picture(screen: &vt100::Screen, title: &str, theme: &Theme) -> String {
     );
     let _ = writeln!(
         svg,
-        "<style>text{{font:{FONT}px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre}}.b{{font-weight:700}}</style>"
+        "<style>text{{font:{FONT}px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans \
+         Mono',monospace;white-space:pre}}.b{{font-weight:700}}</style>"
     );
     let (w, h) = (width - 1.0, height - 1.0);
     let _ = writeln!(
@@ -221,7 +223,8 @@ impl Shapes {
             '\u{2800}'..='\u{28ff}' => self.braille(u32::from(char) - 0x2800, ink, x, y),
             '▁'..='█' => {
                 let part = f64::from(u32::from(char) - u32::from('▁') + 1) / 8.0;
-                // Blocks leave a line free at the top and bottom of their row, as bars in a row of text do.
+                // Blocks leave a line free at the top and bottom of their row, as bars in a row of
+                // text do.
                 let full = height - 4.0;
                 self.rect(&ink.colour, "", x, y + 2.0 + full * (1.0 - part), width, full * part);
             }

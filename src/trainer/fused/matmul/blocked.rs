@@ -1,4 +1,5 @@
-//! Cache blocking of matrix products: packs the operands as the micro-kernels read them, block by block.
+//! Cache blocking of matrix products: packs the operands as the micro-kernels read them, block by
+//! block.
 #![expect(unsafe_code, reason = "it is called by the functions of `matmul`, which check bounds")]
 
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
@@ -10,7 +11,8 @@ use super::{Beta, Gemm, PACKED_BLOCK, PANEL, Strides, call_epilogue};
 /// Most rows of a packed block of the right operand.
 const MAX_DEPTH: usize = 512;
 
-/// Strips of the left operand that are copied together where it is column-major: together they fill whole cache lines of each column.
+/// Strips of the left operand that are copied together where it is column-major: together they fill
+/// whole cache lines of each column.
 const STRIPS: usize = 4;
 
 /// Elements at multiples of this distance, 4 KiB, share the sets of the caches.
@@ -61,8 +63,9 @@ pub(super) unsafe fn with_avx2(gemm: &Gemm<'_>) {
 }
 
 /// # Safety
-/// Each matrix lies in memory that is the caller's, and the output's rows are contiguous; the output overlaps neither operand, and is
-/// initialised if `beta` is 1. Column sums are those of whole panels, and the bias is that of all columns, unless they are null.
+/// Each matrix lies in memory that is the caller's, and the output's rows are contiguous; the
+/// output overlaps neither operand, and is initialised if `beta` is 1. Column sums are those of
+/// whole panels, and the bias is that of all columns, unless they are null.
 #[inline(always)]
 unsafe fn multiply<const WIDTH: usize, const HEIGHT: usize>(kernels: &Kernels, gemm: &Gemm<'_>) {
     const { assert!(PANEL.is_multiple_of(WIDTH), "column sums are those of whole panels") };
@@ -85,7 +88,8 @@ unsafe fn multiply<const WIDTH: usize, const HEIGHT: usize>(kernels: &Kernels, g
     let prefetches_left = left.1.end(rows, inner) - left.1.offset > CACHE_RESIDENT;
     // Not within `with`: a closure would not be compiled for the caller's instruction set.
     let own = WORKSPACE.with(std::ptr::from_ref);
-    // SAFETY: the workspace is this thread's and outlives its products; nobody else uses it, as is checked before its lines are touched.
+    // SAFETY: the workspace is this thread's and outlives its products; nobody else uses it, as is
+    // checked before its lines are touched.
     let (_release, [strip_buffer, block_buffer]) = unsafe {
         assert!(!(*own).in_use.replace(true), "an epilogue computes no product");
         (Release(&raw const (*own).in_use), &mut *(*own).lines.get())
@@ -98,9 +102,11 @@ unsafe fn multiply<const WIDTH: usize, const HEIGHT: usize>(kernels: &Kernels, g
         let width = breadth.min(columns - column);
         for first in (0..inner).step_by(depth) {
             let block_depth = depth.min(inner - first);
-            // SAFETY: `block` has room for `block_depth` rows of all panels, `strip` for the strips of all kernels; all indices lie in their matrices.
+            // SAFETY: `block` has room for `block_depth` rows of all panels, `strip` for the strips
+            // of all kernels; all indices lie in their matrices.
             unsafe {
-                // Full panels of a row-major right operand are packed by the kernels of the first rows.
+                // Full panels of a row-major right operand are packed by the kernels of the first
+                // rows.
                 let copied = if right.1.column == 1 { width / WIDTH * WIDTH } else { 0 };
                 if copied < width {
                     pack_right::<WIDTH>(
@@ -190,8 +196,9 @@ fn aligned_buffer(lines: &mut Vec<Line>, count: usize) -> *mut f32 {
     lines.as_mut_ptr().cast()
 }
 
-/// Packs rows of the right operand in panels of `WIDTH` columns, one after another; of a row-major operand only one incomplete panel. What
-/// lies behind the last column is multiplied and thrown away.
+/// Packs rows of the right operand in panels of `WIDTH` columns, one after another; of a row-major
+/// operand only one incomplete panel. What lies behind the last column is multiplied and thrown
+/// away.
 #[inline(always)]
 unsafe fn pack_right<const WIDTH: usize>(
     (right, strides): (*const f32, Strides),
@@ -238,7 +245,8 @@ unsafe fn pack_right<const WIDTH: usize>(
     }
 }
 
-/// Prefetches, for the panel of the columns from `begin` to `end` of `width`, its share of the left operand's next `HEIGHT` rows.
+/// Prefetches, for the panel of the columns from `begin` to `end` of `width`, its share of the left
+/// operand's next `HEIGHT` rows.
 #[inline(always)]
 fn prefetch_left<const HEIGHT: usize>(
     (left, strides): (*const f32, Strides),
@@ -275,8 +283,9 @@ fn prefetch_left<const HEIGHT: usize>(
     }
 }
 
-/// Up to `HEIGHT` rows of the left operand from row `row` on: the kernels for its layout, one for each number of rows, and the pointer and
-/// stride for them. The rows are read in place, or copied to `strip` where their stride would make them evict each other from the caches.
+/// Up to `HEIGHT` rows of the left operand from row `row` on: the kernels for its layout, one for
+/// each number of rows, and the pointer and stride for them. The rows are read in place, or copied
+/// to `strip` where their stride would make them evict each other from the caches.
 #[inline(always)]
 unsafe fn read_left<const HEIGHT: usize>(
     kernels: &Kernels,

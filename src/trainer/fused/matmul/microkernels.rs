@@ -1,10 +1,12 @@
-//! Micro-kernels for AVX-512 and AVX2: a tile of the output stays in registers while the operands stream by.
+//! Micro-kernels for AVX-512 and AVX2: a tile of the output stays in registers while the operands
+//! stream by.
 //!
-//! Each element of a tile is one chain of fused multiply-adds in the order of the inner dimension, whatever the width of the registers, so
-//! that both instances give the same bits.
+//! Each element of a tile is one chain of fused multiply-adds in the order of the inner dimension,
+//! whatever the width of the registers, so that both instances give the same bits.
 #![expect(
     unsafe_code,
-    reason = "operands are read through pointers: bounds checks would take half of the innermost loop's time"
+    reason = "operands are read through pointers: bounds checks would take half of the innermost \
+        loop's time"
 )]
 
 use std::arch::x86_64::*;
@@ -30,7 +32,8 @@ pub(super) struct Tile {
 #[derive(Clone, Copy)]
 pub(super) struct Source(pub(super) *const f32, pub(super) usize);
 
-/// Computes a tile: inner dimension, left operand, its stride, packed right panel, source of the panel if it is packed here, destination.
+/// Computes a tile: inner dimension, left operand, its stride, packed right panel, source of the
+/// panel if it is packed here, destination.
 pub(super) type Kernel = unsafe fn(usize, *const f32, usize, *mut f32, Source, &Tile);
 
 /// The kernels of an instruction set.
@@ -43,7 +46,8 @@ pub(super) struct Kernels {
     pub(super) add_rows: unsafe fn(usize, *const f32, *mut f32),
 }
 
-/// Kernels that read a packed right panel, and those that pack it while they compute, at almost no cost.
+/// Kernels that read a packed right panel, and those that pack it while they compute, at almost no
+/// cost.
 pub(super) struct KernelPair {
     pub(super) packed: &'static [Kernel],
     pub(super) packing: &'static [Kernel],
@@ -58,8 +62,9 @@ macro_rules! tile_kernel {
         $zero:ident, $load:ident, $store:ident, $broadcast:ident, $fma:ident, $mul:ident, $add:ident, $load_partial:ident, $store_partial:ident
     ) => {
         /// # Safety
-        /// The CPU has the features; `left` and `right` hold `inner` columns of `R` rows and `inner` rows of a panel; `source` holds as many rows
-        /// where the panel is packed; the destination is the caller's.
+        /// The CPU has the features; `left` and `right` hold `inner` columns of `R` rows and
+        /// `inner` rows of a panel; `source` holds as many rows where the panel is packed; the
+        /// destination is the caller's.
         #[target_feature(enable = $features)]
         unsafe fn $name<const R: usize, const COLUMN_MAJOR: bool, const PACKING: bool>(
             inner: usize,
@@ -127,7 +132,8 @@ macro_rules! tile_kernel {
                         accumulators[row][0] = $fma(number, first, accumulators[row][0]);
                         accumulators[row][1] = $fma(number, second, accumulators[row][1]);
                     }
-                    // Written out: the library's caller of a closure is not compiled for this instruction set, so that nothing would be inlined.
+                    // Written out: the library's caller of a closure is not compiled for this
+                    // instruction set, so that nothing would be inlined.
                     rows = [
                         rows[0].wrapping_add(1),
                         rows[1].wrapping_add(1),
@@ -137,7 +143,8 @@ macro_rules! tile_kernel {
                     column = column.wrapping_add(stride);
                     right = right.add(2 * $lanes);
                 }
-                // Rarely: the multiplications would be a hundredth of a tile with an inner dimension of 64.
+                // Rarely: the multiplications would be a hundredth of a tile with an inner
+                // dimension of 64.
                 if to.alpha != 1.0 {
                     let alpha = $broadcast(to.alpha);
                     for row in 0..R {

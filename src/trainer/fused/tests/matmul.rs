@@ -1,4 +1,5 @@
-//! The kernels for matrix products against naive sums, with every instruction set and several threads.
+//! The kernels for matrix products against naive sums, with every instruction set and several
+//! threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,14 +10,16 @@ use super::super::matmul::{
 use super::super::simd::{MAX_LEVEL, SimdLevel, simd_level};
 use super::*;
 
-/// Columns that need two packed blocks for an inner dimension from 512 on: whole panels in both, and a remainder.
+/// Columns that need two packed blocks for an inner dimension from 512 on: whole panels in both,
+/// and a remainder.
 const TWO_BLOCKS: usize = PACKED_BLOCK / 512 + 66;
 
 fn numbers(seed: u64, count: usize) -> Vec<f32> {
     Rng::new(seed).normal(count, 1.0)
 }
 
-/// The result of `compute` with the kernels of this module, for AVX-512 if the CPU has it and for AVX2, which are equal.
+/// The result of `compute` with the kernels of this module, for AVX-512 if the CPU has it and for
+/// AVX2, which are equal.
 fn own<R: PartialEq + std::fmt::Debug>(compute: impl Fn() -> R) -> R {
     FORCE_OWN_KERNELS.set(Some(true));
     let best = compute();
@@ -111,7 +114,8 @@ fn products_within_wider_matrices_are_scaled_and_added() {
 
 #[test]
 fn bias_is_added_to_every_row() {
-    // Few rows, which the crate multiplies; whole, half and other panels; more than one block each way.
+    // Few rows, which the crate multiplies; whole, half and other panels; more than one block each
+    // way.
     for [rows, inner, columns] in
         [[3, 9, 20], [13, 30, 33], [13, 30, 8], [5, 7, 64], [14, 1024, TWO_BLOCKS], [7, 513, 300]]
     {
