@@ -158,7 +158,7 @@ impl Study {
             (TrialState::Running, Some(attempt)) => attempt,
             (TrialState::Paused, _) => {
                 return Err(Refusal(format!(
-                    "trial {number} is paused: it goes on when `ask` answers \
+                    "trial {number} is paused: it continues when `ask` answers \
                      {{\"resume\":{number}}}"
                 )));
             }

@@ -334,7 +334,7 @@ pub fn parse_with_warnings(
     }
 }
 
-/// Clock values of a full trial, where the study fixes them: the trainer's epochs or steps, by the
+/// Steps of a full trial, where the study fixes them: the trainer's epochs or steps, by the
 /// study's clock.
 pub fn full_trial(spec: &StudySpec) -> Option<u64> {
     let Program::Trainer { arguments, .. } = &spec.program else { return None };

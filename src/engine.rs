@@ -212,9 +212,9 @@ impl Engine {
         self
     }
 
-    /// Whether a study needs its journal to go on, besides the state that it folds to. With
+    /// Whether a study needs its journal to continue, besides the state that it folds to. With
     /// `deterministic = true`, what its decisions may know is not what has happened; with
-    /// `trials_per_device = "auto"` it goes on with as many as were good; and where trials failed
+    /// `trials_per_device = "auto"` it continues with as many as were good; and where trials failed
     /// and none came to anything, failures are compared.
     pub fn needs_journal(spec: &StudySpec, view: &StudyState) -> bool {
         let only_fails = view.counts.failed > 0 && view.counts.complete + view.counts.pruned == 0;

@@ -38,7 +38,7 @@ pub struct Exported<'a> {
     pub trial: &'a Trial,
     /// Its checkpoint; a trial without one is exported as its configuration.
     pub checkpoint: Option<&'a Path>,
-    /// Clock value of the trial's value.
+    /// Step of the trial's value.
     pub step: Option<u64>,
     /// Of which step the checkpoint is.
     pub holds: Holds,

@@ -75,8 +75,8 @@
 //!    beside the store, by which everybody on this machine sees that its holder lives
 //!    ([`runner::lease`]). Processes that a dead runner left are killed, and its end is written in
 //!    its stead; whole checkpoints that it did not store are adopted or removed; open attempts are
-//!    closed as lost, and their trials go on from the newest checkpoint that is not ahead of their
-//!    reports.
+//!    closed as lost, and their trials continue from the newest checkpoint that is not ahead of
+//!    their reports.
 //! 5. The loop: wait for one input, drain the rest, step the engine for each, append the events of
 //!    the turn in **one transaction**, and only then launch, answer, kill, remove, print
 //!    ([`runner::commit`], for programs that ask and tell too).
@@ -113,7 +113,7 @@
 //! refused. The store runs in WAL mode with `synchronous = NORMAL`: after a power loss it is sound,
 //! and may lack its last moments.
 //!
-//! A trial of the built-in trainer that runs out of memory goes on with half the rows at once, in
+//! A trial of the built-in trainer that runs out of memory continues with half the rows at once, in
 //! the same optimiser steps ([`engine::batch_halving`]): that is no retry, and the search does not
 //! see it. So do `train`, `predict` and the test split at `export`. Checkpoints are written and
 //! read without lying in memory a second time.
@@ -134,13 +134,13 @@
 //! # Determinism
 //!
 //! Draws come from streams named after what they are for (`sampler/7`, `trial/7`), so none depends
-//! on another. The trainer draws from (seed, name, counters) and can go on at any optimiser step
+//! on another. The trainer draws from (seed, name, counters) and can continue at any optimiser step
 //! exactly. With one slot on the CPU a study repeats bit for bit; with several, proposals depend on
 //! the order in which trials report. With `deterministic = true` they do not: results become known
 //! to decisions one trial after the other, in the order in which trials began, and a trial begins
 //! when all but the last `slots - 1` before it are known; its verdicts know what was known when it
 //! began. The journal says when ([`ResultsKnown`](study::event::Event::ResultsKnown)), so that any
-//! number of slots goes on with it. The price is a slot that waits for a straggler, and decisions
+//! number of slots continues with it. The price is a slot that waits for a straggler, and decisions
 //! that know `slots - 1` results less.
 //!
 //! [`engine::verify`] feeds a journal to an engine and decides everything in it again, with the

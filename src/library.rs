@@ -104,7 +104,7 @@ pub enum StudyError {
     #[error(transparent)]
     Tell(#[from] TellError),
     /// An earlier call could not write to the store.
-    #[error("the store failed before: open the study again to go on from what it holds")]
+    #[error("the store failed before: open the study again to continue from what it holds")]
     Broken,
 }
 
@@ -112,7 +112,7 @@ fn way_out(class: ChangeClass) -> &'static str {
     if class == ChangeClass::NeedsFork {
         "choose another name"
     } else {
-        "`accept_changes()` goes on with it, or choose another name"
+        "`accept_changes()` continues with it, or choose another name"
     }
 }
 
@@ -182,7 +182,7 @@ impl Study {
         self.dimension(name, Distribution::float(low, high, Scale::Log, None))
     }
 
-    /// Searches a whole number from `low` to `high`.
+    /// Searches an integer from `low` to `high`.
     pub fn int(self, name: &str, low: i64, high: i64) -> Self {
         self.dimension(name, Distribution::int(low, high, Scale::Linear, 1))
     }
@@ -269,7 +269,7 @@ impl Study {
         self
     }
 
-    /// Keeps the study in a SQLite file, where it can be watched and goes on after a crash; in
+    /// Keeps the study in a SQLite file, where it can be watched and continues after a crash; in
     /// memory by default.
     pub fn store(mut self, path: impl Into<PathBuf>) -> Self {
         self.store = Some(path.into());
@@ -284,10 +284,10 @@ impl Study {
         self
     }
 
-    /// Goes on with a study of the store whose search is another (its space, constraints, enqueued
-    /// points, sampler, earlier studies, pruner, `duplicates`, `replicates` or `deterministic`), or
-    /// follows rules of an earlier version of this library, as `hpsearch run --accept` does: trials
-    /// so far stay as they are.
+    /// Continues with a study of the store whose search is another (its space, constraints,
+    /// enqueued points, sampler, earlier studies, pruner, `duplicates`, `replicates` or
+    /// `deterministic`), or follows rules of an earlier version of this library, as
+    /// `hpsearch run --accept` does: trials so far stay as they are.
     pub fn accept_changes(mut self) -> Self {
         self.accepts = true;
         self
@@ -320,7 +320,7 @@ impl Study {
         self
     }
 
-    /// Runs the study to its end, going on with what the store holds of it.
+    /// Runs the study to its end, continuing with what the store holds of it.
     ///
     /// # Errors
     /// The study makes no sense, the store cannot be used, or another process runs the study.
@@ -339,7 +339,7 @@ impl Study {
         Ok(Finished { outcome, view: store.view(study.id)? })
     }
 
-    /// Opens the study for a program that runs its trials itself, going on with what the store
+    /// Opens the study for a program that runs its trials itself, continuing with what the store
     /// holds of it.
     ///
     /// # Errors

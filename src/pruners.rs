@@ -1,4 +1,4 @@
-//! Pruners decide which trials go on; each is one file and one line of [`PRUNERS`].
+//! Pruners decide which trials continue; each is one file and one line of [`PRUNERS`].
 
 mod asha;
 pub mod conformance;
@@ -34,7 +34,7 @@ pub struct Case<'a> {
     pub history: History<'a>,
     /// The trial that reported.
     pub trial: &'a Trial,
-    /// Clock value of the report.
+    /// Step of the report.
     pub step: u64,
 }
 
@@ -48,11 +48,11 @@ pub struct PromotionAsk<'a> {
 /// What to run instead of a new point.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Promotion {
-    /// A paused trial goes on.
+    /// A paused trial continues.
     Resume {
         /// Which.
         trial: TrialNumber,
-        /// Clock value of its next rung; `None`: to its end.
+        /// Step of its next rung; `None`: to its end.
         until: Option<u64>,
         /// Why it.
         reason: Reason,
@@ -68,7 +68,7 @@ pub enum Promotion {
     },
 }
 
-/// Decides which trials go on.
+/// Decides which trials continue.
 pub trait Pruner: Send {
     /// The answer to a report that is in `case.history` already. A function of its argument.
     fn judge(&self, case: &Case<'_>) -> Decision;
@@ -85,16 +85,16 @@ pub trait Pruner: Send {
         None
     }
 
-    /// Where a trial of `budget` clock values (if that is known) must report.
+    /// Where a trial of `budget` steps (if that is known) must report.
     fn milestones(&self, budget: Option<u64>) -> Milestones;
 
-    /// Clock value up to which a new trial runs before it pauses; `None`: to its end.
+    /// Step up to which a new trial runs before it pauses; `None`: to its end.
     fn first_rung(&self, _trial: TrialNumber) -> Option<u64> {
         None
     }
 }
 
-/// Builds a pruner from checked options. The second argument: clock values of a full trial, if
+/// Builds a pruner from checked options. The second argument: steps of a full trial, if
 /// known.
 pub type BuildPruner = fn(&AlgorithmSpec, Option<u64>) -> Result<Box<dyn Pruner>, RegistryError>;
 

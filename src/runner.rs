@@ -166,7 +166,7 @@ fn last_moment(storage: &dyn Storage, study: StudyId) -> Result<Option<Timestamp
     }
 }
 
-/// The time of a study, as a run goes on with it.
+/// The time of a study, as a run continues with it.
 pub fn clock_of(storage: &dyn Storage, study: StudyId) -> Result<Clock, StorageError> {
     Ok(Clock::start(now(), last_moment(storage, study)?))
 }
@@ -429,7 +429,7 @@ impl<'a> Runner<'a> {
             events.iter().for_each(|(_, event)| loads.hear(event));
         }
         let view = self.engine.view();
-        // A reporter whose stream is closed (`| head`) is let go; the study goes on.
+        // A reporter whose stream is closed (`| head`) is let go; the study continues.
         self.reporters.retain_mut(|outlet| {
             let mut happenings =
                 events.iter().map(|(seq, event)| Happening { seq: *seq, at, event, view });
@@ -486,7 +486,7 @@ impl<'a> Runner<'a> {
         Ok(None)
     }
 
-    /// Without a store nothing can be answered any more: what runs saves and leaves, and goes on
+    /// Without a store nothing can be answered any more: what runs saves and leaves, and continues
     /// from there once the study is run again.
     fn let_leave(&mut self, error: &StorageError) {
         // Whoever took the study over runs its trials already.
@@ -557,10 +557,10 @@ fn seconds_of(variable: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Checkpoints that are not where the store has them are dropped, so that no trial is told to go on
-/// from one: after a power loss the store may not know any more that it dropped them, and people
-/// make room. A study whose checkpoints cannot be reached (a disk that is not mounted) is not run
-/// at all, see [`ownership::claim`].
+/// Checkpoints that are not where the store has them are dropped, so that no trial is told to
+/// continue from one: after a power loss the store may not know any more that it dropped them, and
+/// people make room. A study whose checkpoints cannot be reached (a disk that is not mounted) is
+/// not run at all, see [`ownership::claim`].
 fn forget_lost_checkpoints(storage: &mut dyn Storage, lease: &Lease) -> Result<(), StorageError> {
     let trials = storage.view(lease.study)?.trials;
     let checkpoints = trials.iter().flat_map(|trial| {

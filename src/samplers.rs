@@ -185,7 +185,7 @@ pub enum SamplerError {
     },
     /// Its arithmetic failed.
     #[error(
-        "sampler `{sampler}` failed: {why}; another `type` in `[sampler]` goes on with the same \
+        "sampler `{sampler}` failed: {why}; another `type` in `[sampler]` continues with the same \
          trials"
     )]
     Internal {

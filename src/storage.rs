@@ -167,9 +167,9 @@ pub struct Attempt {
     pub attempt: AttemptNumber,
     /// Where.
     pub slot: Slot,
-    /// Clock value and path of the checkpoint that it went on from.
+    /// Step and path of the checkpoint that it continued from.
     pub resume: Option<(u64, PathBuf)>,
-    /// Clock value where it was to pause.
+    /// Step where it was to pause.
     pub until: Option<u64>,
     /// Its process and that one's start time, once known.
     pub process: Option<(u32, u64)>,
@@ -218,7 +218,7 @@ pub struct Outcome {
     pub state: TrialState,
     /// Its value: present exactly when complete. NaN is a value.
     pub value: Option<f64>,
-    /// Clock value of the last report of the study's metric.
+    /// Step of the last report of the study's metric.
     pub last_step: Option<u64>,
     /// That report.
     pub last_value: Option<f64>,
@@ -242,7 +242,7 @@ pub struct OutcomeCursor {
     revision: i64,
 }
 
-/// The reports of one trial: clock values, ascending, and what was measured.
+/// The reports of one trial: steps, ascending, and what was measured.
 pub type Curve = (TrialNumber, Vec<(u64, f64)>);
 
 /// A request with its key.
@@ -295,14 +295,14 @@ pub enum StorageError {
     },
     /// The lease was taken over: whoever holds this one must stop writing.
     #[error("the lease on study {} was taken over by another process, and this one writes no \
-        more: `hpsearch ls` shows who has it; the next run goes on from what is stored", study.0)]
+        more: `hpsearch ls` shows who has it; the next run continues from what is stored", study.0)]
     Fenced {
         /// Which study.
         study: StudyId,
     },
     /// A study with this name exists.
     #[error(
-        "a study called `{name}` exists already: choose another name, or go on with that one by \
+        "a study called `{name}` exists already: choose another name, or continue with that one by \
          `hpsearch run`"
     )]
     Exists {
@@ -437,7 +437,7 @@ pub enum StorageError {
     #[error(
         "the store `{path}` cannot be written any more (while {doing}), by a quota, a limit on \
          file sizes (`ulimit -f`) or an error of the disk \
-         (`dmesg` tells); what was written before is safe: mend that, then run the same command \
+         (`dmesg` tells); what was written before is safe: repair that, then run the same command \
          again"
     )]
     WriteFailed {
@@ -479,7 +479,7 @@ pub enum StorageError {
     /// The process that runs the study is stopped.
     #[error(
         "study `{study}` is being run by process {} on {}, and that process is stopped (by \
-         SIGSTOP or Ctrl-Z): `kill -CONT {}` lets it go on; \
+         SIGSTOP or Ctrl-Z): `kill -CONT {}` lets it continue; \
          after `kill -9 {}` this command takes the study over",
         holder.pid, holder.host, holder.pid, holder.pid
     )]

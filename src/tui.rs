@@ -70,7 +70,7 @@ pub enum TuiMode {
 pub enum TuiExit {
     /// The person left, or the end had come.
     Left,
-    /// The run shall go on without its terminal.
+    /// The run shall continue without its terminal.
     Detached,
     /// The run was over, and more was asked of the study here: it shall be run again.
     RunAgain,
@@ -90,7 +90,7 @@ pub enum RunnerEnd {
     Interrupted,
 }
 
-/// Whether a run can go on without its terminal.
+/// Whether a run can continue without its terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detach {
     /// It can.
@@ -269,7 +269,7 @@ impl Screens {
                 self.state.over(reason)
             }
             (None, RunPhase::Over(_)) if surroundings.mode == TuiMode::Watching => {
-                // Its budget was raised, and it goes on.
+                // Its budget was raised, and it continues.
                 self.state.phase = RunPhase::Open;
                 Command::Redraw
             }

@@ -74,7 +74,7 @@ pub struct Forecast {
 pub struct Situation<'a> {
     /// As resolved.
     pub spec: &'a StudySpec,
-    /// Clock value of a full trial, where it is known.
+    /// Step of a full trial, where it is known.
     pub full_trial: Option<u64>,
     /// Trials by state.
     pub counts: Counts,
@@ -229,8 +229,8 @@ impl Pace {
         }
         // What is left is what was rounded, where the last one has ended.
         if share > 1e-9 {
-            // The longest ones still run: they go on to a full trial, where its length is known, or
-            // as long again.
+            // The longest ones still run: they continue to a full trial, where its length is known,
+            // or as long again.
             mean += share
                 * (whole_trial(used, now, full_trial).unwrap_or(2.0 * before) - before).max(0.0);
         }
@@ -394,7 +394,7 @@ fn disk(situation: &Situation<'_>, trials: Option<f64>) -> Option<Span> {
     Some(rule.max_disk.map_or(span, |limit| span.at_most(float(limit).max(each * slots))))
 }
 
-/// What the study file alone tells, before any trial: clock values of all trials together at most.
+/// What the study file alone tells, before any trial: steps of all trials together at most.
 pub fn most_steps(budget: &Budget, full_trial: Option<u64>) -> Option<u64> {
     Some(budget.trials?.saturating_mul(full_trial?))
 }

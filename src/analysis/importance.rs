@@ -52,7 +52,7 @@ pub struct Row<'a> {
 pub struct Stopped<'a> {
     /// Its active parameters.
     pub params: &'a Params,
-    /// The clock value of its last report.
+    /// The step of its last report.
     pub step: u64,
     /// That report.
     pub value: f64,

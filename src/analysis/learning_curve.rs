@@ -1,4 +1,4 @@
-//! Where trials would end, foretold from those that went on: what samplers and pruners learn from
+//! Where trials would end, foretold from those that continued: what samplers and pruners learn from
 //! stopped trials.
 
 mod columns;
@@ -16,7 +16,7 @@ use self::regression::{Regression, mean_square};
 
 /// Of so many trials that came to a step, the newest, ends are foretold there.
 const NEWEST: usize = 400;
-/// Parameters are looked at from so many trials on that went on.
+/// Parameters are looked at from so many trials on that continued.
 const ENOUGH: usize = 6;
 /// Beyond so many times the way from the best to the median, what is bad is not told apart.
 const FAR: f64 = 3.0;
@@ -39,7 +39,7 @@ pub struct Foretold {
     pub trials: Vec<usize>,
     /// The end that each was expected to have, told by what was known of it here.
     pub ends: Vec<End>,
-    /// How many of them went on.
+    /// How many of them continued.
     pub went_on: usize,
     /// Whether so many did that curves and parameters are looked at too.
     pub is_learned: bool,
@@ -57,16 +57,16 @@ pub struct LearningCurveForecast {
 /// Reads what the trials of a study say about each other's ends, at `steps` (ascending).
 ///
 /// From the last step down to the first, ends are regressed on what was known there, over all
-/// trials that went on; those that did not get to their end count with the one that is foretold for
-/// them further up. So every trial is compared at the highest step that it shares with others, and
-/// what came first says less the less it agrees with what came after: a foretold end carries its
-/// variance.
+/// trials that continued; those that did not get to their end count with the one that is foretold
+/// for them further up. So every trial is compared at the highest step that it shares with others,
+/// and what came first says less the less it agrees with what came after: a foretold end carries
+/// its variance.
 ///
 /// At each step there are three accounts of the ends: by the value alone; by the value and what was
 /// gained over the last half of the way; and by these and the parameters, their squares included:
 /// linear regressions whose shrinkage follows from the data. Each counts the more the less it errs
-/// about those that went on, each left out in turn (see `blended`). Where curves cross late, slopes
-/// and parameters say more than values (benches/search/README.md); freeze-thaw optimisation
+/// about those that continued, each left out in turn (see `blended`). Where curves cross late,
+/// slopes and parameters say more than values (benches/search/README.md); freeze-thaw optimisation
 /// (Swersky, Snoek and Adams 2014) and its successors learn the same from a process over curves.
 ///
 /// `middle`: what the rule that asks takes for the middle of values, by its version.
@@ -117,7 +117,7 @@ struct Row<'a> {
     value: f64,
     /// By how much that differs from its loss half way to the step.
     gain: f64,
-    /// Its end if it went on.
+    /// Its end if it continued.
     end: Option<End>,
 }
 
@@ -210,13 +210,14 @@ fn foretell(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> Foretold {
 struct Account {
     /// What it foretells of each row.
     ends: Vec<End>,
-    /// The mean square of what it misses of those that went on, each foretold from the others.
+    /// The mean square of what it misses of those that continued, each foretold from the others.
     missed: f64,
 }
 
 /// The ends that the accounts foretell together, each as likely as it makes the ends of the `count`
-/// rows that went on, left out in turn and with normal errors: `missed^(-count / 2)` (pseudo-Bayes
-/// factors, Geisser and Eddy 1979; Yao, Vehtari, Simpson and Gelman 2018, section 3.4).
+/// rows that continued, left out in turn and with normal errors: `missed^(-count / 2)`
+/// (pseudo-Bayes factors, Geisser and Eddy 1979; Yao, Vehtari, Simpson and Gelman 2018, section
+/// 3.4).
 #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
 fn blended(accounts: &[Account], count: usize) -> Vec<End> {
     let missed = |account: &Account| {

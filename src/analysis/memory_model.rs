@@ -67,7 +67,7 @@ pub struct Expected {
 }
 
 /// The sizes of a configuration at its smallest: a trial of the built-in trainer that runs out of
-/// memory goes on with fewer rows at once, down to one.
+/// memory continues with fewer rows at once, down to one.
 pub fn smallest_sizes(spec: &StudySpec, params: &Params) -> Sizes {
     let rows = match &spec.program {
         Program::Trainer { arguments, .. } => {

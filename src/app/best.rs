@@ -14,9 +14,9 @@ use crate::study::trial::{Trial, TrialNumber};
 pub struct Best {
     /// The trial.
     pub trial: Trial,
-    /// Its value, also while it goes on past its end.
+    /// Its value, also while it continues past its end.
     pub value: Option<f64>,
-    /// The clock value of its value.
+    /// The step of its value.
     pub step: Option<u64>,
     /// What was measured there.
     pub metrics: Metrics,
@@ -77,7 +77,7 @@ fn no_best_trial(reader: &dyn StorageReader, study: &StudySummary) -> AppError {
     AppError::NoBestTrial { study: name, complete, nearest }
 }
 
-/// The clock value of the report that is the trial's value.
+/// The step of the report that is the trial's value.
 pub fn value_step(spec: &StudySpec, trial: &Trial) -> Option<u64> {
     state::value_step(spec.value, spec.direction(), trial)
 }

@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn times_of_files_are_compared_by_the_clock_that_wrote_them() {
         let seconds = |seconds: i64| Timestamp(seconds * 1_000_000);
-        // The system's clock was set back by seven hours before this run; the study's went on.
+        // The system's clock was set back by seven hours before this run; the study's continued.
         let registered = Registered { at: seconds(30_000), system: seconds(30_000 - 25_200) };
         let after = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         assert_eq!(registered.by_the_system(seconds(30_010)), after(4_810));

@@ -119,7 +119,7 @@ pub struct Wanted<'a> {
 pub struct Written {
     /// Its trial.
     pub trial: Trial,
-    /// The clock value of the trial's value.
+    /// The step of the trial's value.
     pub step: Option<u64>,
     /// Of which step the checkpoint is.
     pub holds: Holds,

@@ -25,7 +25,7 @@ pub struct PreparedData {
 }
 
 /// A preparation whose worker is killed is begun again, so many times in all: whatever died, the
-/// study goes on.
+/// study continues.
 const PREPARATIONS: u32 = 3;
 
 /// Prepares the data of a study; `store` is its store's absolute path.

@@ -19,7 +19,7 @@ pub enum Consent {
     Given,
 }
 
-/// What the most telling of `changes` asks for, if the study may not go on like that.
+/// What the most telling of `changes` asks for, if the study may not continue like that.
 pub fn refusal(changes: &[Change], consent: Consent) -> Option<ChangeClass> {
     let class = changes.iter().map(|change| change.class).max()?;
     let is_accepted = class == ChangeClass::NeedsAccept && consent == Consent::Given;

@@ -107,8 +107,8 @@ pub fn shown_separator(separator: u8) -> String {
 const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
 /// What separates the cells of a csv file that begins with these bytes: the first candidate that
-/// gives all rows the same number of cells, two or more. `is_cut`: whether the file goes on behind
-/// them.
+/// gives all rows the same number of cells, two or more. `is_cut`: whether the file continues
+/// behind them.
 #[must_use]
 pub fn find_separator(begin: &[u8], is_cut: bool) -> Option<u8> {
     const ROWS: usize = 50;
@@ -485,7 +485,7 @@ mod tests {
         let layout = Layout { separator: None, header: Header::Names(&names) };
         assert_eq!(
             read("a.tsv", "ham\tGo on\nspam\tWin\n", layout).unwrap(),
-            [row("Go on", "ham", 1), row("Win", "spam", 2)]
+            [row("Continue", "ham", 1), row("Win", "spam", 2)]
         );
         let wide = read("a.tsv", "ham\tGo on\tx\n", layout).unwrap_err();
         assert!(
@@ -509,8 +509,8 @@ mod tests {
     fn columns_without_names_are_numbered_from_one() {
         let layout = Layout { separator: None, header: Header::Numbered };
         let columns = Columns { text: "column2", label: Some("column1"), help: "" };
-        let rows = rows(Path::new("a.csv"), "ham,Go on\n", columns, layout).unwrap();
-        assert_eq!((rows[0].text.as_str(), rows[0].label.as_str()), ("Go on", "ham"));
+        let rows = rows(Path::new("a.csv"), "ham,Continue\n", columns, layout).unwrap();
+        assert_eq!((rows[0].text.as_str(), rows[0].label.as_str()), ("Continue", "ham"));
     }
 
     #[test]

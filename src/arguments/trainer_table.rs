@@ -248,7 +248,8 @@ pub static ARGUMENTS: &[Field] = &[
         "eval_delay",
         NOT_NEGATIVE,
         Float(0.0),
-        "epochs, or steps with eval_strategy = \"steps\", before the first evaluation of eval_strategy",
+        "epochs, or steps with eval_strategy = \"steps\", before the first evaluation of \
+         eval_strategy",
     ),
     field(
         "eval_on_start",

@@ -99,7 +99,7 @@ fn asha_stops_the_worse_and_its_reason_has_numbers() {
         match id {
             2 => assert_eq!(
                 verdict,
-                json!({ "verdict": "stop", "reason": "rank 3 of 3 at step 1; 1 goes on" })
+                json!({ "verdict": "stop", "reason": "rank 3 of 3 at step 1; 1 continues" })
             ),
             _ => assert_eq!(verdict["verdict"], "continue"),
         }
@@ -127,7 +127,7 @@ fn a_paused_trial_is_resumed_by_ask_and_goes_on_reporting() {
     }
     assert_eq!(
         refusal(&mut session, r#"{"cmd":"report","id":2,"step":2,"value":1}"#),
-        "trial 2 is paused: it goes on when `ask` answers {\"resume\":2}"
+        "trial 2 is paused: it continues when `ask` answers {\"resume\":2}"
     );
     assert_eq!(say(&mut session, r#"{"cmd":"ask"}"#), json!({ "resume": 2, "until": 3 }));
     assert_eq!(

@@ -13,7 +13,7 @@ const EXAMPLES: &str = r#"Examples:
   hpsearch ask-tell < session.jsonl
 
 One JSON object a line, and exactly one back; an error is {"error":".."}, and
-the conversation goes on. NaN and Infinity may be bare or quoted.
+the conversation continues. NaN and Infinity may be bare or quoted.
 
   {"cmd":"init","space":[{"name":"lr","type":"float","low":1e-5,"high":1,
    "log":true}],"n_trials":50}                      all on one line
@@ -29,7 +29,7 @@ enqueue (a list of params to try first), workers, constraints (a list of
 {"require":"lr * width <= 3"} over parameters and {"limit":"latency <= 20"}
 over what tell says under "metrics"); a parameter: type "int" or "cat" (with
 choices), step, when ({"param":"optim","in":["sgd"]}).
-ask may also answer {"resume":3,"until":9}, a paused trial that goes on, or
+ask may also answer {"resume":3,"until":9}, a paused trial that continues, or
 {"done":true}. report may answer "pause" or "stop"; tell takes "state":"failed"
 or "pruned" instead of a value. Several trials may be out at a time."#;
 

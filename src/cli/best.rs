@@ -135,7 +135,7 @@ fn print(spec: &StudySpec, best: &Best, console: &mut Console) -> Result<(), Fai
     if let Some(until) = trial.until.filter(|_| trial.continued.is_some()) {
         writeln!(
             out,
-            "# it goes on past its end, to {} {until}: this is what it has measured up to now",
+            "# it continues past its end, to {} {until}: this is what it has measured up to now",
             spec.step.as_str()
         )?;
     }

@@ -236,12 +236,12 @@ impl Console {
         Ok(writeln!(self.out, "{text}")?)
     }
 
-    /// Prints a line of the form `title  text`; on a terminal a long text goes on below itself.
+    /// Prints a line of the form `title  text`; on a terminal a long text continues below itself.
     pub fn fact(&mut self, title: &str, text: &str) -> Result<(), Failure> {
         self.hanging(&format!("{title:<FACT$}"), FACT, text)
     }
 
-    /// Prints `begin` and the text; on a terminal a long text goes on below, indented.
+    /// Prints `begin` and the text; on a terminal a long text continues below, indented.
     pub fn hanging(&mut self, begin: &str, indent: usize, text: &str) -> Result<(), Failure> {
         let text = one_line(text);
         let lines = match self.room {

@@ -1,4 +1,4 @@
-//! `hpsearch continue`: lets a trial that has ended go on from its checkpoint.
+//! `hpsearch continue`: lets a trial that has ended continue from its checkpoint.
 
 use clap::Args;
 
@@ -12,7 +12,7 @@ const EXAMPLES: &str = "\
 Examples:
   hpsearch continue digits 7 --until 20
 
-The trial goes on from the checkpoint it kept to step 20 of the study's clock
+The trial continues from the checkpoint it kept to step 20 of the study's clock
 (epochs, steps or samples), where it ends; its pruner has no say in that. If it
 comes to nothing there, it is what it was. A built-in trial's learning rate
 follows the schedule of the longer trial; a command finds the step in
@@ -33,7 +33,7 @@ pub struct ContinueArguments {
 }
 
 fn step(text: &str) -> Result<u64, String> {
-    step_of(text).ok_or_else(|| format!("a step is a whole number, and at most {LARGEST_STEP}"))
+    step_of(text).ok_or_else(|| format!("a step is an integer, and at most {LARGEST_STEP}"))
 }
 
 /// Asks for it.
@@ -43,7 +43,7 @@ pub fn continue_trial(
 ) -> Result<Exit, Failure> {
     let (study, trials) = named(&arguments.words, console)?;
     if trials.is_empty() {
-        return Err(Failure::usage("say which trial goes on")
+        return Err(Failure::usage("say which trial continues")
             .help("for example `hpsearch continue 7 --until 20`"));
     }
     let until = arguments.until;

@@ -192,7 +192,7 @@ fn chart<'a>(
     }
 }
 
-/// A clock value on an axis.
+/// A step on an axis.
 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 steps")]
 pub fn step_on_axis(step: u64) -> f64 {
     step as f64

@@ -440,9 +440,9 @@ fn next_step(needed: Option<ChangeClass>, run: &str, console: &Console) -> Strin
             format!("{} starts it", console.next(&format!("{run} --fork NAME")))
         }
         Some(ChangeClass::NeedsAccept) => {
-            format!("{} goes on with it", console.next(&format!("{run} --accept")))
+            format!("{} continues with it", console.next(&format!("{run} --accept")))
         }
-        _ => format!("{} goes on with it", console.next(run)),
+        _ => format!("{} continues with it", console.next(run)),
     }
 }
 

@@ -66,7 +66,7 @@ impl Exit {
 }
 
 /// After a mistake that is not the user's.
-pub const AGAIN: &str = "what was written is safe: the same command goes on; `hpsearch doctor` \
+pub const AGAIN: &str = "what was written is safe: the same command continues; `hpsearch doctor` \
     looks at the machine and the store if it fails again";
 
 /// Why a verb could not do its work.
@@ -415,7 +415,7 @@ mod tests {
                 "run the command again",
                 "name one by",
                 "mount the disk",
-                "lets it go on",
+                "lets it continue",
                 "or name another",
             ];
             assert!(steps.iter().any(|step| said.contains(step)), "no next step in: {said}");

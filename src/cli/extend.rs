@@ -19,7 +19,7 @@ Examples:
   hpsearch extend digits --device-hours +4 --cost +20
 
 It is added to what the study file says, and stays added when the study is run
-again or the file is changed. A study that is over goes on when it is run.";
+again or the file is changed. A study that is over continues when it is run.";
 
 /// What `hpsearch extend` is told.
 #[derive(Clone, Debug, Args)]

@@ -1,4 +1,4 @@
-//! What to do after failures: which log says why, what is to be changed, and what goes on then.
+//! What to do after failures: which log says why, what is to be changed, and what continues then.
 
 use std::path::absolute;
 
@@ -34,11 +34,11 @@ pub fn say_what_next(
         "{} queues the failed trials again",
         console.next(&format!("retry {name} --failed"))
     );
-    console.say(&format!("correct {cause}; then {retry}, and `{go_on}` goes on"));
+    console.say(&format!("correct {cause}; then {retry}, and `{go_on}` continues"));
     console.say(&match study.spec.budget.failures {
         Some(limit) => format!(
             "`failures = {limit}` under [budget] says how many trials may \
-            fail: retry them, or raise it, to go on"
+            fail: retry them, or raise it, to continue"
         ),
         None => "`failures = N` under [budget] says how many trials may fail before a study \
             ends"

@@ -2,7 +2,7 @@
 //! and the shell gets its prompt back.
 //!
 //! A shell gives its prompt back when the process that it started stops or ends, and no process can
-//! leave its shell while it goes on. So `hpsearch run` on a terminal starts itself once more, and
+//! leave its shell while it continues. So `hpsearch run` on a terminal starts itself once more, and
 //! only waits; the child, in the same process group, runs the study and has the screen. Detached,
 //! the child goes into a session of its own, and the waiting process ends. Nothing of the run is
 //! interrupted or moved by that: its process, its lease and its trials stay what they are.
@@ -44,7 +44,7 @@ const STARTING: Duration = Duration::from_secs(2);
 
 /// The child: signals are passed on to it from now on, and not sent.
 const LISTENS: u8 = b'l';
-/// The child: it goes on without the terminal.
+/// The child: it continues without the terminal.
 const DETACHED: u8 = b'd';
 
 /// Runs this command line in a child, and waits for it here; the exit code. `None` where that
@@ -95,7 +95,7 @@ fn wait(mut run: Child, mut line: UnixStream, signals: Signals, before: &Before)
         if before.put_back() || ![SIGINT, SIGTERM, SIGHUP].contains(&signal) {
             let _closed = writeln!(
                 io::stderr(),
-                "the run was killed (signal {signal}); `hpsearch run STUDY.toml` goes on"
+                "the run was killed (signal {signal}); `hpsearch run STUDY.toml` continues"
             );
         }
         // As if this process had been it: shells tell their users.
@@ -114,8 +114,9 @@ fn pass_on(mut signals: Signals, mut line: &UnixStream, listens: &AtomicBool, ru
             Signal::from_named_raw(signal),
         ) {
             _ if signal == SIGTSTP => stop_behind(run),
-            // When this process goes on, so does the run; and a worker that was stopped between its
-            // fork and a group of its own, where `fg` does not reach it and the run waits for it.
+            // When this process continues, so does the run; and a worker that was stopped between
+            // its fork and a group of its own, where `fg` does not reach it and the run waits for
+            // it.
             _ if signal == SIGCONT => processes::children(run)
                 .into_iter()
                 .chain([run])

@@ -1,4 +1,4 @@
-//! `hpsearch generate`: an exported language model goes on with a text, token by token.
+//! `hpsearch generate`: an exported language model continues with a text, token by token.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::ops::ControlFlow;
@@ -89,7 +89,7 @@ pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<
     let mut written = Ok(());
     let answer = worker_job::run_while(&own_program(), job, &mut |progress| {
         if let Progress::Text(piece) = progress {
-            // The prompt comes with the first piece: what cannot go on prints nothing.
+            // The prompt comes with the first piece: what cannot continue prints nothing.
             let piece = shown(text.take().unwrap_or_default() + &piece);
             written = write!(console.out, "{piece}").and_then(|()| console.out.flush());
         }

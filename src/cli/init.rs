@@ -139,7 +139,7 @@ pub fn init(arguments: &InitArguments, console: &mut Console) -> Result<Exit, Fa
         }
     };
     write(&arguments.output, &text)?;
-    // What was guessed must hold; if it does not, the file says where, and can be mended.
+    // What was guessed must hold; if it does not, the file says where, and can be repaired.
     let spec = config::load(&arguments.output, &[])?;
     missing_files(&spec).iter().for_each(|missing| console.say(&missing.to_string()));
     let file = shown(&arguments.output);
@@ -234,7 +234,7 @@ fn asked_trials(questions: &Questions, guess: u64) -> Result<u64, Failure> {
     let answer = questions.ask("How many trials?", &guess.to_string())?;
     answer.parse().ok().filter(|trials| *trials > 0).ok_or_else(|| {
         Failure::usage(format!("`{}` is no number of trials", one_line(&answer)))
-            .help("write a whole number, such as 24")
+            .help("write an integer, such as 24")
     })
 }
 

@@ -1,4 +1,4 @@
-//! `hpsearch resume`: lets a paused study or paused trials go on.
+//! `hpsearch resume`: lets a paused study or paused trials continue.
 
 use clap::Args;
 
@@ -12,14 +12,14 @@ use crate::study::spec::DevicesSpec;
 
 const EXAMPLES: &str = "\
 Examples:
-  hpsearch resume digits         the whole study goes on
-  hpsearch resume digits 7       one trial goes on, from where it saved
+  hpsearch resume digits         the whole study continues
+  hpsearch resume digits 7       one trial continues, from where it saved
   hpsearch resume --device cuda:0         a paused device is used again
   hpsearch resume --device cpu --slots 3  three trials at a time there, until
                                           the present run ends
 
 A trial that waits at a rung of its pruner runs to the next one, whatever the
-pruner thinks of it. A study that nobody runs goes on with `hpsearch run`.";
+pruner thinks of it. A study that nobody runs continues with `hpsearch run`.";
 
 /// What `hpsearch resume` is told.
 #[derive(Clone, Debug, Args)]

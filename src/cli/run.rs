@@ -1,4 +1,4 @@
-//! `hpsearch run`: starts a study, or goes on with it.
+//! `hpsearch run`: starts a study, or continues with it.
 
 use std::fs::File;
 use std::io;
@@ -53,14 +53,14 @@ const EXAMPLES: &str = "\
 Examples:
   hpsearch run study.toml
   hpsearch run study.toml --set budget.trials=50 --plain
-  hpsearch run study.toml --accept         the space or sampler changed: go on
+  hpsearch run study.toml --accept         the space or sampler changed: continue
   hpsearch run study.toml --fork digits-2  the metric or data changed
   hpsearch run study.toml --take-over      its runner died on another host
 
 On a terminal the live leaderboard is shown; into a pipe or a file, plain lines.
-To leave it, press `q`, then `d` to detach (the study goes on in the background,
+To leave it, press `q`, then `d` to detach (the study continues in the background,
 and `hpsearch watch` shows it) or `y` to stop. Ctrl-C stops and saves; run again
-to go on. A study that was paused with `hpsearch pause` stays paused until
+to continue. A study that was paused with `hpsearch pause` stays paused until
 `hpsearch resume`, or until it is run with --resume.";
 
 /// What `hpsearch run` is told.
@@ -73,20 +73,20 @@ pub struct RunArguments {
     /// Override a key of the study file, as often as needed
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub set: Vec<String>,
-    /// Go on although the space, the sampler, the pruner or [[enqueue]] changed
+    /// Continue although the space, the sampler, the pruner or [[enqueue]] changed
     #[arg(long)]
     pub accept: bool,
     /// Start a new study of this name from the file
     #[arg(long, value_name = "NAME", conflicts_with = "accept")]
     pub fork: Option<String>,
-    /// Let a study go on that was paused with `hpsearch pause`
+    /// Let a study continue that was paused with `hpsearch pause`
     #[arg(long)]
     pub resume: bool,
     /// Take the study from a runner on another host that is gone: a container
     /// that was restarted under another name
     #[arg(long)]
     pub take_over: bool,
-    /// Go on without checkpoints that cannot be found: they are gone for good
+    /// Continue without checkpoints that cannot be found: they are gone for good
     #[arg(long)]
     pub forget_checkpoints: bool,
     /// Print plain lines instead of the live leaderboard
@@ -273,7 +273,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     conclude(&outcome, signal, form, (&study, &file), arguments, console)
 }
 
-/// How a run is shown while it goes on.
+/// How a run is shown while it continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Live screens.
@@ -326,7 +326,7 @@ fn named_like_a_study(file: &Path, console: &Console) -> Option<Failure> {
     let failure =
         Failure::usage(format!("`{name}` is a study of the store, and running it takes its file"));
     Some(failure.help(
-        "`hpsearch run STUDY.toml` goes on with it; `hpsearch watch` and `hpsearch \
+        "`hpsearch run STUDY.toml` continues with it; `hpsearch watch` and `hpsearch \
         show` take the name",
     ))
 }
@@ -358,7 +358,7 @@ fn stored_beside_its_file(
     ));
     let run = format!("hpsearch run {}{}", shown(file), sets(&arguments.set));
     Some(failure.help(format!(
-        "`{run} --store {}` goes on with it; `{run} --store {DEFAULT_STORE}` begins it anew here",
+        "`{run} --store {}` continues with it; `{run} --store {DEFAULT_STORE}` begins it anew here",
         typed(&there)
     )))
 }
@@ -374,7 +374,7 @@ fn lines(arguments: &RunArguments, console: &Console) -> Option<Box<dyn Reporter
     if console.talk == Talk::Quiet { None } else { Some(plain(console.store_option())) }
 }
 
-/// Shows what changed since the study was stored; the exit code if it may not go on like that.
+/// Shows what changed since the study was stored; the exit code if it may not continue like that.
 fn refuse_change(
     changes: &[Change],
     spec: &StudySpec,
@@ -399,7 +399,7 @@ fn refuse_change(
             console.next(&format!("{run} --fork NAME"))
         )),
         _ => say(&format!(
-            "{} goes on with the new search; or undo the change",
+            "{} continues with the new search; or undo the change",
             console.next(&format!("{run} --accept"))
         )),
     }
@@ -510,13 +510,13 @@ fn on_screen(
     })
 }
 
-/// Lets the run go on without its terminal. Where that cannot be, it stays on it, without its
+/// Lets the run continue without its terminal. Where that cannot be, it stays on it, without its
 /// screen.
 fn detach(study: &StoredStudy, log: &Path, console: &Console) {
     let (name, pid) = (&study.spec.name, std::process::id());
     let says = || {
         console.say(&format!(
-            "study `{name}` goes on in the background, as process {pid}; what it \
+            "study `{name}` continues in the background, as process {pid}; what it \
             says at its end goes to {}",
             shown(log)
         ));
@@ -528,7 +528,7 @@ fn detach(study: &StoredStudy, log: &Path, console: &Console) {
         let log = shown(log);
         console.say(&format!(
             "cannot detach, `{log}` or a session is refused ({error}): the study \
-            goes on here without its screen; Ctrl-C stops it"
+            continues here without its screen; Ctrl-C stops it"
         ));
     }
 }
@@ -620,7 +620,7 @@ fn conclude(
         }
         Outcome::Interrupted(_) => {
             console.say(&format!(
-                "nothing is lost; go on with: {}",
+                "nothing is lost; continue with: {}",
                 command_to_go_on(arguments, &file, console)
             ));
             if summary.paused.is_some() {
@@ -639,7 +639,7 @@ fn conclude(
             let help = format!(
                 "nothing is lost, and no trial failed: make room on the disk (`df -h`, `df -i`), \
                  raise the limit (`ulimit -n`, `ulimit -u`) or \
-                 allow writing there, then go on with: {}",
+                 allow writing there, then continue with: {}",
                 command_to_go_on(arguments, &file, console)
             );
             Err(Failure::new(Exit::Store, reason.clone()).help(help))

@@ -279,12 +279,12 @@ fn state_in_words(study: &StudySummary, state: StudyStatus, console: &Console) -
         (StudyStatus::Running, Some(held), _) => {
             format!("running, by process {} on {}", held.holder.pid, one_line(&held.holder.host))
         }
-        (StudyStatus::Paused, ..) => format!("paused by you: {resume} lets it go on"),
+        (StudyStatus::Paused, ..) => format!("paused by you: {resume} lets it continue"),
         (StudyStatus::Finished | StudyStatus::Failed, _, Some(reason)) => {
             format!("{}: {}", state.as_str(), one_line(reason))
         }
-        (StudyStatus::Interrupted, ..) => format!("interrupted: its runner died; {run} goes on"),
-        (StudyStatus::Stopped, ..) => format!("stopped; {run} goes on"),
+        (StudyStatus::Interrupted, ..) => format!("interrupted: its runner died; {run} continues"),
+        (StudyStatus::Stopped, ..) => format!("stopped; {run} continues"),
         _ => state.as_str().to_owned(),
     }
 }

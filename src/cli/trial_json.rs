@@ -53,7 +53,7 @@ pub struct TrialJson {
     pub violation: Option<Number>,
     /// Its last report.
     pub last_value: Option<Number>,
-    /// The clock value of that.
+    /// The step of that.
     pub last_step: Option<u64>,
     /// Its active parameters.
     pub params: Params,

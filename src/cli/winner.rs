@@ -64,7 +64,7 @@ pub fn race(view: &StudyState) -> Option<String> {
     let finalists = finalists.join(", ");
     Some(match (&race.winner, race.void) {
         (_, true) => format!(
-            "between trials {finalists}; the search went on since, and ends with another one"
+            "between trials {finalists}; the search continued since, and ends with another one"
         ),
         (Some(winner), false) => {
             one_line(&format!("won by trial {} of {finalists}: {}", winner.trial, winner.reason))

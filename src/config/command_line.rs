@@ -155,7 +155,7 @@ pub fn unstyled_flags(spec: &StudySpec) -> Vec<&str> {
 }
 
 /// Whether a stored study began when the words of inactive parameters became empty instead of being
-/// dropped, and `spec` still has its command: its trials go on with the words they had.
+/// dropped, and `spec` still has its command: its trials continue with the words they had.
 pub fn has_earlier_rules(known: &StudySpec, spec: &StudySpec) -> bool {
     let (Program::Command { run: before, args, .. }, Program::Command { run, .. }) =
         (&known.program, &spec.program)

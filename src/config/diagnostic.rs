@@ -365,7 +365,7 @@ mod tests {
             vec![
                 Diagnostic::error(place, "bad")
                     .related(Place { source: 7, ..place }, "gone")
-                    .help("mend it"),
+                    .help("repair it"),
             ],
         );
         assert!(diagnostics.render(Look::Plain).contains("study.toml"));
@@ -375,7 +375,7 @@ mod tests {
     fn only_the_styled_look_has_escape_sequences() {
         let diagnostics = Diagnostics::new(
             source("a = 1\n"),
-            vec![Diagnostic::error(Place { source: 0, start: 0, end: 1 }, "bad").help("mend it")],
+            vec![Diagnostic::error(Place { source: 0, start: 0, end: 1 }, "bad").help("repair it")],
         );
         assert!(diagnostics.render(Look::Styled).contains('\u{1b}'));
         assert!(!diagnostics.render(Look::Plain).contains('\u{1b}'));

@@ -4,8 +4,8 @@
 //! A name in single braces is a placeholder; in double braces it stands for itself in single ones:
 //! `{{name}}` is `{name}`. Each further pair of pairs is one more pair of braces around that:
 //! `{{{name}}}` is the value in braces. A name is that of a parameter, or what begins with a letter
-//! or `_` and goes on with letters, digits, `_`, `-` and `.`. Braces around anything else are left
-//! as they are (`{1..3}`, `[a-z]{2}`, `{"a": {"b": 1}}`, `{print $1}`), doubled or not.
+//! or `_` and continues with letters, digits, `_`, `-` and `.`. Braces around anything else are
+//! left as they are (`{1..3}`, `[a-z]{2}`, `{"a": {"b": 1}}`, `{print $1}`), doubled or not.
 
 use std::ops::Range;
 

@@ -101,8 +101,8 @@ impl Engine {
     }
 
     /// What its pruner said to a trial's last report, if its turn ends with that. Such a trial must
-    /// not go on from its checkpoint: the step would not be reported again, and nobody would hear
-    /// of it.
+    /// not continue from its checkpoint: the step would not be reported again, and nobody would
+    /// hear of it.
     fn last_word(&self, number: TrialNumber) -> Option<Leaving> {
         let trial = self.view.trial(number).filter(|trial| trial.continued.is_none())?;
         let (step, _) = trial.last()?;
@@ -116,7 +116,7 @@ impl Engine {
         }
     }
 
-    /// Where a trial that went on past its end was to go, and where it is.
+    /// Where a trial that continued past its end was to go, and where it is.
     fn past_its_end(&self, number: TrialNumber) -> Option<(u64, u64)> {
         let trial = self.view.trial(number).filter(|trial| trial.continued.is_some())?;
         Some((trial.until?, trial.last()?.0))
@@ -126,7 +126,7 @@ impl Engine {
         self.past_its_end(number).is_some_and(|(until, step)| step >= until)
     }
 
-    /// What there is to say of a trial that was to go on past its end, and ended before it was
+    /// What there is to say of a trial that was to continue past its end, and ended before it was
     /// there.
     fn short_of_asked(&self, number: TrialNumber) -> Option<String> {
         let (until, step) = self.past_its_end(number).filter(|(until, step)| step < until)?;
@@ -204,14 +204,14 @@ impl Engine {
         self.end_without_value(number, TrialState::Failed, reason);
     }
 
-    /// What went on past its end, and came to nothing there, is what it was.
+    /// What continued past its end, and came to nothing there, is what it was.
     fn end_without_value(&mut self, number: TrialNumber, state: TrialState, reason: String) {
         let trial = self.view.trial(number);
         let (state, value, reason) = match trial.and_then(|trial| Some((trial, trial.continued?))) {
             None => (state, None, reason),
             Some((trial, before)) => {
                 let value = self.view.value_of(trial).filter(|_| before == TrialState::Complete);
-                (before, value, format!("went on past its end, and then: {reason}"))
+                (before, value, format!("continued past its end, and then: {reason}"))
             }
         };
         self.finish_trial(number, state, value, Some(reason));

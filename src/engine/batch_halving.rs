@@ -1,5 +1,5 @@
-//! What comes of running out of memory: a trial of the built-in trainer goes on with half the rows
-//! at once.
+//! What comes of running out of memory: a trial of the built-in trainer continues with half the
+//! rows at once.
 //!
 //! Halving is no retry. It needs no `"oom"` in `[retry] on` and takes nothing from `[retry] max`,
 //! for it does not do the same again in the hope of better luck: each attempt needs less memory
@@ -143,7 +143,7 @@ impl Engine {
         }
     }
 
-    /// A trial that has just run out of memory, and whose attempt's end is written, goes on with
+    /// A trial that has just run out of memory, and whose attempt's end is written, continues with
     /// half the rows at once; `Err`: the message, with the reason why it cannot.
     pub(super) fn go_on_with_fewer_rows(
         &mut self,

@@ -130,7 +130,7 @@ impl Concurrency {
         self.memory.map(|(_, total)| self.capacity(total).saturating_sub(self.others))
     }
 
-    /// Takes in what the journal says was decided: after a crash it goes on from there.
+    /// Takes in what the journal says was decided: after a crash it continues from there.
     pub fn apply(&mut self, at: Timestamp, slots: u32, change: ConcurrencyChange, largest: u64) {
         self.stage(slots, at);
         self.largest = self.largest.max(largest);
@@ -154,7 +154,7 @@ impl Concurrency {
         self.ceiling = Some((slots, now.after(wait)));
     }
 
-    /// A run begins: nothing that was measured before goes on.
+    /// A run begins: nothing that was measured before continues.
     pub fn begin(&mut self, now: Timestamp) {
         self.stage(self.slots, now);
         self.first = self.slots;

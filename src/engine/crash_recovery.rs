@@ -11,8 +11,8 @@ use crate::study::event::{AttemptEnd, Event};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
-/// The end of a runner that was killed, to be written in its stead: when it was last heard, and how
-/// long it had run until then. While the study was paused and nothing ran, time stood still.
+/// The end of a runner that was killed, to be written instead of it: when it was last heard, and
+/// how long it had run until then. While the study was paused and nothing ran, time stood still.
 ///
 /// `events`: what was written since the runner began, in order, its own beginning first; `None` if
 /// that is not there. `paused`: whether the study is paused at the end of it.

@@ -63,7 +63,7 @@ impl DecisionWindow {
                     match event {
                         Event::AttemptStarted { .. } => turn.ended = false,
                         Event::TrialFinished { .. } => turn.ended = true,
-                        // A paused study begins nothing, and goes on as if nothing had happened.
+                        // A paused study begins nothing, and continues as if nothing had happened.
                         Event::TrialPaused { hold, .. } => turn.ended = *hold != Some(Hold::Study),
                         _ => {}
                     }

@@ -24,15 +24,15 @@ pub struct Assignment {
     pub params: Params,
     /// The trial's seed.
     pub seed: u64,
-    /// The checkpoint to go on from.
+    /// The checkpoint to continue from.
     pub resume: Option<Checkpoint>,
-    /// Clock value where it shall pause, or end if it goes on past its end.
+    /// Step where it shall pause, or end if it continues past its end.
     pub until: Option<u64>,
-    /// Whether it has ended before, and goes on past that end up to `until`.
+    /// Whether it has ended before, and continues past that end up to `until`.
     pub past_its_end: bool,
     /// Where it must report.
     pub milestones: Milestones,
-    /// The last clock value it reported.
+    /// The last step it reported.
     pub reported: Option<u64>,
     /// Rows in memory at once, where they were halved because the trial ran out of it.
     pub rows_at_once: Option<RowsAtOnce>,
@@ -47,11 +47,11 @@ pub enum Outcome {
     NoValue(String),
     /// Too many trials failed.
     TooManyFailures(String),
-    /// The run was left; the study can go on.
+    /// The run was left; the study can continue.
     Interrupted(String),
-    /// The machine refused what trials need, again and again; the study can go on.
+    /// The machine refused what trials need, again and again; the study can continue.
     Refused(String),
-    /// The search cannot go on.
+    /// The search cannot continue.
     Broken(String),
 }
 

@@ -173,9 +173,9 @@ impl Engine {
         let is_held = |trial: &&Trial| trial.state == TrialState::Paused && trial.hold.is_some();
         let waits = match trials.iter().filter(is_held).count() {
             0 => String::new(),
-            1 => "; one trial stays paused by you, `hpsearch resume` lets it go on".to_owned(),
+            1 => "; one trial stays paused by you, `hpsearch resume` lets it continue".to_owned(),
             held => {
-                format!("; {held} trials stay paused by you, `hpsearch resume` lets them go on")
+                format!("; {held} trials stay paused by you, `hpsearch resume` lets them continue")
             }
         };
         let goal = || self.goal().filter(|_| self.budgets.goal_reached);

@@ -83,7 +83,7 @@ impl Engine {
                 "`hpsearch retry` starts it again".to_owned(),
             ),
             TrialState::Paused => {
-                (Some(not_ended()), format!("`hpsearch resume {number}` lets it go on"))
+                (Some(not_ended()), format!("`hpsearch resume {number}` lets it continue"))
             }
             TrialState::Queued | TrialState::Running => {
                 (Some(not_ended()), "wait for its end: `hpsearch watch` shows it".to_owned())
@@ -124,7 +124,7 @@ impl Engine {
             };
             let anew = format!("`hpsearch enqueue --from {number} --again` runs it anew");
             problems.push(refused(
-                format!("trial {number} has no checkpoint to go on from ({why})"),
+                format!("trial {number} has no checkpoint to continue from ({why})"),
                 anew,
             ));
         }
@@ -132,6 +132,6 @@ impl Engine {
         let place = self.resume_point(number);
         self.emit(Event::TrialContinued { trial: number, until, from: state });
         self.reopen(format!("trial {number} continues"));
-        Ok(self.when(format!("trial {number} goes on {place} to {}", self.spec.step.at(until))))
+        Ok(self.when(format!("trial {number} continues {place} to {}", self.spec.step.at(until))))
     }
 }

@@ -52,7 +52,7 @@ impl Failures {
 }
 
 impl Engine {
-    /// Why the study is not worth going on with, if its failures say so.
+    /// Why the study is not worth continuing with, if its failures say so.
     pub(super) fn too_many_failures(&self) -> Option<String> {
         let counts = self.view.counts;
         let may_be_at_fault = !self.runs_on_demand()

@@ -200,7 +200,7 @@ impl Engine {
         let is_queued = |trial: &Trial| trial.origin.is_race() && trial.state == TrialState::Queued;
         let goes_on = match standing(&self.view) {
             Standing::Over => false,
-            // Its user paused a run: the study ends without it, and goes on with it.
+            // Its user paused a run: the study ends without it, and continues with it.
             Standing::Waits => self.view.trials.iter().any(is_queued),
             Standing::Next(..) | Standing::Events(_) => true,
         };

@@ -87,7 +87,7 @@ impl FirstFailures {
             }
             // Retried by its user.
             Event::TrialQueued { trial, .. } => self.failed.retain(|(failed, _)| failed != trial),
-            // Its user may have mended the program, and runs the study again.
+            // Its user may have repaired the program, and runs the study again.
             Event::StudyFinished { .. } => {
                 self.failed.clear();
                 self.is_again = true;

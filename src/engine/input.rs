@@ -38,7 +38,7 @@ pub enum Input {
         trial: TrialNumber,
         /// Of which attempt.
         attempt: AttemptNumber,
-        /// Clock value.
+        /// Step.
         step: u64,
         /// What was measured.
         metrics: Metrics,
@@ -58,7 +58,7 @@ pub enum Input {
         trial: TrialNumber,
         /// Of which attempt.
         attempt: AttemptNumber,
-        /// Clock value of the state.
+        /// Step of the state.
         step: u64,
         /// Where; absolute.
         path: PathBuf,

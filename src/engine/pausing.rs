@@ -54,8 +54,12 @@ impl Engine {
                 self.withdraw_pause(index);
             }
         }
-        let goes_on =
-            if self.phase == Phase::Waiting { "it goes on when it is run" } else { "it goes on" };
+        let goes_on = if self.phase == Phase::Waiting {
+            "it continues when it is \
+                run"
+        } else {
+            "it continues"
+        };
         Ok(goes_on.to_owned())
     }
 
@@ -87,7 +91,7 @@ impl Engine {
                 self.emit(Event::TrialHeld { trial: number, hold: None });
                 let slot = self.slots.of_trial(number).filter(|index| self.is_open(*index));
                 slot.into_iter().for_each(|index| self.withdraw_pause(index));
-                Ok(format!("trial {number} goes on"))
+                Ok(format!("trial {number} continues"))
             }
             (TrialState::Running | TrialState::Queued, _) => {
                 Ok(format!("trial {number} was not paused"))
@@ -243,7 +247,7 @@ impl Engine {
         }
     }
 
-    /// A trial that its user paused may go on, as it was before.
+    /// A trial that its user paused may continue, as it was before.
     fn let_go(&mut self, number: TrialNumber) {
         let Some(trial) = self.view.trial(number) else { return };
         let last = trial.last().map(|(step, _)| step);
@@ -270,7 +274,7 @@ impl Engine {
             Hold::Trial => BY_YOU,
             Hold::Study => "paused with its study",
         };
-        let reason = format!("{whose}; goes on {}", self.resume_point(number));
+        let reason = format!("{whose}; continues {}", self.resume_point(number));
         self.emit(Event::TrialPaused { trial: number, reason, hold: Some(hold) });
     }
 
@@ -283,14 +287,14 @@ impl Engine {
         }
     }
 
-    /// Queues a trial, to go on as far as it was to go.
+    /// Queues a trial, to continue as far as it was to go.
     pub(super) fn queue_again(&mut self, trial: TrialNumber, why: &str) {
         let until = self.view.trial(trial).and_then(|trial| trial.until);
-        let reason = format!("{why}; goes on {}", self.resume_point(trial));
+        let reason = format!("{why}; continues {}", self.resume_point(trial));
         self.emit(Event::TrialQueued { trial, until, reason });
     }
 
-    /// Where a trial would go on.
+    /// Where a trial would continue.
     pub(super) fn resume_point(&self, number: TrialNumber) -> String {
         let checkpoint = self.view.trial(number).and_then(Trial::resumable_checkpoint);
         checkpoint.map_or_else(

@@ -1,4 +1,4 @@
-//! What the pruner decides: verdicts about reports, and which paused trials go on.
+//! What the pruner decides: verdicts about reports, and which paused trials continue.
 
 use std::borrow::Cow;
 
@@ -42,7 +42,7 @@ impl Engine {
         self.pruner.judge(&Case { space: &self.spec.space, history, trial, step })
     }
 
-    /// A paused trial that the pruner lets go on.
+    /// A paused trial that the pruner lets continue.
     pub(super) fn resume_paused(
         &mut self,
         choose: impl FnOnce(&dyn Pruner, &PromotionAsk<'_>, &mut StreamRng) -> Option<Promotion>,
@@ -60,7 +60,7 @@ impl Engine {
         }
     }
 
-    /// What the pruner lets go on, as far as it may know.
+    /// What the pruner lets continue, as far as it may know.
     pub(super) fn promotion(
         &self,
         choose: impl FnOnce(&dyn Pruner, &PromotionAsk<'_>, &mut StreamRng) -> Option<Promotion>,

@@ -10,7 +10,7 @@ use crate::study::trial::{TrialNumber, TrialState};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     waiting: BTreeSet<TrialNumber>,
-    /// Of these, those that ran when the runner died: they go on before anything else, as if
+    /// Of these, those that ran when the runner died: they continue before anything else, as if
     /// nothing had happened.
     recovered: BTreeSet<TrialNumber>,
 }

@@ -219,7 +219,10 @@ impl Engine {
     /// The sentence with when that happens, where it is not now.
     pub(super) fn when(&self, done: String) -> String {
         match (&self.view.paused, &self.phase) {
-            (Some(_), _) => format!("{done}; the study is paused, and goes on when it is resumed"),
+            (Some(_), _) => format!(
+                "{done}; the study is paused, and continues when it is \
+                resumed"
+            ),
             (None, Phase::Waiting | Phase::Draining(_) | Phase::Over) => {
                 format!("{done}; it starts when the study is run")
             }

@@ -1,5 +1,5 @@
-//! Which checkpoints stay: what running and paused trials go on from, the best trials' best, and no
-//! more than fit.
+//! Which checkpoints stay: what running and paused trials continue from, the best trials' best, and
+//! no more than fit.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -55,13 +55,13 @@ impl Rule {
     /// What need not stay of the checkpoints of `trials`: of a study, all that have some.
     ///
     /// `keep`: a complete trial keeps its best one while it is among the best; a pruned or failed
-    /// one none; one that is not over, the one to go on from, its best, and those that are newer
+    /// one none; one that is not over, the one to continue from, its best, and those that are newer
     /// than its reports.
     ///
     /// `max_disk`: of what is left, more goes until the rest fits: first what `keep = "all"` kept
     /// of trials beyond that, then the complete trials' from the worst on, then the best ones of
-    /// unfinished trials that are behind the study's best. What a trial goes on from stays, and so
-    /// does the best trial's.
+    /// unfinished trials that are behind the study's best. What a trial continues from stays, and
+    /// so does the best trial's.
     pub fn plan(&self, trials: &[&Trial]) -> Plan {
         let mut dropped = self.beyond_keep(trials);
         let exceeded = self.max_disk.and_then(|limit| self.make_room(trials, limit, &mut dropped));
@@ -186,7 +186,7 @@ impl Rule {
         exact.or_else(|| trial.checkpoints.len().checked_sub(1))
     }
 
-    /// The checkpoint to go on from, the best one (to export), and those not yet reported.
+    /// The checkpoint to continue from, the best one (to export), and those not yet reported.
     fn needed_to_go_on(&self, trial: &Trial) -> Vec<usize> {
         let Some(resumable) = newest_reported(trial) else {
             return (0..trial.checkpoints.len()).collect();
@@ -198,7 +198,7 @@ impl Rule {
     }
 }
 
-/// The checkpoint to go on from.
+/// The checkpoint to continue from.
 fn newest_reported(trial: &Trial) -> Option<usize> {
     let reported = trial.last().map_or(0, |(step, _)| step);
     trial.checkpoints.iter().rposition(|checkpoint| checkpoint.step <= reported)
@@ -274,8 +274,8 @@ impl Retention {
 
     /// What one running trial does not need any more.
     fn superseded(&self, trial: &Trial) -> Vec<Dropped> {
-        // Only what is before the one to go on from can be: there is little of that, however many
-        // there are.
+        // Only what is before the one to continue from can be: there is little of that, however
+        // many there are.
         let resumable = newest_reported(trial).filter(|resumable| *resumable > 0);
         let Some(resumable) = resumable.filter(|_| self.rule.keep_best.is_some()) else {
             return Vec::new();
@@ -330,7 +330,7 @@ impl Engine {
     /// A new checkpoint of a running trial: where there is no room left, that of a trial without
     /// hope is given up at once.
     ///
-    /// One that may be paused needs it to go on from, and so does one that is about to leave.
+    /// One that may be paused needs it to continue from, and so does one that is about to leave.
     pub(super) fn take_in_checkpoint(&mut self, number: TrialNumber, slot: usize, path: &Path) {
         self.drop_superseded(number);
         let running = self.slots[slot].running.as_ref();

@@ -133,7 +133,7 @@ pub struct Turn {
 /// What a simulation did.
 #[derive(Debug)]
 pub struct Run {
-    /// All turns, those it went on from included.
+    /// All turns, those it continued from included.
     pub turns: Vec<Turn>,
     /// The state at the end.
     pub view: StudyState,
@@ -173,7 +173,7 @@ impl Simulation {
         }
     }
 
-    /// Runs to the end, going on from a journal (empty: from the start).
+    /// Runs to the end, continuing from a journal (empty: from the start).
     pub fn run(&self, journal: &[Turn]) -> Result<Run, EngineError> {
         let mut view = StudyState::new(&self.spec);
         events_of(journal).for_each(|(at, event)| view.apply(at, event));

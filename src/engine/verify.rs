@@ -28,7 +28,7 @@ pub struct Verified {
     pub proposals: u64,
     /// Reports that were judged again.
     pub verdicts: u64,
-    /// Trials that a pruner let go on, chosen again.
+    /// Trials that a pruner let continue, chosen again.
     pub promotions: u64,
     /// Steps of races: who runs, who leaves, who wins.
     pub race_steps: u64,

@@ -76,7 +76,7 @@ enum Model {
 }
 
 impl Model {
-    /// What lies at a place, unless it is a model and none would come in its stead.
+    /// What lies at a place, unless it is a model and none would come instead of it.
     fn may_replace(self, target: &Target, found: Found) -> Result<Found, ExportError> {
         let Found::Export(earlier) = &found else { return Ok(found) };
         let names: Vec<PathBuf> = earlier

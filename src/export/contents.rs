@@ -13,7 +13,7 @@ use super::ExportError;
 use super::marker::{self, Written};
 use crate::storage::sqlite::is_open_here;
 
-/// Files of a checkpoint that serve only to go on training.
+/// Files of a checkpoint that serve only to continue training.
 const TRAINING_ONLY: [&str; 4] =
     ["optimizer.safetensors", "trainer_state.json", DIGESTS, "adapters.safetensors"];
 
@@ -35,7 +35,7 @@ const MOST: usize = 1_000_000;
 /// Whose checkpoint it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The built-in trainer's: it has digests, and files that serve only to go on.
+    /// The built-in trainer's: it has digests, and files that serve only to continue.
     Trainer,
     /// A command's, of which nothing is known.
     Command,

@@ -46,7 +46,7 @@ pub struct Recipe {
     /// Where it had ended before `hpsearch continue`, if its value is of later than that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued_after: Option<u64>,
-    /// Clock values where it was evaluated, beside what the arguments say.
+    /// Steps where it was evaluated, beside what the arguments say.
     pub milestones: Milestones,
     /// The searched parameters.
     pub params: Params,

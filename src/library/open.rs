@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(100);
 ///
 /// Clones are the same study: hand one to each thread. The study is held (nobody else runs it)
 /// until the last clone and the last trial are gone. Everything that is asked, reported and told is
-/// in the store before the call returns, so that a program that dies goes on where it was: trials
+/// in the store before the call returns, so that a program that dies continues where it was: trials
 /// that were out are given again.
 ///
 /// ```
@@ -110,9 +110,9 @@ impl OpenStudy {
         Ok(OpenStudy { session: Arc::new(Mutex::new(session)) })
     }
 
-    /// A trial to run: a new point, or one that goes on. `None`: there is nothing to run now; when
-    /// no trial is out, for good. A study that its user paused (`hpsearch pause`) waits here until
-    /// it is resumed or stopped.
+    /// A trial to run: a new point, or one that continues. `None`: there is nothing to run now;
+    /// when no trial is out, for good. A study that its user paused (`hpsearch pause`) waits here
+    /// until it is resumed or stopped.
     ///
     /// # Errors
     /// The store failed, or the sampler cannot propose a point.
@@ -204,18 +204,18 @@ impl AskedTrial {
         self.assignment.seed
     }
 
-    /// The last clock value that it reported before it was given: it was paused there, or its
+    /// The last step that it reported before it was given: it was paused there, or its
     /// program died.
     pub fn reported(&self) -> Option<u64> {
         self.assignment.reported
     }
 
-    /// The clock value where it will pause, if that is known.
+    /// The step where it will pause, if that is known.
     pub fn until(&self) -> Option<u64> {
         self.assignment.until
     }
 
-    /// Reports the study's metric at a clock value. [`GoOn::No`]: drop the trial.
+    /// Reports the study's metric at a step. [`GoOn::No`]: drop the trial.
     ///
     /// # Errors
     /// The store failed.

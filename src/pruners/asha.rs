@@ -1,5 +1,5 @@
 //! Asynchronous successive halving: at each rung of a geometric ladder of steps the best 1/eta of
-//! the trials go on.
+//! the trials continue.
 
 mod forecast_rank;
 mod rungs;
@@ -21,14 +21,14 @@ use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// The first rung of a ladder.
 pub const MIN_RESOURCE: Field =
-    field("min_resource", COUNT, FieldDefault::Int(1), "clock value of the first rung");
+    field("min_resource", COUNT, FieldDefault::Int(1), "step of the first rung");
 
 /// The length of a full trial.
 pub const MAX_RESOURCE: Field = field(
     "max_resource",
     COUNT,
     FieldDefault::Derived("the trial's budget"),
-    "clock value of a full trial; rungs lie below it",
+    "step of a full trial; rungs lie below it",
 );
 
 /// How many trials there are at a rung for each that passes it.
@@ -75,7 +75,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "asha",
     aliases: &[],
     summary: "successive halving without waiting: at each rung the best third \
-        (`reduction_factor`) goes on",
+        (`reduction_factor`) continues",
     // 2: ends are foretold by all accounts of them, each as likely as it is; 3: the median of an
     // even number of values is the mean of the two in the middle.
     version: MEDIAN_SINCE,
@@ -111,11 +111,12 @@ enum Mode {
 ///   rank; they are just not resumed. Syne Tune's rungs do the same (entries stay when a trial ends
 ///   or fails).
 /// - `mode = "stop"` (Ray Tune's and Syne Tune's stopping type): with n trials at the rung, a trial
-///   goes on if fewer than `floor(n / eta)` are better, and always while n < eta. Equals share a
-///   rank, so a tie with the last one to go on goes on too.
-/// - `rank_by = "end"`: where the curves and parameters of those that went on foretell ends better
-///   than values at the rung do ([`forecast_curves`](crate::analysis::learning_curve)), trials are
-///   ranked by their foretold ends, the newest 400 of the rung; elsewhere nothing differs.
+///   continues if fewer than `floor(n / eta)` are better, and always while n < eta. Equals share a
+///   rank, so a tie with the last one to continue continues too.
+/// - `rank_by = "end"`: where the curves and parameters of those that continued foretell ends
+///   better than values at the rung do ([`forecast_curves`](crate::analysis::learning_curve)),
+///   trials are ranked by their foretold ends, the newest 400 of the rung; elsewhere nothing
+///   differs.
 /// - `mode = "promote"` (the paper's Algorithm 2): every trial pauses at its next rung. Whenever
 ///   there is room, rungs are searched from the top for one of the best `floor(n / eta)` that still
 ///   waits there. Equals rank by number, so that at any time exactly `floor(n / eta)` qualify (over
@@ -145,7 +146,7 @@ pub struct Asha {
 }
 
 impl Asha {
-    /// From checked options and the clock values of a full trial. An error where the user's own
+    /// From checked options and the steps of a full trial. An error where the user's own
     /// numbers leave no rung, or fewer than there are brackets.
     pub fn new(spec: &AlgorithmSpec, budget: Option<u64>) -> Result<Self, RegistryError> {
         let (asha, max_resource) = Asha::with_one_bracket(spec, budget)?;
@@ -169,9 +170,8 @@ impl Asha {
     ) -> Result<Self, RegistryError> {
         let (asha, max_resource) = Asha::with_one_bracket(spec, budget)?;
         let Some(max_resource) = max_resource else {
-            let why =
-                "brackets are counted from the clock value of a full trial: write `max_resource`"
-                    .to_owned();
+            let why = "brackets are counted from the step of a full trial: write `max_resource`"
+                .to_owned();
             return Err(problem(spec, "max_resource", why));
         };
         let next = asha.rungs.last().map(|rung| rung.saturating_mul(asha.reduction_factor));
@@ -180,7 +180,7 @@ impl Asha {
         Ok(Asha { shares, ..asha })
     }
 
-    /// The ladder, and the clock values of a full trial.
+    /// The ladder, and the steps of a full trial.
     fn with_one_bracket(
         spec: &AlgorithmSpec,
         budget: Option<u64>,
@@ -208,7 +208,7 @@ impl Asha {
             return Err(problem(
                 spec,
                 "rank_by",
-                "ends are foretold from trials that went on, and with `mode = \"promote\"` all \
+                "ends are foretold from trials that continued, and with `mode = \"promote\"` all \
                  wait: leave out one of both"
                     .to_owned(),
             ));
@@ -310,7 +310,7 @@ impl Asha {
         if rank <= first { Decision::continues(reason) } else { Decision::Stop(reason) }
     }
 
-    /// The best trial that waits at a rung, if it may go on.
+    /// The best trial that waits at a rung, if it may continue.
     fn promotable(&self, history: History<'_>, bracket: usize, index: usize) -> Option<Promotion> {
         let waiting = |rung: &Rung| {
             rung.best_waiting().map(|best| (best.1, rung.rank(best), rung.population()))

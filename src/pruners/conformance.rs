@@ -34,7 +34,7 @@ pub fn check(entry: &PrunerEntry, spec: &AlgorithmSpec) -> Result<(), String> {
         .milestones_ascend_within_the_budget()
 }
 
-/// Clock values of a full trial in the suite.
+/// Steps of a full trial in the suite.
 const BUDGET: u64 = 27;
 
 struct Suite<'a> {

@@ -16,7 +16,7 @@ const PROBABILITY: Field = field(
     "probability",
     UNIT,
     FieldDefault::Float(0.02),
-    "a trial goes on that ends better than the best with at least this probability",
+    "a trial continues that ends better than the best with at least this probability",
 );
 
 const N_STARTUP_TRIALS: Field = field(
@@ -72,14 +72,13 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// From checked options and the clock values of a full trial, one of which must tell where a
+    /// From checked options and the steps of a full trial, one of which must tell where a
     /// trial ends.
     pub fn new(spec: &AlgorithmSpec, budget: Option<u64>) -> Result<Self, RegistryError> {
         let written = spec.options.get("max_resource").and_then(serde_json::Value::as_u64);
         let Some(end) = written.into_iter().chain(budget).min() else {
-            let why =
-                "curves are foretold up to the clock value of a full trial: write `max_resource`"
-                    .to_owned();
+            let why = "curves are foretold up to the step of a full trial: write `max_resource`"
+                .to_owned();
             return Err(RegistryError::Option {
                 policy: ENTRY.name.to_owned(),
                 option: "max_resource".to_owned(),

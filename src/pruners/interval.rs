@@ -8,14 +8,14 @@ pub(super) const N_WARMUP_STEPS: Field = field(
     "n_warmup_steps",
     NATURAL,
     FieldDefault::Int(0),
-    "clock values of each trial in which it is not judged",
+    "steps of each trial in which it is not judged",
 );
 
 pub(super) const INTERVAL_STEPS: Field = field(
     "interval_steps",
     COUNT,
     FieldDefault::Int(1),
-    "clock values between judgements, counted from the end of the warm-up",
+    "steps between judgements, counted from the end of the warm-up",
 );
 
 /// Optuna's `n_warmup_steps` and `interval_steps`.

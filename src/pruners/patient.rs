@@ -39,7 +39,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
 };
 
 /// Optuna's `PatientPruner`: the best of the last `patience + 1` reports against the best before
-/// them. Equal is not worse: a trial that stands still goes on.
+/// them. Equal is not worse: a trial that stands still continues.
 ///
 /// One thing differs: NaN counts as worst (Optuna leaves it out), so that `patience + 1` NaN at the
 /// end stop a trial.

@@ -36,7 +36,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
 /// Optuna's `WilcoxonPruner`: the trial's reports against those of the best completed trial at the
 /// same steps, by Wilcoxon's signed-rank test in one direction with split zeros
 /// (`scipy.stats.wilcoxon`, `zero_method="zsplit"`). For steps that are alike, such as folds or
-/// problems in random order. A trial whose mean report is as good as the best trial's goes on
+/// problems in random order. A trial whose mean report is as good as the best trial's continues
 /// whatever the test says.
 ///
 /// One thing differs: NaN and infinities, before which Optuna gives up, take the largest ranks; NaN
@@ -117,7 +117,7 @@ fn mean(reports: &[(u64, f64)]) -> f64 {
 fn p_worse(differences: &[f64]) -> f64 {
     let mut sorted = differences.to_vec();
     sorted.sort_unstable_by(|a, b| a.abs().total_cmp(&b.abs()));
-    // Twice the ranks are whole numbers: those of equals are the middle of their places.
+    // Twice the ranks are integers: those of equals are the middle of their places.
     let mut doubled_ranks: Vec<(f64, usize)> = Vec::with_capacity(sorted.len());
     let (mut ties, mut place) = (0.0, 0);
     for equals in sorted.chunk_by(|a, b| a.abs().total_cmp(&b.abs()).is_eq()) {

@@ -40,7 +40,7 @@ pub enum Running {
     No,
 }
 
-/// Clock value of the longest trial, where the study says it.
+/// Step of the longest trial, where the study says it.
 fn longest(spec: &StudySpec) -> Option<u64> {
     config::full_trial(spec).or_else(|| spec.pruner.options.get("max_resource")?.as_u64())
 }

@@ -97,7 +97,7 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
                 until.map(|until| format!(" up to {}", clock.at(until))).unwrap_or_default();
             let place = format!("on {}{until}{rows}", slot.device);
             match (resume, attempt.0, trial) {
-                (Some((step, _)), ..) => format!("goes on from {} {place}", clock.at(*step)),
+                (Some((step, _)), ..) => format!("continues from {} {place}", clock.at(*step)),
                 (None, 0, None) => format!("started {place}"),
                 (None, 0, Some(trial)) => format!("started {place}: {}", params(&trial.params)),
                 (None, ..) => format!("started again {place} (attempt {attempt})"),
@@ -112,7 +112,7 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
         Event::Remarked { text, count, .. } => remarked(text, *count),
         Event::Decided { step, verdict, .. } => {
             let what = match verdict {
-                Decision::Continue(_) => "goes on",
+                Decision::Continue(_) => "continues",
                 Decision::Pause(_) => "shall pause",
                 Decision::Stop(_) => "shall stop",
             };
@@ -140,7 +140,7 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
         Event::TrialHeld { hold: Some(_), .. } => "is to pause: it saves and leaves".to_owned(),
         Event::TrialHeld { hold: None, .. } => "need not pause any more".to_owned(),
         Event::TrialContinued { until, from, .. } => {
-            format!("goes on past its end, to {} (was {})", clock.at(*until), from.as_str())
+            format!("continues past its end, to {} (was {})", clock.at(*until), from.as_str())
         }
         Event::LimitsBroken { reason, .. } => format!("breaks limits: {reason}"),
         Event::TrialFinished { state, value, reason, .. } => {
@@ -170,7 +170,7 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
             }
         }
         Event::StudyFinished { reason } => format!("the study is over: {reason}"),
-        Event::StudyReopened { reason } => format!("the study goes on: {reason}"),
+        Event::StudyReopened { reason } => format!("the study continues: {reason}"),
         Event::StudyPaused { reason } => {
             format!("the study is {reason}: nothing starts until it is resumed")
         }

@@ -41,7 +41,7 @@ pub(super) struct Plain {
     odd: BTreeMap<TrialNumber, BTreeMap<(AttemptNumber, RemarkKind), u64>>,
     /// Why the last attempt failed, until it is told with what becomes of its trial.
     failed: Option<(TrialNumber, String)>,
-    /// Trials that wait for their pruner, and why it lets one go on: told when it does.
+    /// Trials that wait for their pruner, and why it lets one continue: told when it does.
     waiting: BTreeSet<TrialNumber>,
     promoted: BTreeMap<TrialNumber, String>,
     /// What commands have behind them to find the store.
@@ -78,21 +78,21 @@ impl Reporter for Plain {
             spec.pruner.name
         )?;
         if view.counts.total() > 0 {
-            writeln!(out, "  goes on after {}", states(view))?;
+            writeln!(out, "  continues after {}", states(view))?;
         }
         let (name, store) = (one_line(&spec.name), &self.store_option);
         if view.paused.is_some() {
             writeln!(
                 out,
                 "  it is paused, so that nothing starts: `hpsearch resume {name}{store}` lets it \
-                 go on"
+                 continue"
             )?;
         }
         for device in &view.paused_devices {
             writeln!(
                 out,
                 "  {device} is paused: `hpsearch resume {name} --device {device}{store}` lets it \
-                 go on"
+                 continue"
             )?;
         }
         self.waiting = view
@@ -225,7 +225,7 @@ impl Plain {
             Event::TrialPaused { trial, hold: None, .. } => {
                 self.waiting.insert(*trial);
             }
-            // TellOutcome when it goes on.
+            // TellOutcome when it continues.
             Event::TrialQueued { trial, reason, .. } if self.waiting.remove(trial) => {
                 self.promoted.insert(*trial, reason.clone());
                 return None;
@@ -474,7 +474,7 @@ mod tests {
         spec.budget.trials = Some(4);
         let mut events =
             trial(0, 0.01, &[0.5, 0.25], finished(0, TrialState::Complete, Some(0.25), None));
-        let reason = "rank 2 of 2 at step 1; 1 goes on";
+        let reason = "rank 2 of 2 at step 1; 1 continues";
         events.extend(trial(1, 0.1, &[0.75], finished(1, TrialState::Pruned, None, Some(reason))));
         events.extend(trial(
             2,
@@ -495,7 +495,7 @@ mod tests {
         let passed = Event::Decided {
             trial,
             step: 9,
-            verdict: Decision::continues(Reason::Recorded("rank 1 of 3; 1 goes on".into())),
+            verdict: Decision::continues(Reason::Recorded("rank 1 of 3; 1 continues".into())),
         };
         assert_eq!(said(&passed), None, "most reports pass: the journal has them");
         let paused = Event::TrialPaused { trial, reason: "waits at rung 9".into(), hold: None };
@@ -635,7 +635,7 @@ mod tests {
         let lines = lines(events);
         assert!(
             lines.contains(
-                &"trial 0 goes on from epoch 1 on cpu up to epoch 3: rank 1 of 3".to_owned()
+                &"trial 0 continues from epoch 1 on cpu up to epoch 3: rank 1 of 3".to_owned()
             ),
             "{lines:#?}"
         );

@@ -9,7 +9,7 @@ use super::wording::{shorten, width};
 pub enum Align {
     /// Text.
     Left,
-    /// Whole numbers.
+    /// Integers.
     Right,
     /// Numbers with decimals: their points in one line.
     Point,
@@ -88,7 +88,7 @@ impl<'a, T> Columns<'a, T> {
         self.aligned(Align::Left, title, cell)
     }
 
-    /// And one of whole numbers.
+    /// And one of integers.
     pub fn right<S: Into<String>>(self, title: impl Into<String>, cell: impl Fn(&T) -> S) -> Self {
         self.aligned(Align::Right, title, cell)
     }

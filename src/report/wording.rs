@@ -262,9 +262,9 @@ pub enum StudyStatus {
     Running,
     /// Its user paused it; a process may be there, and starts nothing.
     Paused,
-    /// Its runner died; running it again goes on.
+    /// Its runner died; running it again continues.
     Interrupted,
-    /// Its runner left before the end; running it again goes on.
+    /// Its runner left before the end; running it again continues.
     Stopped,
     /// Its budget is used up, or its goal reached.
     Finished,

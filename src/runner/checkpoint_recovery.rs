@@ -188,7 +188,7 @@ struct Report {
     clock: u64,
 }
 
-/// The clock value that a whole checkpoint holds; `None` for one that is not whole, or does not
+/// The step that a whole checkpoint holds; `None` for one that is not whole, or does not
 /// say.
 fn step_of(directory: &Path, clock: StepUnit) -> Option<u64> {
     let digests: BTreeMap<String, String> =
@@ -463,7 +463,7 @@ mod tests {
             .iter()
             .map(|checkpoint| checkpoint.step)
             .collect();
-        assert_eq!(steps, [1, 3], "it goes on from its last report");
+        assert_eq!(steps, [1, 3], "it continues from its last report");
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Goes on from `last`, the study's last moment, where the system's clock was set back behind
+    /// Continues from `last`, the study's last moment, where the system's clock was set back behind
     /// it.
     pub fn start(system: Timestamp, last: Option<Timestamp>) -> Self {
         Clock { began: system.max(last.unwrap_or_default()), since: Instant::now() }

@@ -228,7 +228,7 @@ mod tests {
             (words.telling(), words.last()),
             (Some((FailureCause::Oom, "MemoryError")), "launcher: line 9")
         );
-        (0..40).for_each(|line| words.hear(&format!("went on without it {line}\n")));
+        (0..40).for_each(|line| words.hear(&format!("continued without it {line}\n")));
         assert_eq!(words.cause(), None);
     }
 }

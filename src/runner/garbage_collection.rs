@@ -543,7 +543,7 @@ impl StudyContent {
         })
     }
 
-    /// Whether something in a trial's directory is a checkpoint that nothing goes on from.
+    /// Whether something in a trial's directory is a checkpoint that nothing continues from.
     fn is_left_behind(&self, trial: TrialNumber, path: &Path) -> bool {
         let is_over = self.states.get(&trial).is_some_and(|state| state.is_finished());
         let is_checkpoint = if self.is_command {

@@ -43,10 +43,10 @@ pub struct TrialContext {
     beyond: Option<u64>,
 }
 
-/// An answer to a report: whether to go on.
+/// An answer to a report: whether to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoOn {
-    /// Go on.
+    /// Continue.
     Yes,
     /// Return [`TrialEnd::Left`].
     No,
@@ -75,7 +75,7 @@ impl TrialContext {
         })
     }
 
-    /// Reports the study's metric at a clock value, and waits for the answer.
+    /// Reports the study's metric at a step, and waits for the answer.
     pub fn report(&mut self, step: u64, value: f64) -> GoOn {
         let metric = self.metric.clone();
         self.report_metrics(step, BTreeMap::from([(metric, value)]))
@@ -210,7 +210,7 @@ impl Job for InlineJob {
         self.leave();
     }
 
-    /// Its report is answered: as the thread was asked to leave, the answer is not to go on.
+    /// Its report is answered: as the thread was asked to leave, the answer is not to continue.
     fn give_up(&mut self) {
         let _trial_gone = self.verdicts.send(Decision::CONTINUE);
     }

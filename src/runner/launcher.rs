@@ -29,8 +29,8 @@ pub trait Job {
     fn examine(&mut self) {}
     /// Ends it at once, with everything it started.
     fn kill(&mut self);
-    /// Its report will never be answered. A job that cannot go on, nor leave, without an answer is
-    /// ended.
+    /// Its report will never be answered. A job that cannot continue, nor leave, without an answer
+    /// is ended.
     fn give_up(&mut self) {}
 }
 

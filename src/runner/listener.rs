@@ -98,7 +98,7 @@ pub(super) struct Expected {
     pub attempt: AttemptNumber,
     /// Where its relative paths begin.
     pub cwd: PathBuf,
-    /// The study's clock, at the checkpoint that the attempt goes on from.
+    /// The study's clock, at the checkpoint that the attempt continues from.
     pub clock: Clock,
     /// Reads the metrics in its log: on standard output, and on standard error. Each has steps of
     /// its own, since nobody knows which line of the two came first.

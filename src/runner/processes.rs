@@ -118,7 +118,7 @@ pub fn children(parent: u32) -> Vec<u32> {
     all().into_iter().filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == parent)).collect()
 }
 
-/// Lets a stopped process go on.
+/// Lets a stopped process continue.
 pub fn go_on(pid: u32) {
     signal(pid, Signal::CONT);
 }

@@ -74,9 +74,9 @@ pub enum JobEnd {
 /// What a trial's process tells the runner.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MessageToRunner {
-    /// Metrics at a clock value.
+    /// Metrics at a step.
     Report {
-        /// Clock value.
+        /// Step.
         step: u64,
         /// What was measured.
         metrics: Metrics,
@@ -85,7 +85,7 @@ pub enum MessageToRunner {
     Checkpoint {
         /// Where.
         path: PathBuf,
-        /// Clock value of the state.
+        /// Step of the state.
         step: u64,
     },
     /// How much memory the process took at most for the job that ends now.
@@ -363,12 +363,12 @@ pub enum Job {
         /// Texts at once.
         rows: usize,
     },
-    /// Go on with a text with an exported model, telling it piece by piece; the answer holds the
+    /// Continue with a text with an exported model, telling it piece by piece; the answer holds the
     /// number of tokens.
     Generate {
         /// The exported directory.
         directory: PathBuf,
-        /// What to go on with.
+        /// What to continue with.
         prompt: String,
         /// Most tokens to add.
         max_new_tokens: usize,
@@ -404,7 +404,7 @@ pub struct TrialJob {
     pub cpu_threads: u32,
     /// The trial's own directory: checkpoints go below it.
     pub directory: PathBuf,
-    /// Checkpoint to go on from.
+    /// Checkpoint to continue from.
     pub resume: Option<PathBuf>,
     /// The study's metric.
     pub metric: String,
@@ -432,9 +432,9 @@ pub struct TrainJob {
     /// Most rows in memory at once, after the trial has run out of it.
     #[serde(default)]
     pub rows_at_once: Option<RowsAtOnce>,
-    /// Clock value where it shall pause.
+    /// Step where it shall pause.
     pub until: Option<u64>,
-    /// The last clock value whose report the runner has.
+    /// The last step whose report the runner has.
     pub reported: Option<u64>,
     /// Whether somebody wants to hear how far it is between reports.
     #[serde(default)]
@@ -452,7 +452,7 @@ pub struct CommandJob {
     pub cwd: PathBuf,
     /// Variables added to the environment.
     pub env: BTreeMap<String, String>,
-    /// Clock value where it is told to pause, or is at its end if it goes on past it.
+    /// Step where it is told to pause, or is at its end if it continues past it.
     #[serde(default)]
     pub until: Option<u64>,
     /// The device as the study names it (inside the process a GPU is always number 0).

@@ -20,7 +20,7 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts it for the run of this name. `None` where the machine refuses it: a run goes on
+    /// Starts it for the run of this name. `None` where the machine refuses it: a run continues
     /// without, for it is needed only where runner and supervisor are killed at once.
     pub fn start(program: &Path, run: &str) -> Option<Self> {
         let group = ControlGroup::make(run);

@@ -32,16 +32,16 @@ pub enum Progress {
         /// Of how much.
         of: u64,
     },
-    /// A report; the answer is always to go on.
+    /// A report; the answer is always to continue.
     Report {
-        /// Clock value.
+        /// Step.
         step: u64,
         /// What was measured.
         metrics: Metrics,
     },
     /// A checkpoint.
     Checkpoint {
-        /// Clock value of the state.
+        /// Step of the state.
         step: u64,
         /// Where.
         path: std::path::PathBuf,

@@ -60,7 +60,7 @@ const NARROW: f64 = 1e-6;
 /// - A generation is the next so many trials that ended, in the order in which they did: of any
 ///   origin, so that enqueued, lost, late and parallel trials all count. Points that the
 ///   distribution would hardly give are taken nearer (injection, Hansen 2011).
-/// - Whole numbers and steps keep a chance of leaving the cell of the mean (the margin of Hamano et
+/// - Integers and steps keep a chance of leaving the cell of the mean (the margin of Hamano et
 ///   al. 2022).
 /// - Where the distribution has converged or losses stay the same, it starts anew elsewhere with
 ///   twice the population.

@@ -45,7 +45,7 @@ pub(super) enum AxisKind {
     Continuous,
     /// So many equal cells, a position being the middle of one.
     Cells(f64),
-    /// Whole numbers on a log axis from `low - 1/2`, whose logarithm is `bottom`, over `width` in
+    /// Integers on a log axis from `low - 1/2`, whose logarithm is `bottom`, over `width` in
     /// the logarithm.
     LogCells {
         /// Logarithm of the lower end.

@@ -68,7 +68,7 @@ pub struct Gp {
 /// The trials that a start waits for, where trials are stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaitsFor {
-    /// Complete ones: what is foretold of stopped ones from few that went on is often wrong.
+    /// Complete ones: what is foretold of stopped ones from few that continued is often wrong.
     Complete,
     /// Stopped ones too.
     CompleteOrStopped,

@@ -208,7 +208,7 @@ mod tests {
             original(&format!("{trial}/copies/{}/a/b", copy_name(3, true, 2))),
             Some(format!("{trial}/a/b"))
         );
-        // A command that writes into the copy it went on from.
+        // A command that writes into the copy it continued from.
         let nested = format!("{trial}/copies/step-4/copies/step-3/checkpoints/last.pt");
         assert_eq!(original(&nested), Some(format!("{trial}/copies/step-3/checkpoints/last.pt")));
         let elsewhere = format!("{trial}/copies/{}/last.pt", copy_name(3, false, 0));

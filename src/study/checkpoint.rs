@@ -1,13 +1,13 @@
-//! A saved state of a trial, from which it can go on or be exported.
+//! A saved state of a trial, from which it can continue or be exported.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// A directory (or file) a trial registered, with the clock value it holds.
+/// A directory (or file) a trial registered, with the step it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// Clock value of the state.
+    /// Step of the state.
     pub step: u64,
     /// Where it is; absolute.
     pub path: PathBuf,

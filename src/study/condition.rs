@@ -20,7 +20,7 @@
 //! | `learning_rate>1e-3`, `layers!=4` | whose parameter compares so; `model.layers` may be written `layers` where that is clear |
 //! | `value<=0.5`, `last_value<1` | whose value (complete trials have one), or whose last report of the study's metric, compares so |
 //! | `eval_accuracy>0.8` | whose metric compares so: the study's own as the tables show it, others as last reported |
-//! | `number>=100`, `step>3`, `seconds<60`, `attempts>1`, `failures>0` | with such a number, clock value, time spent, or count |
+//! | `number>=100`, `step>3`, `seconds<60`, `attempts>1`, `failures>0` | with such a number, step, time spent, or count |
 //! | `-term`, `!term` | for which the term, or the group in parentheses, does not hold |
 //!
 //! In a filter, comparisons with what a trial does not have, and with NaN, do not hold; `value=nan`

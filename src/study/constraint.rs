@@ -72,7 +72,7 @@ pub fn violation(constraints: &[Constraint], metrics: &Metrics) -> Option<f64> {
     total
 }
 
-/// One sentence on the limits that `metrics` break: `latency_ms <= 20 is exceeded by 3.5`.
+/// One sentence on the limits that `metrics` break: `latency_ms <= 20 is violated by 3.5`.
 pub fn exceeded(constraints: &[Constraint], metrics: &Metrics) -> String {
     let mut said = Vec::new();
     for constraint in constraints {
@@ -80,7 +80,7 @@ pub fn exceeded(constraints: &[Constraint], metrics: &Metrics) -> String {
         match expression.violation(|name| metrics.get(name).map(Value::Float)) {
             Violation::By(0.0) => {}
             Violation::By(over) if over < f64::MAX => said.push(format!(
-                "`{}` is broken by {}",
+                "`{}` is violated by {}",
                 expression.text(),
                 Value::Float(rounded(over))
             )),

@@ -236,7 +236,7 @@ impl Reason {
     }
 }
 
-/// One sentence with its numbers, such as `rank 9 of 12 at step 300; 4 go on`.
+/// One sentence with its numbers, such as `rank 9 of 12 at step 300; 4 continue`.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let go = |first: &u64| if *first == 1 { "goes" } else { "go" };
@@ -247,13 +247,13 @@ impl fmt::Display for Reason {
                     write!(f, ", by final values forecast from {trials} that continued")?;
                 }
                 if first >= of {
-                    write!(f, "; the first {first} go on")
+                    write!(f, "; the first {first} continue")
                 } else {
                     write!(f, "; {first} {} on", go(first))
                 }
             }
             Reason::Rung { rung, rank, of, first } => {
-                write!(f, "rung {rung} reached with rank {rank} of {of}; the best {first} go on")
+                write!(f, "rung {rung} reached with rank {rank} of {of}; the best {first} continue")
             }
             Reason::Promoted { rung, rank, of, first, until } => {
                 write!(f, "rank {rank} of {of} at rung {rung}; {first} {} on to ", go(first))?;
@@ -363,7 +363,7 @@ impl<'de> Deserialize<'de> for Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
-    /// Go on.
+    /// Continue.
     Continue,
     /// Save and leave for now.
     Pause,
@@ -375,7 +375,7 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
-    /// Go on; a reason only where something was decided (a rung was passed).
+    /// Continue; a reason only where something was decided (a rung was passed).
     Continue(Option<Reason>),
     /// Save a checkpoint and leave; the trial may be resumed later.
     Pause(Reason),
@@ -409,7 +409,7 @@ impl Decision {
         }
     }
 
-    /// The word with the reason behind it: `stop: rank 9 of 12 at step 300; 4 go on`.
+    /// The word with the reason behind it: `stop: rank 9 of 12 at step 300; 4 continue`.
     pub fn in_words(&self) -> String {
         self.reason()
             .map_or_else(|| self.word().to_owned(), |reason| format!("{}: {reason}", self.word()))
@@ -439,33 +439,33 @@ mod tests {
         let cases = [
             (
                 json!({ "rank": { "rank": 9, "of": 12, "first": 4, "at": at } }),
-                "rank 9 of 12 at step 300; 4 go on",
+                "rank 9 of 12 at step 300; 4 continue",
                 rank(4, 12),
             ),
             (
                 json!({ "rank": { "rank": 2, "of": 3, "first": 1, "at": at } }),
-                "rank 2 of 3 at step 300; 1 goes on",
+                "rank 2 of 3 at step 300; 1 continues",
                 rank(1, 3),
             ),
             (
                 json!({ "rank": { "rank": 1, "of": 1, "first": 2, "at": at, "forecast_from": 20 } }),
                 "rank 1 of 1 at step 300, by final values forecast from 20 that continued; the \
-                 first 2 go on",
+                 first 2 continue",
                 rank(2, 1),
             ),
             (
                 json!({ "rung": { "rung": 3, "rank": 2, "of": 5, "first": 1 } }),
-                "rung 3 reached with rank 2 of 5; the best 1 go on",
+                "rung 3 reached with rank 2 of 5; the best 1 continue",
                 rank(1, 5),
             ),
             (
                 json!({ "promoted": { "rung": 3, "rank": 1, "of": 5, "first": 1, "until": at } }),
-                "rank 1 of 5 at rung 3; 1 goes on to step 300",
+                "rank 1 of 5 at rung 3; 1 continues to step 300",
                 rank(1, 5),
             ),
             (
                 json!({ "promoted": { "rung": 3, "rank": 2, "of": 9, "first": 3, "until": null } }),
-                "rank 2 of 9 at rung 3; 3 go on to the end",
+                "rank 2 of 9 at rung 3; 3 continue to the end",
                 rank(3, 9),
             ),
             (
@@ -523,13 +523,14 @@ mod tests {
             (
                 json!({ "forecast": { "mean": 0.456, "deviation": 0.2, "best": 0.4, "probability": 0.01, "at": at,
                     "rank": { "rank": { "rank": 1, "of": 3, "first": 1, "at": at } } } }),
-                "rank 1 of 3 at step 300; 1 goes on; at step 300 expected to end at 0.46 +- 0.20: \
+                "rank 1 of 3 at step 300; 1 continues; at step 300 expected to end at 0.46 +- \
+                 0.20: \
                  better than the best, 0.40, with probability 0.010",
                 rank(1, 3),
             ),
             (json!({ "nan": { "at": at } }), "the value at step 300 is NaN", None),
             (json!({ "reached": { "clock": "epoch", "step": 9 } }), "epoch 9 is reached", None),
-            (json!("rank 9 of 12; 4 go on"), "rank 9 of 12; 4 go on", None),
+            (json!("rank 9 of 12; 4 continue"), "rank 9 of 12; 4 continue", None),
         ];
         for (stored, words, cut_off) in cases {
             let reason: Reason = serde_json::from_value(stored.clone()).unwrap();

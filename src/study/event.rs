@@ -94,9 +94,9 @@ pub enum Event {
         attempt: AttemptNumber,
         /// Where.
         slot: Slot,
-        /// Clock value and path of the checkpoint it goes on from.
+        /// Step and path of the checkpoint it continues from.
         resume: Option<(u64, PathBuf)>,
-        /// Clock value where it shall pause.
+        /// Step where it shall pause.
         until: Option<u64>,
         /// Training rows in memory at once, where they were halved because the trial ran out of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +123,7 @@ pub enum Event {
         trial: TrialNumber,
         /// Of which attempt.
         attempt: AttemptNumber,
-        /// Clock value.
+        /// Step.
         step: u64,
         /// What was measured.
         metrics: Metrics,
@@ -146,7 +146,7 @@ pub enum Event {
     Decided {
         /// About whom.
         trial: TrialNumber,
-        /// At which clock value.
+        /// At which step.
         step: u64,
         /// What, and why.
         verdict: Decision,
@@ -155,7 +155,7 @@ pub enum Event {
     CheckpointSaved {
         /// Whose.
         trial: TrialNumber,
-        /// Clock value of the state.
+        /// Step of the state.
         step: u64,
         /// Where it is; absolute.
         path: PathBuf,
@@ -203,7 +203,7 @@ pub enum Event {
     TrialQueued {
         /// Which.
         trial: TrialNumber,
-        /// Clock value up to which it shall run, if a pruner promoted it.
+        /// Step up to which it shall run, if a pruner promoted it.
         until: Option<u64>,
         /// Why.
         reason: String,
@@ -225,11 +225,11 @@ pub enum Event {
         /// Who pauses it; `None`: nobody any more.
         hold: Option<Hold>,
     },
-    /// A trial that had ended goes on from its checkpoint: it waits for a slot.
+    /// A trial that had ended continues from its checkpoint: it waits for a slot.
     TrialContinued {
         /// Which.
         trial: TrialNumber,
-        /// Clock value at which it ends this time.
+        /// Step at which it ends this time.
         until: u64,
         /// What it had ended as.
         from: TrialState,
@@ -297,7 +297,7 @@ pub enum Event {
         /// Why, one sentence.
         reason: String,
     },
-    /// A finished study goes on (its budget was raised).
+    /// A finished study continues (its budget was raised).
     StudyReopened {
         /// Why.
         reason: String,
@@ -307,7 +307,7 @@ pub enum Event {
         /// Why.
         reason: String,
     },
-    /// A paused study goes on.
+    /// A paused study continues.
     StudyResumed {
         /// Why.
         reason: String,
@@ -484,20 +484,20 @@ pub enum Request {
     },
     /// Start nothing, and let what runs save and leave, until the study is resumed.
     PauseStudy,
-    /// Let a paused study go on.
+    /// Let a paused study continue.
     ResumeStudy,
-    /// Let one trial save and leave its slot; only [`Request::ResumeTrial`] lets it go on.
+    /// Let one trial save and leave its slot; only [`Request::ResumeTrial`] lets it continue.
     PauseTrial {
         /// Which.
         trial: TrialNumber,
     },
-    /// Let a paused trial go on, whoever paused it.
+    /// Let a paused trial continue, whoever paused it.
     ResumeTrial {
         /// Which.
         trial: TrialNumber,
     },
-    /// Let what runs on a device save, leave and go on elsewhere; start nothing there until it is
-    /// resumed.
+    /// Let what runs on a device save, leave and continue elsewhere; start nothing there until it
+    /// is resumed.
     PauseDevice {
         /// Which.
         device: Device,
@@ -526,11 +526,11 @@ pub enum Request {
         /// By how much.
         by: Extension,
     },
-    /// Let a trial that has ended go on from its checkpoint.
+    /// Let a trial that has ended continue from its checkpoint.
     Continue {
         /// Which.
         trial: TrialNumber,
-        /// Clock value at which it ends this time.
+        /// Step at which it ends this time.
         until: u64,
     },
     /// Write something down; done by the store at once, whoever runs the study.

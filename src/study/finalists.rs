@@ -17,13 +17,14 @@ pub const MOST_ROUNDS: u32 = 5;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Race {
-    /// Which race of the study it is, from 0: a study that goes on after its race has another one.
+    /// Which race of the study it is, from 0: a study that continues after its race has another
+    /// one.
     pub number: u32,
     /// Who runs, the best of the search first.
     pub finalists: Vec<Finalist>,
     /// Who won.
     pub winner: Option<Winner>,
-    /// Whether the search went on afterwards: then its result no longer counts.
+    /// Whether the search continued afterwards: then its result no longer counts.
     pub void: bool,
 }
 

@@ -92,7 +92,7 @@ pub struct PrintedMetrics {
 }
 
 impl PrintedMetrics {
-    /// For an attempt that goes on after step `last`; 0: from the start.
+    /// For an attempt that continues after step `last`; 0: from the start.
     pub fn new(patterns: Arc<Patterns>, last: u64) -> Self {
         let matches = vec![0; patterns.patterns.len()];
         let counted = (last.saturating_add(1), Metrics::default());

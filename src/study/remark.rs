@@ -13,7 +13,7 @@ pub enum RemarkKind {
     NotJson,
     /// A key or message that is hpsearch's own.
     Reserved,
-    /// The clock value is not a whole number.
+    /// The step is not an integer.
     Step,
     /// A value is not a number.
     Value,
@@ -79,7 +79,7 @@ impl RemarkKind {
             }
             RemarkKind::Reserved => "the line is not taken; print metrics with names of your own",
             RemarkKind::Step => {
-                "the line is not taken; print whole numbers, or leave it out to have reports \
+                "the line is not taken; print integers, or leave it out to have reports \
                  counted"
             }
             RemarkKind::Value => "this value is not taken; print a number, NaN or Infinity",
@@ -92,7 +92,7 @@ impl RemarkKind {
             RemarkKind::StandardError => "the line is not taken; print it on standard output",
             RemarkKind::TooLong => "the line is not taken; print less in one line",
             RemarkKind::Checkpoint => {
-                "the trial cannot go on from it; save it before its path is printed, and give \
+                "the trial cannot continue from it; save it before its path is printed, and give \
                  each trial a path of its own, such as one in HPSEARCH_CHECKPOINT_DIR"
             }
             RemarkKind::Uncopied => {
@@ -104,7 +104,7 @@ impl RemarkKind {
                  before writing again, or put the step into its name"
             }
             RemarkKind::Pattern => {
-                "mend `pattern` in [command.metrics]; `hpsearch check STUDY.toml --try 'a line'` \
+                "repair `pattern` in [command.metrics]; `hpsearch check STUDY.toml --try 'a line'` \
                  shows what it finds"
             }
             RemarkKind::Repeated | RemarkKind::WentBack => "",
@@ -225,7 +225,7 @@ mod tests {
     fn a_checkpoint_that_is_refused_is_told_with_what_helps_whoever_wrote_it() {
         let why = "`last.pt` was written to while it was copied";
         let text = Remark::new(RemarkKind::Checkpoint, why).text();
-        assert!(text.starts_with(why) && text.contains(": the trial cannot go on from it; "));
+        assert!(text.starts_with(why) && text.contains(": the trial cannot continue from it; "));
         assert!(text.ends_with("a path of its own, such as one in HPSEARCH_CHECKPOINT_DIR"));
     }
 

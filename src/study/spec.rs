@@ -34,7 +34,7 @@ pub enum ValueRule {
     Last,
 }
 
-/// Clock values at which a trial must evaluate and report, besides its last.
+/// Steps at which a trial must evaluate and report, besides its last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Milestones {
     /// Every so many.
@@ -119,7 +119,7 @@ pub struct Extension {
     pub cost: f64,
 }
 
-/// The largest whole number that a store holds: trials, and microseconds.
+/// The largest integer that a store holds: trials, and microseconds.
 pub const LARGEST_WHOLE: u64 = i64::MAX.unsigned_abs();
 
 fn is_zero(number: &f64) -> bool {
@@ -475,9 +475,9 @@ pub enum FailureCause {
 
 /// Which failed attempts are started again.
 ///
-/// A trial of the built-in trainer that runs out of memory goes on with half the rows at once, down
-/// to one, before this is asked: that needs no `"oom"` in `on` and does not count towards `max`
-/// (`engine::batch_halving`).
+/// A trial of the built-in trainer that runs out of memory continues with half the rows at once,
+/// down to one, before this is asked: that needs no `"oom"` in `on` and does not count towards
+/// `max` (`engine::batch_halving`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetrySpec {
@@ -529,7 +529,7 @@ pub struct ExportSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Quantize {
-    /// Whole numbers of eight bits, with a scale for each channel.
+    /// Integers of eight bits, with a scale for each channel.
     Int8,
 }
 

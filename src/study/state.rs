@@ -182,7 +182,7 @@ impl StudyState {
         complete.min_by_key(|trial| Score::new(self.direction, trial.value.unwrap_or(f64::NAN)))
     }
 
-    /// The best trial as people are shown it, with its value: one that had completed and goes on
+    /// The best trial as people are shown it, with its value: one that had completed and continues
     /// past its end stays where it was meanwhile, with what it has measured.
     pub fn leader(&self) -> Option<(TrialNumber, f64)> {
         let best = self.best().and_then(|best| Some((best.number, self.best_value()?)));
@@ -197,7 +197,7 @@ impl StudyState {
             .min_by_key(|(number, value)| (Score::new(self.direction, *value), *number))
     }
 
-    /// What a trial has measured that had completed and goes on past its end, if it can be the
+    /// What a trial has measured that had completed and continues past its end, if it can be the
     /// best.
     fn value_so_far(&self, trial: &Trial) -> Option<f64> {
         value_so_far(self.rule, self.direction, &self.constraints, trial)
@@ -239,7 +239,7 @@ impl StudyState {
         }
     }
 
-    /// The clock value of the report that is the trial's value.
+    /// The step of the report that is the trial's value.
     pub fn value_step(&self, trial: &Trial) -> Option<u64> {
         value_step(self.rule, self.direction, trial)
     }
@@ -476,7 +476,7 @@ impl CheckpointPaths {
     }
 }
 
-/// A trial that goes on has neither a value nor an end.
+/// A trial that continues has neither a value nor an end.
 fn unfinish(trial: &mut Trial) {
     trial.value = None;
     trial.violation = None;
@@ -496,7 +496,7 @@ fn set_tag(tags: &mut Vec<String>, tag: &str, present: bool) {
     }
 }
 
-/// What a trial has measured that had completed and goes on past its end: `None` of any other
+/// What a trial has measured that had completed and continues past its end: `None` of any other
 /// trial, and where it cannot be the best.
 pub fn value_so_far(
     rule: ValueRule,
@@ -513,7 +513,7 @@ pub fn value_so_far(
     trial.curve.iter().find(|(at, value)| *at == step && !value.is_nan()).map(|(_, value)| *value)
 }
 
-/// The clock value of the report that is a trial's value under a rule; `None` without a report.
+/// The step of the report that is a trial's value under a rule; `None` without a report.
 pub fn value_step(rule: ValueRule, direction: Direction, trial: &Trial) -> Option<u64> {
     match rule {
         ValueRule::Last => trial.last().map(|(step, _)| step),

@@ -18,7 +18,7 @@ use crate::study::time::Timestamp;
 #[serde(transparent)]
 pub struct TrialNumber(pub u64);
 
-/// The largest clock value of reports, checkpoints and ends that is taken from anyone: that of a
+/// The largest step of reports, checkpoints and ends that is taken from anyone: that of a
 /// store's integers.
 pub const LARGEST_STEP: u64 = i64::MAX.unsigned_abs();
 
@@ -156,9 +156,9 @@ impl Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hold {
-    /// Its user paused it: nobody but its user lets it go on.
+    /// Its user paused it: nobody but its user lets it continue.
     Trial,
-    /// Its user paused the study: it goes on with that.
+    /// Its user paused the study: it continues with that.
     Study,
 }
 
@@ -189,7 +189,7 @@ pub struct Note {
 /// A decision about a trial that was given at a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionAtStep {
-    /// Clock value of the report it answers.
+    /// Step of the report it answers.
     pub step: u64,
     /// What was decided, and why.
     pub verdict: Decision,
@@ -211,7 +211,7 @@ pub struct Trial {
     /// By how much it breaks the study's limits; `None` where it breaks none. Such a trial is never
     /// the best.
     pub violation: Option<f64>,
-    /// The study's metric by clock value, ascending; a rerun's report replaces the same step's.
+    /// The study's metric by step, ascending; a rerun's report replaces the same step's.
     pub curve: Vec<(u64, f64)>,
     /// All metrics of the last report.
     pub last_metrics: Metrics,
@@ -225,11 +225,11 @@ pub struct Trial {
     pub failures: u32,
     /// Device of the last attempt.
     pub device: Option<Device>,
-    /// Clock value where it shall pause, if it was resumed up to a rung.
+    /// Step where it shall pause, if it was resumed up to a rung.
     pub until: Option<u64>,
     /// Who paused it, if the pruner did not. A running trial that has it is about to pause.
     pub hold: Option<Hold>,
-    /// What it had ended as before it was asked to go on past its end; `None` once it has ended
+    /// What it had ended as before it was asked to continue past its end; `None` once it has ended
     /// again.
     pub continued: Option<TrialState>,
     /// What its user wrote about it, in that order.
@@ -290,8 +290,8 @@ impl Trial {
         self.curve.last().copied()
     }
 
-    /// The checkpoint to go on from: the newest whose step was reported. One saved just before its
-    /// report was lost with the runner would let that report be missing for ever.
+    /// The checkpoint to continue from: the newest whose step was reported. One saved just before
+    /// its report was lost with the runner would let that report be missing for ever.
     pub fn resumable_checkpoint(&self) -> Option<&Checkpoint> {
         let reported = self.last().map_or(0, |(step, _)| step);
         self.checkpoints.iter().rfind(|checkpoint| checkpoint.step <= reported)
@@ -305,7 +305,7 @@ impl Trial {
             .or_else(|| self.checkpoints.last())
     }
 
-    /// Whether it is paused and its pruner may let it go on: not where its user paused it.
+    /// Whether it is paused and its pruner may let it continue: not where its user paused it.
     pub fn waits_for_its_pruner(&self) -> bool {
         self.state == TrialState::Paused && self.hold.is_none()
     }

@@ -21,7 +21,7 @@ pub struct Tried {
     pub busy: Duration,
     /// When the attempt that runs began.
     pub since: Option<Timestamp>,
-    /// Clock value of its last report.
+    /// Step of its last report.
     pub last_step: Option<u64>,
 }
 

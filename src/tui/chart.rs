@@ -69,7 +69,7 @@ pub struct Axis {
     pub keep: Vec<f64>,
     /// Whether outliers may be left outside.
     pub cut: Cut,
-    /// Whether there are whole numbers only.
+    /// Whether there are integers only.
     pub whole: bool,
     /// Names instead of ticks, with their values: of choices.
     pub names: Vec<(f64, String)>,
@@ -88,7 +88,7 @@ impl Axis {
         }
     }
 
-    /// The same for whole numbers: steps, numbers of trials.
+    /// The same for integers: steps, numbers of trials.
     pub fn whole() -> Self {
         Axis { whole: true, ..Axis::linear() }
     }

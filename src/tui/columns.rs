@@ -20,7 +20,7 @@ pub enum ColumnKey {
     State,
     /// Its value, or its last report.
     Value,
-    /// The clock value of the last report.
+    /// The step of the last report.
     Step,
     /// The metric over the steps.
     Curve,

@@ -132,7 +132,7 @@ pub fn draw(buffer: &mut Buffer, area: Rect, data: &CompareData, scroll: u16, lo
 }
 
 fn chart(data: &CompareData) -> Chart<'_> {
-    #[expect(clippy::cast_precision_loss, reason = "a clock value on an axis")]
+    #[expect(clippy::cast_precision_loss, reason = "a step on an axis")]
     let points = |curve: &Curve| {
         curve.1.iter().map(|(step, value)| (*step as f64, *value)).collect::<Vec<_>>()
     };

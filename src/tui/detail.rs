@@ -86,7 +86,7 @@ fn draw_body(
         let tail = log.lines[log.lines.len().saturating_sub(8)..].to_vec();
         section(&mut lines, "log, its end (o: all of it)", tail, look);
     }
-    // Long paths and reasons go on in the next line, so the height is counted after wrapping.
+    // Long paths and reasons continue in the next line, so the height is counted after wrapping.
     let lines = wrapped(lines, usize::from(text.width));
     let most = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(text.height);
     state.trial.scroll = state.trial.scroll.min(most);
@@ -304,8 +304,8 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(
-            wrap("rank 2 of 21 at step 3; 7 go on"),
-            ["rank 2 of 21 at step", "     3; 7 go on"]
+            wrap("rank 2 of 21 at step 3; 7 continue"),
+            ["rank 2 of 21 at step", "     3; 7 continue"]
         );
         assert_eq!(wrap("the first of many words"), ["the first of many", "     words"]);
         assert_eq!(

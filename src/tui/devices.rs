@@ -24,7 +24,7 @@ pub struct OccupiedSlot {
     pub slot: usize,
     /// Which trial.
     pub trial: TrialNumber,
-    /// Its last report's clock value.
+    /// Its last report's step.
     pub step: Option<u64>,
     /// Since when its attempt runs.
     pub running: Duration,
@@ -37,7 +37,7 @@ pub struct OccupiedSlot {
 pub struct Throughput {
     /// Finished trials an hour.
     pub trials_per_hour: f64,
-    /// Clock values a second.
+    /// Steps a second.
     pub steps_per_second: f64,
 }
 
@@ -205,7 +205,7 @@ fn utilisation(device: &Device, machine: &Machine) -> Option<f64> {
 
 /// What the trials that began last have reported and finished on a device, over the time since the
 /// first of them began.
-#[expect(clippy::cast_precision_loss, reason = "clock values and counts")]
+#[expect(clippy::cast_precision_loss, reason = "steps and counts")]
 fn throughput(latest: &[Trial], device: &Device, now: Timestamp) -> Option<Throughput> {
     let here: Vec<&Trial> =
         latest.iter().filter(|trial| trial.device.as_ref() == Some(device)).collect();

@@ -196,7 +196,7 @@ impl Field {
                 Err(format!("`{}` is not a number", one_line(text)))
             }
             (None, Distribution::Int { .. }) => {
-                Err(format!("`{}` is not a whole number", one_line(text)))
+                Err(format!("`{}` is not an integer", one_line(text)))
             }
             (None, Distribution::Choice { .. }) => {
                 Err(format!("`{}` is none of its values", one_line(text)))
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(shown[1].problem.as_deref(), Some("is not in 1 .. 8"));
         assert!(shown[1].selected);
         press(&mut form, &[KeyCode::Backspace, KeyCode::Char('x')]);
-        assert_eq!(form.shown()[1].problem.as_deref(), Some("`2x` is not a whole number"));
+        assert_eq!(form.shown()[1].problem.as_deref(), Some("`2x` is not an integer"));
     }
 
     #[test]

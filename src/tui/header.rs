@@ -85,7 +85,7 @@ fn name(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
 fn state_word(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
     if seen.summary.paused.is_some() && seen.state == StudyStatus::Running {
         return vec![Span::styled(
-            "paused, P goes on",
+            "paused, P continues",
             look.trial_state(TrialState::Paused).patch(look.strong()),
         )];
     }

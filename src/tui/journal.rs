@@ -221,7 +221,7 @@ mod tests {
         script.store.append(&lease, Timestamp(0), &[event]).unwrap();
         journal.catch_up(&script.store, script.study, StepUnit::Epoch).unwrap();
         assert_eq!(journal.entries.len(), before.len() + 1);
-        assert_eq!(journal.entries.last().unwrap().text, "the study goes on: more  [2J");
+        assert_eq!(journal.entries.last().unwrap().text, "the study continues: more  [2J");
     }
 
     #[test]

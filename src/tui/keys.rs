@@ -118,9 +118,9 @@ pub enum Action {
     Copy,
     /// Kill the trial.
     Kill,
-    /// Pause the trial, or let it go on.
+    /// Pause the trial, or let it continue.
     PauseTrial,
-    /// Pause the study, or let it go on.
+    /// Pause the study, or let it continue.
     PauseStudy,
     /// Stop the study.
     Stop,
@@ -136,7 +136,7 @@ pub enum Action {
     TagStudy,
     /// Start the trial again, or all that failed.
     Retry,
-    /// Let the trial go on past its end.
+    /// Let the trial continue past its end.
     Continue,
     /// Raise the budget.
     Extend,
@@ -257,7 +257,7 @@ macro_rules! keys {
 /// with or without it.
 pub static KEYS: &[KeyLine] = keys! {
     NONE [char('q')] "q", Quit, EVERYWHERE, Move,
-        "leave: detach the run, or stop it (asks first)" | "leave; the study goes on", "quit";
+        "leave: detach the run, or stop it (asks first)" | "leave; the study continues", "quit";
     NONE [char('?'), F(1)] "?", Help, EVERYWHERE, Move, "these keys", "help";
     NONE [Enter] "Enter", Open, TRIALS, Move, "open the selected trial", "open";
     NONE [Esc, Backspace] "Esc", Back, TRIALS, Move, "remove the filter";
@@ -294,7 +294,7 @@ pub static KEYS: &[KeyLine] = keys! {
     NONE [char('C')] "C", Continue, OF_A_TRIAL, Control,
         "train a finished trial further, to a later step";
     NONE [char('p')] "p", PauseDevice, DEVICES, Control,
-        "pause a device, or use it again; its trials go on elsewhere", "pause device";
+        "pause a device, or use it again; its trials continue elsewhere", "pause device";
     NONE [char('n')] "n", Slots, DEVICES, Control,
         "change how many trials run at a time on a device", "slots";
     NONE [char('E')] "E", Extend, EVERYWHERE, Control,
@@ -335,7 +335,7 @@ pub static KEYS: &[KeyLine] = keys! {
     CTRL [char('l')] "Ctrl-L", Refresh, EVERYWHERE, Move, "redraw the screen";
     CTRL [char('z')] "Ctrl-Z", Suspend, EVERYWHERE, Move, "back to the shell; `fg` returns";
     CTRL [char('c')] "Ctrl-C", Interrupt, EVERYWHERE, Control,
-        "stop the study and leave; once more: kill its trials" | "leave; the study goes on";
+        "stop the study and leave; once more: kill its trials" | "leave; the study continues";
 };
 
 /// What `key` does on `screen`; `None`: nothing.

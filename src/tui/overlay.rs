@@ -95,11 +95,11 @@ fn draw_confirmation(
     let (asked, then) = match question {
         Confirmation::StopAndLeave => (
             "stop the study and leave?".to_owned(),
-            "running trials save a checkpoint; `hpsearch run` goes on",
+            "running trials save a checkpoint; `hpsearch run` continues",
         ),
         Confirmation::Stop => (
             "stop the study?".to_owned(),
-            "running trials save a checkpoint; `hpsearch run` goes on",
+            "running trials save a checkpoint; `hpsearch run` continues",
         ),
         Confirmation::Kill(trial) => {
             (format!("kill trial {trial}?"), "it ends at once and counts as failed")
@@ -139,8 +139,8 @@ fn leaving(look: Look) -> Vec<Line<'static>> {
     vec![
         Line::styled("leave the run?", look.strong()),
         Line::default(),
-        way("d", "detach", "it goes on in the background; `hpsearch watch` shows it"),
-        way("y", "stop  ", "running trials save a checkpoint; `hpsearch run` goes on"),
+        way("d", "detach", "it continues in the background; `hpsearch watch` shows it"),
+        way("y", "stop  ", "running trials save a checkpoint; `hpsearch run` continues"),
         way("n", "stay  ", ""),
     ]
 }

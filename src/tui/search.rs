@@ -208,7 +208,7 @@ impl SearchData {
         Ok(())
     }
 
-    /// Whether all decisions are read; if not, the next refresh goes on with them.
+    /// Whether all decisions are read; if not, the next refresh continues with them.
     pub fn is_complete(&self) -> bool {
         self.decisions_of >= self.dots.len() as u64
     }

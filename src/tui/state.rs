@@ -33,7 +33,7 @@ pub use prompt::{Prompt, Purpose};
 /// A question that waits for `y` or `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confirmation {
-    /// Stop the study, and leave when it has stopped? Or let it go on without its screen?
+    /// Stop the study, and leave when it has stopped? Or let it continue without its screen?
     StopAndLeave,
     /// Stop the study?
     Stop,
@@ -82,7 +82,7 @@ pub enum Command {
 /// Whether the study still runs, as far as these screens are concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RunPhase {
-    /// It may go on.
+    /// It may continue.
     #[default]
     Open,
     /// It was asked to stop from here.
@@ -307,7 +307,7 @@ impl State {
                 let is_at_rest =
                     self.mode == TuiMode::Watching && self.seen.state == StudyStatus::Stopped;
                 self.notice = Some(if is_at_rest {
-                    format!("`hpsearch run STUDY.toml` goes on: {}", entry.text)
+                    format!("`hpsearch run STUDY.toml` continues: {}", entry.text)
                 } else {
                     entry.text.clone()
                 });

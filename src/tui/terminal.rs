@@ -97,7 +97,7 @@ impl TerminalGuard {
     }
 
     /// Gives the terminal back, stops this process as the shell expects it, and takes the terminal
-    /// when it goes on.
+    /// when it continues.
     pub fn suspend(&mut self) -> io::Result<()> {
         give_back();
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;

@@ -222,14 +222,14 @@ pub(super) fn mixed() -> Script {
     script.append(&[Event::Decided {
         trial: TrialNumber(2),
         step: 3,
-        verdict: Decision::Stop(Reason::Recorded("rank 3 of 3 at step 3; 1 goes on".into())),
+        verdict: Decision::Stop(Reason::Recorded("rank 3 of 3 at step 3; 1 continues".into())),
     }]);
     script.end(
         2,
         AttemptEnd::Stopped,
         TrialState::Pruned,
         None,
-        Some("rank 3 of 3 at step 3; 1 goes on"),
+        Some("rank 3 of 3 at step 3; 1 continues"),
     );
     script.start(3, &params(2e-5, 4, "adamw"));
     script.end(

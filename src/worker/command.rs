@@ -268,7 +268,7 @@ fn wait_for(command: u32) -> Option<ExitStatus> {
 fn terminate(group: u32) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
         let _gone_already = kill_process_group(group, Signal::TERM);
-        // One that is stopped hears nothing before it goes on.
+        // One that is stopped hears nothing before it continues.
         let _gone_already = kill_process_group(group, Signal::CONT);
     }
 }

@@ -152,7 +152,7 @@ fn a_complete_checkpoint_that_a_killed_runner_did_not_store_is_recovered() {
     );
     assert!(
         resumed.is_some_and(|step| step >= 1),
-        "it went on from a checkpoint that was adopted: {resumed:?}"
+        "it continued from a checkpoint that was adopted: {resumed:?}"
     );
     // And gc knows what is whose: of the tokenised data, too.
     let listed = run(directory, &["gc", "--dry-run"]);

@@ -331,7 +331,7 @@ fn run_says_which_store_it_uses_and_begins_no_study_again_unasked() {
     let expected = format!(
         "error: the study `s` is in the store beside its file, and there is none of it in this \
          directory\n\
-         help: `hpsearch run {file} --set budget.trials=2 --store {}` goes on with it; `hpsearch \
+         help: `hpsearch run {file} --set budget.trials=2 --store {}` continues with it; `hpsearch \
          run {file} --set budget.trials=2 --store \
          runs/hpsearch.db` begins it anew here\n",
         store.display()
@@ -388,14 +388,15 @@ fn commands_that_are_named_next_work_as_they_are_written() {
         "{}",
         refused.err
     );
-    // A study that is paused says with what it goes on.
+    // A study that is paused says with what it continues.
     assert_ne!(site.run_study_with(&["--fork", "t", "--store", "paused.db"]).code, 2);
     assert_done(&site.run(&["extend", "t", "--trials", "1", "--store", "paused.db"]));
     assert_done(&site.run(&["pause", "t", "--device", "sim:0", "--store", "paused.db"]));
     let on = site.start(&["run", "study.toml", "--plain", "--fork", "t", "--store", "paused.db"]);
     wait_until("it says so", || {
         on.said_so_far().contains(
-            "sim:0 is paused: `hpsearch resume t --device sim:0 --store paused.db` lets it go on",
+            "sim:0 is paused: `hpsearch resume t --device sim:0 --store paused.db` lets it \
+             continue",
         )
     });
     on.signal(Signal::INT);
@@ -405,7 +406,8 @@ fn commands_that_are_named_next_work_as_they_are_written() {
     assert_eq!(changed.code, 6);
     assert!(
         changed.err.contains(
-            "`hpsearch run study.toml --set budget.trials=3 --accept --store 'my store.db'` goes on"
+            "`hpsearch run study.toml --set budget.trials=3 --accept --store 'my store.db'` \
+             continues"
         ),
         "{}",
         changed.err

@@ -106,7 +106,7 @@ fn a_script_finds_everything_the_contract_names() {
     assert!(!seen.contains_key("HPSEARCH_RESUME"));
 }
 
-/// Trials whose values get worse: under asha with a rung at 1 the first two go on, the third is
+/// Trials whose values get worse: under asha with a rung at 1 the first two continue, the third is
 /// stopped.
 const WORSENING: &str = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"\nmin_resource = \
     1\nmax_resource = 9\n\
@@ -442,7 +442,7 @@ fn interrupted_study_goes_on(signal: Signal, code: i32) {
     running.signal(signal);
     let left = running.end();
     assert_eq!(left.code, code, "{}\n{}", left.out, left.err);
-    assert_names(&left.err, &["nothing is lost; go on with: hpsearch run study.toml\n"]);
+    assert_names(&left.err, &["nothing is lost; continue with: hpsearch run study.toml\n"]);
     assert_eq!(site.processes(), [0; 0]);
     assert_eq!(site.states(), ["queued", "queued"]);
     assert_done(&site.run_study());
@@ -483,7 +483,7 @@ fn stop_ends_a_run_that_can_go_on() {
     assert_done(&site.run(&["stop", "s"]));
     let left = running.end();
     assert_eq!((left.code, site.states()), (130, vec!["queued".to_owned()]), "{}", left.err);
-    assert_names(&left.err, &["go on with: hpsearch run study.toml"]);
+    assert_names(&left.err, &["continue with: hpsearch run study.toml"]);
     site.write("go", "");
     assert_done(&site.run_study());
     assert_eq!(site.states(), ["complete", "complete"]);

@@ -202,7 +202,7 @@ fn where_memory_gets_short_the_youngest_makes_room_goes_on_from_its_checkpoint_a
         });
         assert!(
             queued.is_some_and(
-                |reason| reason.contains("the youngest makes room; goes on from epoch")
+                |reason| reason.contains("the youngest makes room; continues from epoch")
             ),
             "{queued:?}"
         );
@@ -215,7 +215,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(6, 40)))]
 
     /// Whatever the device is like, and whoever dies: its memory is never exceeded as long as
-    /// trials differ by a tenth, all end, and after a crash it goes on with as many as before.
+    /// trials differ by a tenth, all end, and after a crash it continues with as many as before.
     #[test]
     fn memory_is_never_exceeded_and_a_crash_changes_nothing(
         best in 1usize..9, room in 2u64..12, differ in 0u64..10, seed in 0u64..1000,

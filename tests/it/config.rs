@@ -209,7 +209,7 @@ fn sheet(base: &str, changes: &[(&str, &str)]) -> String {
     sheet
 }
 
-/// Each problem has its advice: a study file is mended by what its messages say.
+/// Each problem has its advice: a study file is repaired by what its messages say.
 fn says_what_to_do(rendered: &str) {
     let mut problem = None;
     for line in rendered.lines() {

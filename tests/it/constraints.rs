@@ -28,7 +28,7 @@ fn a_requirement_holds_for_every_trial_and_a_limit_decides_what_is_best() {
     assert!(!broken.is_empty());
     for trial in &broken {
         assert!(
-            trial["reason"].as_str().unwrap().starts_with("`latency >= 0.3` is broken by 0."),
+            trial["reason"].as_str().unwrap().starts_with("`latency >= 0.3` is violated by 0."),
             "{trial}"
         );
     }

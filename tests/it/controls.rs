@@ -49,7 +49,7 @@ fn a_paused_trial_gives_its_slot_to_another_and_goes_on_where_it_saved() {
         site.trials()[0]["reason"]
             .as_str()
             .unwrap()
-            .starts_with("paused by you; goes on from step "),
+            .starts_with("paused by you; continues from step "),
         "{}",
         site.trials()[0]
     );
@@ -278,7 +278,7 @@ fn a_complete_trial_goes_on_from_its_checkpoint_to_where_it_is_told() {
     assert_refused(&site.run(&["continue", "s", "--until", "6"]), &["say which trial"]);
     let asked = site.run(&["continue", "s", "0", "--until", "9"]);
     assert_done(&asked);
-    assert_names(&asked.err, &["trial 0 goes on from step 6 to step 9"]);
+    assert_names(&asked.err, &["trial 0 continues from step 6 to step 9"]);
     assert_refused(
         &site.run(&["continue", "s", "0", "--until", "9"]),
         &["has not ended, it is queued"],
@@ -294,7 +294,7 @@ fn a_complete_trial_goes_on_from_its_checkpoint_to_where_it_is_told() {
     assert_done(&without.run_study());
     assert_refused(
         &without.run(&["continue", "s", "0", "--until", "9"]),
-        &["has no checkpoint to go on from", "hpsearch enqueue --from 0"],
+        &["has no checkpoint to continue from", "hpsearch enqueue --from 0"],
     );
     site.assert_folds();
 }

@@ -172,8 +172,8 @@ fn the_journal_is_told_in_lines_with_their_moments() {
     insta::assert_snapshot!(told.replace(&format!("process {pid} on {host}"), "process 7 on here"));
     insta::assert_snapshot!(scene.run(&["events", "--where", "state:pruned", "--limit", "3"]).out, @r"
     2025-11-24 16:00:09  trial 1 epoch 1: eval_accuracy -0.5, eval_loss 1.5
-    2025-11-24 16:00:10  trial 1 attempt 0 ended: pruned: rank 2 of 2 at step 1; 1 goes on
-    2025-11-24 16:00:10  trial 1 pruned at epoch 1 with 1.5 in 2.0 s: rank 2 of 2 at step 1; 1 goes on
+    2025-11-24 16:00:10  trial 1 attempt 0 ended: pruned: rank 2 of 2 at step 1; 1 continues
+    2025-11-24 16:00:10  trial 1 pruned at epoch 1 with 1.5 in 2.0 s: rank 2 of 2 at step 1; 1 continues
     ");
     let missing = scene.run(&["events", "--trial", "9"]);
     assert_eq!(

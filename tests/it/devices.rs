@@ -67,7 +67,7 @@ fn trials_of_a_paused_device_go_on_elsewhere_from_where_they_saved() {
             if let Event::TrialQueued { reason, .. } = event { Some(reason.clone()) } else { None }
         })
         .collect();
-    assert_eq!(moved, ["left sim:1; goes on from epoch 2"]);
+    assert_eq!(moved, ["left sim:1; continues from epoch 2"]);
     // No step is done twice.
     assert_eq!(run.steps, 8 * 9);
     assert!(run.view.paused_devices.is_empty());
@@ -110,7 +110,7 @@ fn slots_come_and_go_while_a_study_runs() {
     assert_eq!(run.view.counts.complete, 30);
     let most = most_at_a_time(&run.turns);
     assert_eq!((most["sim:0"], most["sim:7"]), (3, 2));
-    assert_eq!(run.steps, 30 * 9, "whoever has to move goes on from where it saved");
+    assert_eq!(run.steps, 30 * 9, "whoever has to move continues from where it saved");
     let now: Vec<usize> = events(&run.turns)
         .filter_map(|event| {
             if let Event::SlotsChanged { slots } = event { Some(slots.len()) } else { None }

@@ -1,5 +1,5 @@
-//! What `doctor` finds: nothing on a sound store, and every kind of damage with the step that mends
-//! it.
+//! What `doctor` finds: nothing on a sound store, and every kind of damage with the step that
+//! repairs it.
 
 use std::fs;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! The search as a whole, against scripted workers: budgets, faults, and going on after a crash at
-//! any moment.
+//! The search as a whole, against scripted workers: budgets, faults, and continuing after a crash
+//! at any moment.
 
 use std::time::Duration;
 
@@ -222,7 +222,7 @@ fn a_study_that_gets_no_better_ends_with_its_patience() {
     assert_eq!(run.view.trials.len() as u64, best + 1 + 7);
     assert_eq!(simulation.run(&run.turns).unwrap().steps, 0, "it stays so");
     simulation.spec.budget.patience = Some(30);
-    assert!(simulation.run(&run.turns).unwrap().steps > 0, "with more patience it goes on");
+    assert!(simulation.run(&run.turns).unwrap().steps > 0, "with more patience it continues");
 }
 
 #[test]
@@ -262,7 +262,11 @@ fn a_program_that_only_fails_is_not_started_for_ever() {
     assert!(run.view.trials.len() <= 12);
     simulation.faults = Box::new(|_, _, _| None);
     let repaired = simulation.run(&run.turns).unwrap();
-    assert_eq!(repaired.view.counts.complete, 5, "once the program is repaired, the study goes on");
+    assert_eq!(
+        repaired.view.counts.complete, 5,
+        "once the program is repaired, the study \
+        continues"
+    );
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
                     Event::TrialQueued { .. } => {
                         assert!(again, "{what}: trial {trial} is tried again: {event:?}")
                     }
-                    // It was to pause, or had ended well before it went on.
+                    // It was to pause, or had ended well before it continued.
                     Event::TrialPaused { hold, .. } => {
                         assert!(again && hold.is_some(), "{what}: {event:?}")
                     }

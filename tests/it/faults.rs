@@ -470,7 +470,7 @@ fn a_checkpoint_that_is_gone_is_not_gone_on_from() {
     let ended = site.run_study();
     assert_done(&ended);
     all_complete(&site, 1);
-    assert_names(&ended.out, &["goes on from the start"]);
+    assert_names(&ended.out, &["continues from the start"]);
 }
 
 #[test]

@@ -239,8 +239,8 @@ fn a_store_from_somebody_else_does_not_say_which_of_our_directories_are_its_own(
     assert!(victim.exists() && site.exists("home/s/trial-77"));
 }
 
-/// A script whose trial saves at its first step, and then waits until it may go on; what it went on
-/// from is written down.
+/// A script whose trial saves at its first step, and then waits until it may continue; what it
+/// continued from is written down.
 fn waits() -> String {
     format!(
         "[ -z \"$HPSEARCH_RESUME\" ] || {{ cat $HPSEARCH_RESUME > resumed; {REPORT_X} exit 0; \
@@ -470,7 +470,7 @@ fn a_copied_project_goes_on_beside_its_original() {
         let ended = run("copy");
         assert_done(&ended);
         assert_names(&ended.err, &["the project was copied from"]);
-        assert!(!site.read("copy/resumed").is_empty(), "it goes on from the copied checkpoint");
+        assert!(!site.read("copy/resumed").is_empty(), "it continues from the copied checkpoint");
         let best = assert_best_is_its_own(&site, "copy/runs/hpsearch.db");
         assert!(best.starts_with(site.path("copy")), "{}", best.display());
         assert_done(&run("project"));

@@ -86,12 +86,12 @@ fn three_first_trials_that_fail_in_the_same_way_end_a_study() {
             "runs/files/s/trial-2/",
             "correct the program, or `run` in [command]",
             "`hpsearch retry s --failed`",
-            "`hpsearch run study.toml` goes on",
+            "`hpsearch run study.toml` continues",
             "`failures = N` under [budget]",
         ],
     );
     assert!(!ended.err.contains("raise"), "there is nothing to raise: {}", ended.err);
-    // Its user has mended nothing: three more are tried, not ten, and not none.
+    // Its user has repaired nothing: three more are tried, not ten, and not none.
     let again = site.run_study();
     assert_eq!((again.code, site.states().len()), (4, 6));
     assert_says(
@@ -102,9 +102,9 @@ fn three_first_trials_that_fail_in_the_same_way_end_a_study() {
     assert!(!again.err.contains("the first 3 trials"), "{}", again.err);
     site.write("trial.sh", REPORT_X);
     assert_says(&site.run(&["retry", "s", "--failed"]), &["6 failed trials are queued again"]);
-    let mended = site.run_study();
-    assert_done(&mended);
-    assert_says(&mended, &["`trial.sh` changed since the last run"]);
+    let repaired = site.run_study();
+    assert_done(&repaired);
+    assert_says(&repaired, &["`trial.sh` changed since the last run"]);
     assert_eq!(site.states(), vec!["complete"; 20]);
     assert!(!site.run_study().err.contains("changed since"), "only what changed is said");
     site.assert_folds();
@@ -164,7 +164,7 @@ fn what_is_advised_after_the_limit_of_failures_is_to_raise_it() {
     assert_says(
         &ended,
         &["`failures = 2` under [budget] says how many trials may fail: retry them, or raise \
-             it, to go on"],
+             it, to continue"],
     );
 }
 
@@ -207,7 +207,7 @@ fn first_failures_are_counted_across_a_death_of_the_runner() {
         );
         assert_eq!(run.view.counts.failed, 3, "killed after turn {died}");
     }
-    // Once it is over, whoever runs it again may have mended the program.
+    // Once it is over, whoever runs it again may have repaired the program.
     let again = simulation.run(&whole.turns).unwrap();
     assert_eq!(again.view.counts.failed, 6);
 }
@@ -364,7 +364,7 @@ fn pruned_trials_count_for_importance_where_they_can_and_that_is_said() {
 
 #[test]
 fn the_best_trial_stays_the_best_while_it_goes_on() {
-    // Steps fall below any first report; what goes on waits to be let.
+    // Steps fall below any first report; what continues waits to be let.
     let script = RESUMABLE.replace(
         "step=$((step + 1))",
         "step=$((step + 1))\nif [ $step -gt 6 ]; then while [ ! -e go ]; do sleep 0.02; done; fi",
@@ -381,7 +381,7 @@ fn the_best_trial_stays_the_best_while_it_goes_on() {
             (&told["trial"]["number"], &told["trial"]["value"]),
             (&best["number"], &best["value"])
         );
-        assert_says(&site.run(&["best", "s"]), &["it goes on past its end, to step 9"]);
+        assert_says(&site.run(&["best", "s"]), &["it continues past its end, to step 9"]);
     };
     still(&site);
     let running = site.start_study();

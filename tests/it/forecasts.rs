@@ -96,7 +96,8 @@ fn at_a_fifth_of_a_study_its_end_is_known_within_a_factor_and_mostly_within_the_
                 .collect();
             off.sort_by(f64::total_cmp);
             let (usual, worst) = (off[off.len() / 2], off[off.len() - 1]);
-            // Trials differ by a factor of six here, and a pruner gets stricter as a study goes on.
+            // Trials differ by a factor of six here, and a pruner gets stricter as a study
+            // continues.
             let (usually, at_worst) = if pruner.name == "none" { (1.15, 1.35) } else { (1.6, 3.0) };
             assert!(
                 usual < usually && worst < at_worst,

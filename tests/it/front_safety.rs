@@ -405,7 +405,7 @@ fn a_line_with_a_step_beyond_the_largest_is_refused_and_the_study_goes_on() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), script);
     assert_done(&site.run_study());
     assert_eq!(site.states(), ["complete"]);
-    assert!(site.log(0, 0).contains("`step` must be a whole number from 0 to 9223372036854775807"));
+    assert!(site.log(0, 0).contains("`step` must be an integer from 0 to 9223372036854775807"));
 }
 
 #[test]

@@ -390,7 +390,7 @@ fn read_all(path: &Path) -> String {
                 requests: Vec::new(),
             };
             let effects = engine.step(Timestamp(1_000_000), begin);
-            kinds.insert(format!("goes on {}", effects.is_empty()));
+            kinds.insert(format!("continues {}", effects.is_empty()));
         }
     }
     kinds.into_iter().collect::<Vec<_>>().join("|")

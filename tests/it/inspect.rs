@@ -23,7 +23,7 @@ fn judged() -> Scene {
         AttemptEnd::Stopped,
         TrialState::Pruned,
         None,
-        Some("rank 4 of 5 at step 1; 1 goes on"),
+        Some("rank 4 of 5 at step 1; 1 continues"),
     );
     scene
 }

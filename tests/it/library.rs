@@ -391,7 +391,7 @@ fn a_changed_search_goes_on_where_that_is_accepted_and_another_question_never_do
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("studies.db");
     let study = |trials, sampler: &str| {
-        parabola(Study::minimize("going on", "loss"))
+        parabola(Study::minimize("continuing", "loss"))
             .trials(trials)
             .sampler(AlgorithmSpec::named(sampler))
             .store(&path)
@@ -404,7 +404,7 @@ fn a_changed_search_goes_on_where_that_is_accepted_and_another_question_never_do
     let upgraded = refused(study(6, "tpe"));
     assert_names(
         &upgraded,
-        &["`going on` that differs: sampler", "`accept_changes()` goes on with it"],
+        &["`continuing` that differs: sampler", "`accept_changes()` continues with it"],
     );
     let other = study(6, "random").float("y", 0.0, 1.0);
     assert!(refused(other).contains("space.y: not set ->"));
@@ -413,7 +413,7 @@ fn a_changed_search_goes_on_where_that_is_accepted_and_another_question_never_do
     assert_eq!(goes_on.view.counts.complete, 6);
     // From then on nothing has changed.
     assert_eq!(study(7, "tpe").run(loss).unwrap().view.counts.complete, 7);
-    let turned = parabola(Study::maximize("going on", "loss"))
+    let turned = parabola(Study::maximize("continuing", "loss"))
         .trials(8)
         .sampler(AlgorithmSpec::named("random"))
         .store(&path);

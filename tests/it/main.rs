@@ -1,7 +1,7 @@
 //! All integration tests in one binary: linking is what makes them slow.
 
 #![expect(clippy::disallowed_methods, reason = "tests are programs of their own")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue ends there")]
 
 mod ask_tell;
 mod budgets;

@@ -58,7 +58,7 @@ fn simulation(trials: u64, sampler: &str, pruner: AlgorithmSpec) -> Simulation {
     Simulation::new(spec(trials, sampler, pruner), 1, 9, loss)
 }
 
-/// Of each attempt of a trial: rows at once by the journal, where it went on from, and how it
+/// Of each attempt of a trial: rows at once by the journal, where it continued from, and how it
 /// ended.
 fn attempts(run: &Run, trial: u64) -> Vec<(Option<u64>, u64, AttemptEnd)> {
     let mut attempts: Vec<(Option<u64>, u64, AttemptEnd)> = Vec::new();
@@ -116,7 +116,7 @@ fn a_trial_out_of_memory_goes_on_from_its_checkpoint_with_half_the_rows_until_th
     });
     assert_eq!(
         queued.as_deref(),
-        Some("16 rows at once did not fit into memory; now 8; goes on from epoch 4")
+        Some("16 rows at once did not fit into memory; now 8; continues from epoch 4")
     );
 }
 

@@ -183,7 +183,7 @@ fn what_fits_alone_is_not_refused_and_does_not_begin_beside_others() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// Whenever the runner dies: the study goes on, ends, folds to its state, and is decided the
+    /// Whenever the runner dies: the study continues, ends, folds to its state, and is decided the
     /// same again.
     #[test]
     fn what_was_learned_is_in_the_journal(

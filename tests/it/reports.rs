@@ -68,7 +68,7 @@ fn what_is_not_taken_is_said_at_its_first_occurrence_and_counted() {
     assert_eq!(reports(&site, 0), [("loss".to_owned(), 1, 0.5)]);
     // Once each in a run of three trials, and the number at each trial's end.
     for said in [
-        "`step` must be a whole number",
+        "`step` must be an integer",
         "`lr` must be a number, not `\"low\"`: this value is not taken",
         "`nonsense` is not JSON",
     ] {
@@ -96,10 +96,7 @@ fn what_is_not_taken_is_said_at_its_first_occurrence_and_counted() {
         );
     }
     let shown = site.run(&["show", "s", "1"]);
-    assert_names(
-        &shown.out,
-        &["attempt 0: 2 times in this attempt: `step` must be a whole number"],
-    );
+    assert_names(&shown.out, &["attempt 0: 2 times in this attempt: `step` must be an integer"]);
     let journal = site.run(&["events", "s"]);
     assert_names(&journal.out, &["trial 1: `nonsense` is not JSON"]);
 }
@@ -272,7 +269,14 @@ fn a_checkpoint_that_is_not_there_is_said_at_its_first_occurrence() {
     let ended = site.run_study();
     assert_done(&ended);
     let lines = lines_with(&ended, "this checkpoint is not taken: there is no `");
-    assert!(lines.len() == 1 && lines[0].contains("the trial cannot go on from it"), "{lines:#?}");
+    assert!(
+        lines.len() == 1
+            && lines[0].contains(
+                "the trial cannot continue from \
+        it"
+            ),
+        "{lines:#?}"
+    );
     let told = remarks(&site, 0);
     assert_eq!((&told[0]["kind"], &told[0]["count"]), (&json!("checkpoint"), &json!(2)), "{told}");
 }
@@ -395,7 +399,7 @@ fn a_trial_that_continues_names_the_studys_clock_and_older_tables_still_verify()
     assert_done(&site.run_study());
     let asked = site.run(&["continue", "s", "0", "--until", "9"]);
     assert!(
-        asked.code == 0 && asked.err.contains("trial 0 goes on from epoch 3 to epoch 9"),
+        asked.code == 0 && asked.err.contains("trial 0 continues from epoch 3 to epoch 9"),
         "{}",
         asked.err
     );

@@ -142,7 +142,7 @@ fn a_paused_trial_gives_its_slot_back_and_waits_for_its_user() {
         let whole = simulation.run(&run.turns).unwrap();
         assert_sound(&whole, &simulation, "resumed in another run");
         assert_eq!(whole.view.counts.complete, 6);
-        assert_eq!(whole.view.trials[0].curve.len(), 9, "it went on where it was");
+        assert_eq!(whole.view.trials[0].curve.len(), 9, "it continued where it was");
         assert_eq!(whole.steps, 9 - u64::try_from(trial.curve.len()).unwrap());
     }
 }
@@ -218,7 +218,7 @@ fn a_trial_that_waits_at_a_rung_waits_there_again_when_it_is_resumed() {
     assert_sound(&pushed, &simulation, "pushed");
     assert!(
         pushed.view.trials[0].last().unwrap().0 >= 3,
-        "its user lets it go on though its pruner does not"
+        "its user lets it continue though its pruner does not"
     );
 }
 
@@ -358,7 +358,7 @@ fn a_complete_trial_goes_on_from_its_checkpoint_and_keeps_its_value_if_that_fail
             true => assert_eq!(
                 (
                     trial.last().unwrap().0,
-                    trial.reason.as_ref().unwrap().contains("went on past its end")
+                    trial.reason.as_ref().unwrap().contains("continued past its end")
                 ),
                 (11, true)
             ),

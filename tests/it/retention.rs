@@ -139,7 +139,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(15, 40)))]
 
     /// Whatever the limit, the pruner and the moment of a crash: beyond what is needed nothing
-    /// stays above the limit; what waits goes on from its last report; the study decides what it
+    /// stays above the limit; what waits continues from its last report; the study decides what it
     /// would decide with room for all.
     #[test]
     fn the_limit_holds_whatever_dies(checkpoints in 1u64..12, slots in 1usize..4, promote in any::<bool>(), keep in 0u32..6, crash in 0usize..400, seed in 0u64..1000) {
@@ -156,7 +156,7 @@ proptest! {
                 {checkpoints}, {unfinished} of unfinished trials");
             for trial in view.trials.iter().filter(|trial| trial.waits_for_its_pruner()) {
                 let step = trial.resumable_checkpoint().map(|checkpoint| checkpoint.step);
-                prop_assert_eq!(step, trial.last().map(|(step, _)| step), "trial {} goes on from \
+                prop_assert_eq!(step, trial.last().map(|(step, _)| step), "trial {} continues from \
                     where it was", trial.number);
             }
         }

@@ -78,7 +78,7 @@ fn a_runner_whose_lock_file_was_removed_keeps_its_study_and_makes_it_again() {
     site.wait_for("started");
     let lock = site.path("runs/hpsearch.db.run-1");
     for _ in 0..3 {
-        // While it is stopped it cannot mend anything: whoever comes meanwhile finds no lock, or
+        // While it is stopped it cannot repair anything: whoever comes meanwhile finds no lock, or
         // one that it made itself.
         running.stop();
         fs::remove_file(&lock).unwrap();
@@ -367,7 +367,7 @@ fn a_directory_that_cannot_be_made_ends_the_run_and_no_trial_and_the_study_goes_
     assert_code(&ended, 5);
     assert_names(
         &ended.err,
-        &["cannot make `", "runs/files/s/trial-1`", "go on with: hpsearch run study.toml"],
+        &["cannot make `", "runs/files/s/trial-1`", "continue with: hpsearch run study.toml"],
     );
     let said = ended
         .out
@@ -543,7 +543,7 @@ fn an_open_last_line_and_empty_lines_stay_as_they_were_printed() {
     assert_eq!(log, "\n\na\n\nopen");
 }
 
-/// Goes on until it is told to leave, and says that it was told.
+/// Continues until it is told to leave, and says that it was told.
 const SAVES: &str = "trap 'echo saved > saved.$HPSEARCH_TRIAL; exit 0' TERM\necho > \
     started\nwhile :; do sleep 0.02; done\n";
 
@@ -565,7 +565,7 @@ fn a_run_without_a_screen_saves_and_leaves_when_its_terminal_is_closed() {
         ended.err
     );
     assert!(
-        site.exists("saved.0") && ended.err.contains("go on with: hpsearch run study.toml"),
+        site.exists("saved.0") && ended.err.contains("continue with: hpsearch run study.toml"),
         "{}",
         ended.err
     );

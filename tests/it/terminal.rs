@@ -36,7 +36,7 @@ fn a_table_fits_the_terminal_and_wide_shows_all_of_it() {
         "{fitting}"
     );
     let wide = of(&scene, &["trials", "--wide"], &[("COLUMNS", "60")]);
-    assert_names(&wide, &["momentum", "rank 2 of 2 at step 1; 1 goes on"]);
+    assert_names(&wide, &["momentum", "rank 2 of 2 at step 1; 1 continues"]);
 }
 
 #[test]

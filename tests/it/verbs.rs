@@ -49,7 +49,7 @@ fn trials_as_json_have_the_contracts_shape_and_tell_nan_from_nothing() {
         json!({"number": 1, "state": "pruned", "value": null, "violation": null, "last_value": 1.5, "last_step": 1,
             "params": {"learning_rate": 0.1, "model.num_layers": 8, "momentum": 0.9, "optim": "sgd"},
             "device": "cpu", "seconds": 2.0, "attempts": 1, "reason": "rank 2 of 2 at step 1; 1 \
-                goes on", "tags": [], "notes": []}),
+                continues", "tags": [], "notes": []}),
         json!({"number": 2, "state": "complete", "value": "NaN", "violation": null, "last_value": "NaN", "last_step": 1,
             "params": {"learning_rate": 0.05, "model.num_layers": 1, "momentum": 0.9, "optim": "sgd"},
             "device": "cpu", "seconds": 2.0, "attempts": 1, "reason": null, "tags": [], "notes": []}),

@@ -1,4 +1,4 @@
-//! What somebody meets on the first day: leaving a run, going on from its last screen, choosing a
+//! What somebody meets on the first day: leaving a run, continuing from its last screen, choosing a
 //! study, and JSON of every reading verb.
 
 use std::path::Path;
@@ -103,7 +103,7 @@ fn a_killed_run_leaves_its_terminal_as_it_was() {
         || tcgetattr(&device).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO);
     assert!(!edits_lines());
     processes::signal(holder(&site), Signal::KILL);
-    terminal.wait_for_text("the run was killed (signal 9); `hpsearch run STUDY.toml` goes on");
+    terminal.wait_for_text("the run was killed (signal 9); `hpsearch run STUDY.toml` continues");
     terminal.wait_for(|screen| !screen.alternate_screen() && !screen.bracketed_paste());
     assert!(edits_lines(), "keys are raw still");
     assert_ne!(terminal.leave(), 0);
@@ -186,7 +186,7 @@ fn watching_a_study_that_is_over_says_how_to_go_on() {
     let mut terminal = OnTerminal::watch(&scene);
     terminal.wait_for_text("E raises the budget");
     terminal.press("E+2\r");
-    terminal.wait_for_text("`hpsearch run STUDY.toml` goes on: ");
+    terminal.wait_for_text("`hpsearch run STUDY.toml` continues: ");
     terminal.press("q");
     assert_eq!(terminal.leave(), 0);
 }

@@ -2,7 +2,7 @@
 
 use super::{End, MOST_LEVERAGE, mean};
 
-/// How many trials it is worth, before any went on, that differences stay as they are to the end.
+/// How many trials it is worth, before any continued, that differences stay as they are to the end.
 const WORTH: f64 = 4.0;
 /// The deviation of what is left to gain, of that of the values, while no trial has shown it; worth
 /// three trials.
@@ -16,7 +16,7 @@ pub(super) struct Level {
     gain: f64,
     /// What a difference of values leaves of itself to the end.
     slope: f64,
-    /// The worst value of a trial that went on: beyond it differences stay as they are.
+    /// The worst value of a trial that continued: beyond it differences stay as they are.
     edge: f64,
     variance: f64,
     /// By how much each end is missed by the line through the others.
@@ -24,7 +24,7 @@ pub(super) struct Level {
 }
 
 impl Level {
-    /// From the values and ends of those that went on; `doubt`: the variance of the ends
+    /// From the values and ends of those that continued; `doubt`: the variance of the ends
     /// themselves.
     #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
     pub fn learned(values: &[f64], ends: &[f64], doubt: f64) -> Self {
@@ -61,7 +61,7 @@ impl Level {
 
     /// The end of a trial with this value.
     pub fn end(&self, value: f64) -> End {
-        // Nobody went on: what there is stays.
+        // Nobody continued: what there is stays.
         if self.edge == f64::NEG_INFINITY {
             return End { loss: value, variance: 0.0 };
         }

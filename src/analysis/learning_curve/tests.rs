@@ -53,7 +53,7 @@ fn an_end_is_foretold_by_those_that_went_on() {
     trials.push(pruned(60, &[(2, 3.5)]));
     let near = end(&trials, 60);
     assert!((near.loss - 2.25).abs() < 0.03 && near.variance < 0.01, "{near:?}");
-    // Where nobody went on, a difference stays what it is.
+    // Where nobody continued, a difference stays what it is.
     trials[60] = pruned(60, &[(2, 14.0)]);
     let far = end(&trials, 60);
     assert!((far.loss - 12.5).abs() < 0.6, "{far:?}");

@@ -109,7 +109,7 @@ fn of_study(
         found.push(Finding::warning(
             "runner",
             what,
-            format!("nothing is lost: {} goes on", console.next("run STUDY.toml")),
+            format!("nothing is lost: {} continues", console.next("run STUDY.toml")),
         ));
     }
     if let Some(held) = study.held.as_ref().filter(|held| liveness(held) == Liveness::Unknown) {
@@ -121,7 +121,7 @@ fn of_study(
         found.push(Finding::warning(
             "runner",
             what,
-            format!("if that machine or container is gone, {run} goes on"),
+            format!("if that machine or container is gone, {run} continues"),
         ));
     }
     if !is_run {

@@ -52,10 +52,10 @@ pub struct Neighbour {
     pub value: Option<f64>,
 }
 
-/// A decision, and where the trial stood among those that had reported at the same clock value.
+/// A decision, and where the trial stood among those that had reported at the same step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
-    /// Clock value.
+    /// Step.
     pub step: u64,
     /// What was decided, and why.
     pub verdict: Decision,
@@ -65,7 +65,7 @@ pub struct Judgement {
     pub field: Option<Field>,
 }
 
-/// Reports of several trials at one clock value.
+/// Reports of several trials at one step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
     /// The trial's rank, from 1; equals share the better one.
@@ -89,7 +89,7 @@ pub struct AttemptStory {
     pub device: String,
     /// When it began.
     pub started: Timestamp,
-    /// The clock value of the checkpoint that it went on from.
+    /// The step of the checkpoint that it continued from.
     pub resumed_from: Option<u64>,
     /// When and how it ended, and why.
     pub end: Option<(Timestamp, AttemptEnd, Option<String>)>,

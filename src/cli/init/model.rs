@@ -17,7 +17,7 @@ use crate::report::wording::one_line;
 pub enum Family {
     /// It reads it, for a label.
     Encoder,
-    /// It goes on with it.
+    /// It continues with it.
     Decoder,
 }
 

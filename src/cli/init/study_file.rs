@@ -109,7 +109,7 @@ impl TrainerStudy {
              [budget]\u{1}it ends at whichever comes first\n\
              trials = {}\n# time = \"2h\"\n# target = 0.95\n\n{}\n{}\n{}\n\
              [sampler]\u{1}who proposes: `hpsearch list samplers`\ntype = \"auto\"\n\n\
-             [pruner]\u{1}who stops hopeless trials: `hpsearch list pruners`\ntype = \"asha\"\n{}reduction_factor = 3\u{1}the best third goes on\n\
+             [pruner]\u{1}who stops hopeless trials: `hpsearch list pruners`\ntype = \"asha\"\n{}reduction_factor = 3\u{1}the best third continues\n\
              rung_factor = 2\u{1}and is judged again after twice as long\n\
              rank_by = \"end\"\u{1}by the end to expect, once other trials tell it\n\n\
              # [devices]\n# use = [\"cpu\"]\u{1}default: the GPUs if there are any, else the \

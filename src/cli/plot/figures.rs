@@ -24,7 +24,7 @@ fn present(series: Vec<Series<'static>>) -> Vec<Series<'static>> {
     series.into_iter().filter(|series| !series.points.is_empty()).collect()
 }
 
-/// A whole number on an axis.
+/// An integer on an axis.
 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
 fn whole(number: u64) -> f64 {
     number as f64

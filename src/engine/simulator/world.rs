@@ -66,7 +66,7 @@ pub(super) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// A world whose engine goes on from what `turns` have written.
+    /// A world whose engine continues from what `turns` have written.
     pub fn new(
         simulation: &'a Simulation,
         engine: Engine,

@@ -135,7 +135,7 @@ impl Replay {
                 let now = match standing(view) {
                     Standing::Events(events) if events.contains(event) => return None,
                     Standing::Events(events) => race_in_words(&events),
-                    _ => "the race goes on".to_owned(),
+                    _ => "the race continues".to_owned(),
                 };
                 return Some(("race", race_in_words(std::slice::from_ref(event)), now));
             }
@@ -177,8 +177,8 @@ impl Replay {
         }))
     }
 
-    /// Whether the pruner lets the trial go on: not its user, whose request is answered next, and
-    /// not the runner after a fault.
+    /// Whether the pruner lets the trial continue: not its user, whose request is answered next,
+    /// and not the runner after a fault.
     fn is_promotion(&self, number: TrialNumber, next: Option<&Entry>) -> bool {
         let trial = self.engine.view.trial(number);
         trial.is_some_and(Trial::waits_for_its_pruner)
@@ -216,7 +216,7 @@ fn promotion(engine: &Engine, number: TrialNumber, stored: Option<u64>) -> Resul
         return Ok(());
     }
     Err(match promoted.or_else(concluded) {
-        None => "nothing goes on".to_owned(),
+        None => "nothing continues".to_owned(),
         Some(Promotion::Resume { trial, until, reason }) => {
             format!("trial {trial}, {}", promotion_in_words(until, &reason.to_string()))
         }

@@ -12,7 +12,7 @@ pub(super) struct ForecastRank {
     pub population: usize,
     /// One, and one more for each that is expected to end better.
     pub rank: u64,
-    /// How many of them went on and tell of the others' ends.
+    /// How many of them continued and tell of the others' ends.
     pub went_on: usize,
 }
 

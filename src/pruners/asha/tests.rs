@@ -94,7 +94,7 @@ fn every_mode_holds_the_contract() {
     }
 }
 
-/// Rung 1 of the ladder eta 3, r 1, R 9, by hand: the first two always go on; then one of three
+/// Rung 1 of the ladder eta 3, r 1, R 9, by hand: the first two always continue; then one of three
 /// may.
 #[test]
 fn stopping_follows_the_ranks_of_arrival() {
@@ -112,8 +112,8 @@ fn stopping_follows_the_ranks_of_arrival() {
         "continue", "continue",
     ];
     assert_eq!(words.iter().map(Decision::word).collect::<Vec<_>>(), expected);
-    assert_eq!(words[5].in_words(), "stop: rank 6 of 6 at step 1; 2 go on");
-    assert_eq!(words[0].in_words(), "continue: rank 1 of 1 at step 1; the first 2 go on");
+    assert_eq!(words[5].in_words(), "stop: rank 6 of 6 at step 1; 2 continue");
+    assert_eq!(words[0].in_words(), "continue: rank 1 of 1 at step 1; the first 2 continue");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn rungs_may_lie_closer_than_the_reduction() {
     assert_eq!(
         that_reached(&trials, 30),
         2,
-        "the first two go on at every rung, and nobody after them is better"
+        "the first two continue at every rung, and nobody after them is better"
     );
     let (trials, _) = run(&asha, 81, 30, |trial, _| -(trial as f64));
     assert_eq!(that_reached(&trials, 30), 81);
@@ -150,7 +150,7 @@ fn a_report_that_skips_rungs_counts_at_each_and_is_judged_at_the_highest() {
         (0..6).map(|number| trial(number, TrialState::Failed, &[(1, 0.0), (3, 0.5)])).collect();
     trials.push(trial(6, TrialState::Running, &[(4, 0.4)]));
     let judge = |trials: &[Trial]| judge_at(&asha, trials, 6, 4, Direction::Minimize);
-    assert_eq!(judge(&trials).in_words(), "continue: rank 1 of 7 at step 4; 2 go on");
+    assert_eq!(judge(&trials).in_words(), "continue: rank 1 of 7 at step 4; 2 continue");
     trials[6].curve = vec![(4, 0.6)];
     assert_eq!(judge(&trials).word(), "stop");
 }
@@ -368,7 +368,7 @@ fn trials_are_ranked_by_the_ends_that_others_foretell() {
     let reason = word(&by_end, 0.05, 2.7).in_words();
     assert!(
         reason.ends_with(
-            "of 41 at step 1, by final values forecast from 20 that continued; 13 go on"
+            "of 41 at step 1, by final values forecast from 20 that continued; 13 continue"
         ),
         "{reason}"
     );

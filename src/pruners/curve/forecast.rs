@@ -28,7 +28,7 @@ pub(super) struct Expected {
     pub deviation: f64,
 }
 
-/// How the study's curves go on from each step of a ladder to the next.
+/// How the study's curves continue from each step of a ladder to the next.
 ///
 /// A power law, seen at steps in a constant ratio, gains at each a constant fraction of what it
 /// gained at the one before. Real curves keep to that roughly, with a fraction that is the

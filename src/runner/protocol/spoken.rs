@@ -18,7 +18,7 @@ const TAG: &[u8] = b"@hpsearch";
 pub struct Clock {
     /// The unit, which names it in lines besides `step`.
     pub unit: StepUnit,
-    /// The last clock value: of a report, or of the checkpoint that it went on from.
+    /// The last step: of a report, or of the checkpoint that it continued from.
     pub last: u64,
 }
 
@@ -34,7 +34,7 @@ pub enum Spoken {
 }
 
 impl Spoken {
-    /// Reads a line that is whole, with or without its end. A report without a clock value is
+    /// Reads a line that is whole, with or without its end. A report without a step is
     /// counted: it is one after the last.
     pub fn read(line: &[u8], clock: &mut Clock) -> Spoken {
         let Some(at) = find(line, TAG) else { return Spoken::Log };
@@ -109,7 +109,7 @@ impl Spoken {
 }
 
 /// Reports and checkpoints of an object, a report before the checkpoint of the same line: nobody
-/// goes on from a step that was not reported.
+/// continues from a step that was not reported.
 fn take(
     mut object: Map<String, Value>,
     clock: &mut Clock,
@@ -131,7 +131,7 @@ fn take(
                     "of at least 0".to_owned()
                 };
                 let why = format!(
-                    "`{name}` must be a whole number {range}, not `{}`",
+                    "`{name}` must be an integer {range}, not `{}`",
                     cut(&value.to_string())
                 );
                 remarks.push(Remark::new(RemarkKind::Step, why));
@@ -202,7 +202,7 @@ pub(super) fn only(object: Map<String, Value>) -> Result<MessageToRunner, WireEr
     }
 }
 
-/// A clock value as programs print them: a whole number, `2.0`, or either as a string.
+/// A step as programs print them: an integer, `2.0`, or either as a string.
 fn whole(step: &Value) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -355,7 +355,7 @@ mod tests {
     fn what_is_not_taken_says_why() {
         assert_eq!(
             refused(r#"@hpsearch {"step":1.5,"loss":2}"#),
-            "`step` must be a whole number of at least 0, not `1.5`"
+            "`step` must be an integer of at least 0, not `1.5`"
         );
         assert!(
             refused(r#"@hpsearch {"step":9223372036854775808,"loss":2}"#)
@@ -368,7 +368,7 @@ mod tests {
             r#"{"step":1e300,"a":1}"#,
         ] {
             assert!(
-                refused(&format!("@hpsearch {line}")).contains("`step` must be a whole number"),
+                refused(&format!("@hpsearch {line}")).contains("`step` must be an integer"),
                 "{line}"
             );
         }

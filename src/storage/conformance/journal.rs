@@ -107,7 +107,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
     let step = [0, 1, 2, 3, 10, 1 << 40][rng.random_range(0..6)];
     let until = rng.random_bool(0.3).then_some(step);
     let reason =
-        ["rank 9 of 12 at step 300; 4 go on", "läuft weiter", "'; DROP TABLE trial; --", ""]
+        ["rank 9 of 12 at step 300; 4 continue", "läuft weiter", "'; DROP TABLE trial; --", ""]
             [rng.random_range(0..4)]
         .to_owned();
     let path = PathBuf::from(

@@ -217,7 +217,7 @@ fn entries(open: &mut Opener) -> Result<(), StorageError> {
         "a note on no trial",
     );
     assert!(matches!(missing, StorageError::NoTrial { trial: TrialNumber(7) }));
-    // The holder goes on between them; the journal has all of it, and folds to the state.
+    // The holder continues between them; the journal has all of it, and folds to the state.
     runner.append(&lease, Timestamp(10), &[created(1)])?;
     let mut folded = crate::study::state::StudyState::new(&small_study("s", Direction::Minimize));
     for (_, at, event) in runner.events_after(study, Seq(0), u64::MAX)? {

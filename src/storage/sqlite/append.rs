@@ -510,7 +510,7 @@ impl<'a> Append<'a> {
              WHERE id = ?1",
             params![id, i64::from(attempt.0) + 1, device, until, self.now.0],
         )?;
-        // A search that goes on after its race has another result.
+        // A search that continues after its race has another result.
         self.execute(
             "UPDATE study SET race = json_set(race, '$.void', json('true')) WHERE id = ?1 AND \
              race IS NOT NULL
@@ -633,7 +633,7 @@ impl<'a> Append<'a> {
         Ok(spent)
     }
 
-    /// A trial that goes on has neither a value nor an end.
+    /// A trial that continues has neither a value nor an end.
     fn unfinish(&self, id: i64) -> Result<(), Fault> {
         if self.execute(
             "UPDATE trial SET finished_at = NULL, violation = NULL WHERE id = ?1 AND (finished_at \

@@ -51,16 +51,16 @@ impl fmt::Display for Rescue {
             }
             Rescue::InUse => {
                 "what was written in the last minute is lost, for another process \
-                has the store open; trials go on from what was stored before"
+                has the store open; trials continue from what was stored before"
             }
             Rescue::Mixed => {
                 "what was written in the last minute is lost, for another process has written to \
-                 the new one; trials go on from what was stored before"
+                 the new one; trials continue from what was stored before"
             }
             Rescue::Damaged => {
                 "what was written in the last minute is lost (what is left of the log is beside \
                  it, with `.damaged` after its name); \
-                 trials go on from what was stored before"
+                 trials continue from what was stored before"
             }
             Rescue::Refused => {
                 "what was written in the last minute could not be saved; trials go \

@@ -125,7 +125,7 @@ impl<'a> Parser<'a> {
         length.is_some()
     }
 
-    /// Whether a filter goes on with a term that a space joins to what stands before it.
+    /// Whether a filter continues with a term that a space joins to what stands before it.
     fn is_at_term(&mut self) -> bool {
         let is_over = self.is_at_word("or") || self.scanner.rest().is_empty();
         let closes = self.groups > 0 && self.scanner.rest().starts_with(')');

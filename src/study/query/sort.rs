@@ -17,7 +17,7 @@ pub enum SortKey {
     Value,
     /// By number.
     Number,
-    /// By the clock value of the last report.
+    /// By the step of the last report.
     Step,
     /// By the time spent in attempts that have ended.
     Seconds,

@@ -32,7 +32,7 @@ pub enum Distribution {
         /// Distance between neighbouring values.
         step: Option<f64>,
     },
-    /// A whole number `low + k * step`.
+    /// An integer `low + k * step`.
     Int {
         /// Smallest value.
         low: i64,
@@ -170,7 +170,7 @@ impl Distribution {
         Ok(Distribution::Float { low, high, scale, step })
     }
 
-    /// A whole number between `low` and `high`.
+    /// An integer between `low` and `high`.
     #[expect(clippy::cast_precision_loss, reason = "only for the message")]
     pub fn int(low: i64, high: i64, scale: Scale, step: i64) -> Result<Self, DistributionError> {
         if low > high {

@@ -82,7 +82,7 @@ impl Range {
         on_axis(value, self.scale).map(|place| (place - self.low) / (self.high - self.low))
     }
 
-    /// At most about `most` ticks at round values, ascending; with `whole`, at whole numbers only.
+    /// At most about `most` ticks at round values, ascending; with `whole`, at integers only.
     pub fn ticks(&self, most: usize, whole: bool) -> Vec<Tick> {
         let most = most.max(2);
         match self.scale {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     /// The place of a value in hundredths.
-    #[expect(clippy::cast_possible_truncation, reason = "a small whole number")]
+    #[expect(clippy::cast_possible_truncation, reason = "a small integer")]
     fn at(range: &Range, value: f64) -> i64 {
         (range.place(value).unwrap() * 100.0).round() as i64
     }

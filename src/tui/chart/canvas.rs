@@ -158,8 +158,8 @@ impl Canvas {
                 (from.0 + dx * share).round().max(0.0) as usize,
                 (from.1 + dy * share).round().max(0.0) as usize,
             );
-            // The pattern belongs to places, not to lines: short pieces of a curve go on where the
-            // one before ended.
+            // The pattern belongs to places, not to lines: short pieces of a curve continue where
+            // the one before ended.
             let along = if dx.abs() >= dy.abs() { x } else { y };
             if self.charset == Charset::Ascii || pen.pattern.inks(along) {
                 self.ink(x, y, pen);

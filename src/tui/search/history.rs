@@ -80,7 +80,7 @@ fn chart(
     };
     let mut best: Vec<(f64, f64)> = better.iter().filter_map(|number| point(*number)).collect();
     let star = best.last().copied();
-    // The line goes on to the last trial.
+    // The line continues to the last trial.
     best.extend(star.map(|(_, value)| (last, value)));
     let named = |name: &str, mark, tone, points: Vec<(f64, f64)>| Series {
         name: if points.is_empty() { String::new() } else { name.to_owned() },

@@ -1,4 +1,4 @@
-//! What the pruner decided: for each step how many trials came there, went on, wait or were
+//! What the pruner decided: for each step how many trials came there, continued, wait or were
 //! stopped, and what it took.
 
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ fn is_halving(data: &SearchData) -> bool {
     matches!(data.spec.pruner.name.as_str(), "asha" | "hyperband")
 }
 
-/// The value of the last trial that goes on from a rung, with one ladder; others compare trials
+/// The value of the last trial that continues from a rung, with one ladder; others compare trials
 /// that are not told apart here.
 fn cut_off(data: &SearchData, rung: &Rung) -> Option<f64> {
     let pruner = &data.spec.pruner;
@@ -159,7 +159,7 @@ pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, scroll: u16, loo
     let all = [
         Column::new(data.spec.step.as_str(), Align::Right, cells(&|rung| rung.step.to_string())),
         Column::new("reached", Align::Right, cells(&|rung| counted(rung.reached()))),
-        Column::new("went on", Align::Right, cells(&|rung| counted(rung.went_on))),
+        Column::new("continued", Align::Right, cells(&|rung| counted(rung.went_on))),
         Column::new("wait", Align::Right, cells(&|rung| counted(rung.waits))),
         Column::new("stopped", Align::Right, cells(&|rung| counted(rung.stopped))),
         Column::new("cut-off", Align::Point, cells(&|rung| value(cut_off(data, rung)))),
@@ -233,7 +233,7 @@ impl Pen<'_> {
         }
     }
 
-    /// How many reached a rung, of the most that reached any; those that went on from it first.
+    /// How many reached a rung, of the most that reached any; those that continued from it first.
     fn bar(&mut self, x: u16, y: u16, rung: &Rung, most: u64) {
         let room = self.area.width.saturating_sub(x + 1).min(60);
         if room < 8 {

@@ -106,11 +106,11 @@ impl State {
                 Request::PauseTrial { trial },
                 format!(
                     "asked for trial {trial} to be paused: it saves a checkpoint and leaves; p \
-                     again lets it go on"
+                     again lets it continue"
                 ),
             ),
             TrialState::Queued | TrialState::Running | TrialState::Paused => {
-                let notice = format!("asked for trial {trial} to go on");
+                let notice = format!("asked for trial {trial} to continue");
                 self.ask(Request::ResumeTrial { trial }, notice)
             }
             TrialState::Complete | TrialState::Pruned | TrialState::Failed => {
@@ -124,12 +124,12 @@ impl State {
             return self.note("the study is over");
         }
         if self.seen.summary.paused.is_some() {
-            return self.ask(Request::ResumeStudy, "asked for the study to go on");
+            return self.ask(Request::ResumeStudy, "asked for the study to continue");
         }
         self.ask(
             Request::PauseStudy,
             "asked for the study to be paused: running trials save a \
-            checkpoint and leave; P again lets it go on",
+            checkpoint and leave; P again lets it continue",
         )
     }
 
@@ -154,7 +154,7 @@ impl State {
             }
             Some((trial, TrialState::Failed)) => format!("trial {trial} failed: R tries it again"),
             Some((trial, TrialState::Paused)) => {
-                format!("trial {trial} is paused: p lets it go on")
+                format!("trial {trial} is paused: p lets it continue")
             }
             Some((trial, state)) => {
                 format!("trial {trial} has not ended, it is {}", state.as_str())

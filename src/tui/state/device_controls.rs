@@ -40,7 +40,8 @@ impl State {
             return self.ask(Request::ResumeDevice { device, slots: None }, notice);
         }
         let notice = format!(
-            "asked for {device} to be paused: its trials save, leave and go on elsewhere; p again \
+            "asked for {device} to be paused: its trials save, leave and continue elsewhere; p \
+             again \
              uses it"
         );
         self.ask(Request::PauseDevice { device }, notice)

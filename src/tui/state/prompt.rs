@@ -30,7 +30,7 @@ pub enum Purpose {
     Tag,
     /// What is added to the budget.
     Extend,
-    /// The step to which a trial goes on.
+    /// The step to which a trial continues.
     Continue,
     /// A device to pause, or to use again.
     Device,
@@ -205,10 +205,10 @@ impl State {
             (Purpose::Continue, Some(trial)) => match step_of(&text) {
                 Some(until) => {
                     let clock = self.spec().step.as_str();
-                    let notice = format!("asked for trial {trial} to go on to {clock} {until}");
+                    let notice = format!("asked for trial {trial} to continue to {clock} {until}");
                     self.ask(Request::Continue { trial, until }, notice)
                 }
-                None => self.mend(prompt, format!("`{text}` is no step: a whole number")),
+                None => self.mend(prompt, format!("`{text}` is no step: an integer")),
             },
             (Purpose::Device, _) => match self.device_of(&text) {
                 Ok(device) => self.turn_device(device),

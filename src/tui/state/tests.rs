@@ -418,7 +418,7 @@ fn a_trial_that_has_ended_is_continued_to_a_step_that_is_typed() {
     let mut shown = shown();
     select(&mut shown, 0);
     press(&mut shown, "Cx\n");
-    assert_eq!(prompt(&shown).problem.as_deref(), Some("`x` is no step: a whole number"));
+    assert_eq!(prompt(&shown).problem.as_deref(), Some("`x` is no step: an integer"));
     press(&mut shown, "\u{1b}");
     assert_eq!(
         press(&mut shown, "C20\n"),

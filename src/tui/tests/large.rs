@@ -44,7 +44,7 @@ fn events_of(number: u64) -> Vec<Event> {
             AttemptEnd::Stopped,
             TrialState::Pruned,
             None,
-            Some("rank 9 of 12 at step 3; 4 go on".to_owned()),
+            Some("rank 9 of 12 at step 3; 4 continue".to_owned()),
         ),
         _ => (AttemptEnd::Completed, TrialState::Complete, Some(value + 1.0 / 3.0), None),
     };

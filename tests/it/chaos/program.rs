@@ -82,9 +82,9 @@ const FAULTS: &[(Fault, &str)] = &[
     (Fault::KillCommand, "command killed"),
     (Fault::KillRunnerAndSupervisor, "runner and supervisor killed at once"),
     (Fault::KillScreen, "watching screen killed"),
-    (Fault::StopRunner, "runner stopped, let go on"),
-    (Fault::StopSupervisor, "supervisor or worker stopped, let go on"),
-    (Fault::StopCommand, "command stopped, let go on"),
+    (Fault::StopRunner, "runner stopped, let continue"),
+    (Fault::StopSupervisor, "supervisor or worker stopped, let continue"),
+    (Fault::StopCommand, "command stopped, let continue"),
     (Fault::HangCommand, "command stopped for good (stall_time)"),
     (Fault::TakeOverStopped, "stopped runner killed, taken over at once"),
     (Fault::SecondRunner, "second runner on the study"),
@@ -565,7 +565,8 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
         outcome.losses.extend(unsound(&path));
         match ended.code {
             0 => break,
-            // Killed, interrupted, or told that the store cannot be used: the same command goes on.
+            // Killed, interrupted, or told that the store cannot be used: the same command
+            // continues.
             -1 | 5 | 130 | 143 if usize::try_from(outcome.runs).unwrap() < LIVES => {}
             code => {
                 outcome.losses.push(format!("ended with {code}\n{}\n{}", ended.out, ended.err));
@@ -888,7 +889,7 @@ fn a_killed_test_program_would_leave_no_trial_behind() {
     let runner = processes::children(parent.id());
     parent.kill().unwrap();
     parent.wait().unwrap();
-    // The runner goes on without its shell, as after a closed terminal; killed in its turn, it
+    // The runner continues without its shell, as after a closed terminal; killed in its turn, it
     // leaves nothing.
     runner.into_iter().for_each(processes::kill);
     assert_eq!(left_over(&site), None);

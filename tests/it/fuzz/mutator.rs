@@ -165,7 +165,7 @@ impl Mutator {
         Mutator { rng, corpus }
     }
 
-    /// An input worth going on from.
+    /// An input worth continuing from.
     pub fn keep(&mut self, input: Vec<u8>) {
         if self.corpus.len() < MOST {
             self.corpus.push(input);

@@ -83,7 +83,7 @@ impl Scene {
             AttemptEnd::Stopped,
             TrialState::Pruned,
             None,
-            Some("rank 2 of 2 at step 1; 1 goes on"),
+            Some("rank 2 of 2 at step 1; 1 continues"),
         );
         scene.start(2, 0.05, 1, "sgd");
         scene.report(2, &[f64::NAN]);
