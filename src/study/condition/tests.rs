@@ -99,7 +99,7 @@ fn limits_add_up_and_a_metric_that_is_missing_breaks_its_own() {
     assert_eq!(violation(&constraints, &over), Some(4.5));
     assert_eq!(
         exceeded(&constraints, &over),
-        "`latency <= 20` is violated by 3.5; `\"eval size\" < 3` is exceeded by 1"
+        "`latency <= 20` is violated by 3.5; `\"eval size\" < 3` is violated by 1"
     );
     for missing in
         [metrics(&[("eval size", 2.0)]), metrics(&[("latency", f64::NAN), ("eval size", 2.0)])]
