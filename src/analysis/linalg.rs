@@ -104,13 +104,14 @@ impl Matrix {
 
 /// The scalar product, in four sums that the processor adds side by side.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let ((whole_a, rest_a), (whole_b, rest_b)) = (a.as_chunks::<4>(), b.as_chunks::<4>());
+    let rest: f64 = rest_a.iter().zip(rest_b).map(|(a, b)| a * b).sum();
     let mut sums = [0.0; 4];
-    let (whole_a, whole_b) = (a.chunks_exact(4), b.chunks_exact(4));
-    let rest: f64 = whole_a.remainder().iter().zip(whole_b.remainder()).map(|(a, b)| a * b).sum();
-    for (a, b) in whole_a.zip(whole_b) {
-        for lane in 0..4 {
-            sums[lane] += a[lane] * b[lane];
-        }
+    for (a, b) in whole_a.iter().zip(whole_b) {
+        sums[0] += a[0] * b[0];
+        sums[1] += a[1] * b[1];
+        sums[2] += a[2] * b[2];
+        sums[3] += a[3] * b[3];
     }
     (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
 }
