@@ -245,9 +245,9 @@ fn a_guess_far_off_costs_little_in_the_end() {
             let sampler = built(name, space);
             let run = Run { sampler: sampler.as_ref(), space, constraints: &[], earlier: &[] };
             let mut found: Vec<f64> =
-                (0..5).map(|seed| best(&run.search(40, seed, loss, |_| Vec::new()))).collect();
+                (0..3).map(|seed| best(&run.search(40, seed, loss, |_| Vec::new()))).collect();
             found.sort_by(f64::total_cmp);
-            found[2]
+            found[1]
         };
         let (wrong, none) = (median(&space(Some(0.1))), median(&space(None)));
         assert!(wrong < 4.0 * none + 0.01, "{name}: {wrong} against {none}");
