@@ -212,7 +212,7 @@ fn where_memory_gets_short_the_youngest_makes_room_goes_on_from_its_checkpoint_a
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases(6, 40)))]
+    #![proptest_config(ProptestConfig::with_cases(cases(3, 40)))]
 
     /// Whatever the device is like, and whoever dies: its memory is never exceeded as long as
     /// trials differ by a tenth, all end, and after a crash it continues with as many as before.

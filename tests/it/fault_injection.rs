@@ -147,7 +147,8 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
 fn faults_of_every_cause_are_retried_as_the_study_says_and_a_crash_or_a_clock_that_jumps_changes_nothing()
  {
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
-    for seed in 0..40 {
+    let seeds = cases(15, 40);
+    for seed in 0..seeds {
         let mut simulation = stormy(seed, 8, 1);
         // The same at the same step of the same trial, so that a rerun after a crash meets it
         // again.
@@ -170,7 +171,7 @@ fn faults_of_every_cause_are_retried_as_the_study_says_and_a_crash_or_a_clock_th
     assert!(
         ["Oom", "DeviceLost", "WorkerLost", "Program"]
             .iter()
-            .all(|cause| seen.get(*cause).is_some_and(|count| *count > 20)),
+            .all(|cause| seen.get(*cause).is_some_and(|count| 2 * *count > seeds)),
         "{seen:?}"
     );
 }
@@ -178,7 +179,7 @@ fn faults_of_every_cause_are_retried_as_the_study_says_and_a_crash_or_a_clock_th
 #[test]
 fn storms_of_faults_crashes_requests_and_clocks_lose_and_double_nothing_with_several_slots() {
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
-    let seeds = cases(10, 30);
+    let seeds = cases(4, 30);
     for seed in 100..100 + seeds {
         let mut simulation = stormy(seed, 9, 3);
         simulation.clock_error = Box::new(jumping(seed));
@@ -213,7 +214,7 @@ fn storms_of_faults_crashes_requests_and_clocks_lose_and_double_nothing_with_sev
         }
         simulation.requests = requests;
         let mut journal: Vec<Turn> = Vec::new();
-        for lives in 1..16 {
+        for lives in 1..12 {
             let run = simulation.run(&journal).unwrap();
             journal = run.turns[..run.turns.len().min(journal.len() + lives)].to_vec();
         }

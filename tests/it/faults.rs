@@ -518,9 +518,8 @@ fn a_clock_that_is_set_between_runs_changes_no_order_and_no_duration() {
 
 #[test]
 fn a_trial_that_floods_its_log_is_cut_and_told_and_harms_nobody() {
-    // A hundred megabytes, half of them on standard error, without an end of line every now and
-    // then.
-    let flood = "head -c 50000000 /dev/zero | tr '\\0' F; echo; i=0; while [ $i -lt 500 ]; do \
+    // Seventy megabytes, half of them on standard error, without an end of line every now and then.
+    let flood = "head -c 35000000 /dev/zero | tr '\\0' F; echo; i=0; while [ $i -lt 350 ]; do \
         i=$((i + 1)); head -c 100000 /dev/zero | tr '\\0' E >&2; echo >&2; done\n";
     let script = format!("[ $HPSEARCH_TRIAL != 0 ] || {{ {flood} }}\n{REPORT_X}");
     let site = Site::new(&study("trials = 12", TWO_SLOTS), &script);

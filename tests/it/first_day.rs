@@ -460,8 +460,10 @@ fn a_study_of_an_earlier_version_decides_and_verifies_by_the_middle_that_it_had(
         ("random", pruner_named("curve").with("max_resource", 27), 1),
     ];
     for (sampler, pruner, before) in cases {
+        let trials = if sampler == "auto" { 40 } else { 80 };
         let run_with = |is_before: bool| {
-            let mut simulation = Simulation::new(spec(80, sampler, pruner.clone()), 1, 27, uneven);
+            let spec = spec(trials, sampler, pruner.clone());
+            let mut simulation = Simulation::new(spec, 1, 27, uneven);
             if is_before {
                 let policy = if sampler == "auto" {
                     &mut simulation.spec.sampler

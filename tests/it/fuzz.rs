@@ -37,6 +37,8 @@ use serde_json::Value as Json;
 
 use mutator::Mutator;
 
+use crate::harness::cases;
+
 /// What takes longer than this, on a machine however busy, is a finding.
 const LONGEST: Duration = Duration::from_secs(20);
 
@@ -436,7 +438,7 @@ fn the_corpora_and_their_mutations_are_read_without_a_panic() {
             files.into_iter().map(|(_, input)| input).collect(),
         );
         // Each request has a store of its own.
-        for _ in 0..if target == "request" { 60 } else { 250 } {
+        for _ in 0..if target == "request" { cases(20, 60) } else { cases(80, 250) } {
             let input = mutator.next();
             tried(&mut read, &input).unwrap_or_else(|why| {
                 panic!("{target}: {why}\n{:?}", String::from_utf8_lossy(&input))

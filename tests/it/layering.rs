@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// The layers, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -213,15 +214,19 @@ const EMPTY_NAMES: &[&str] = &[
     "imp.rs",
 ];
 
-/// A source file: its path below src with `/`, and its text.
+/// A source file: its path below src with `/`, its text, its code without tests, and the names of
+/// its modules of tests.
 struct Source {
     path: String,
     text: String,
+    code: String,
+    tests: Vec<String>,
 }
 
 impl Source {
     fn new(path: &str, text: &str) -> Self {
-        Source { path: path.to_owned(), text: text.to_owned() }
+        let (code, tests) = without_tests(&code(text));
+        Source { path: path.to_owned(), text: text.to_owned(), code, tests }
     }
 
     /// The module of the crate it belongs to.
@@ -240,7 +245,13 @@ impl Source {
     }
 }
 
-fn sources() -> Vec<Source> {
+/// All of them, each read once.
+fn sources() -> &'static [Source] {
+    static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(read_sources);
+    &SOURCES
+}
+
+fn read_sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut directories = vec![root.clone()];
     let mut found = Vec::new();
@@ -254,12 +265,9 @@ fn sources() -> Vec<Source> {
                     .strip_prefix(&root)
                     .ok()
                     .and_then(Path::to_str)
-                    .expect("it was found below the root")
-                    .to_owned();
-                found.push(Source {
-                    path: below,
-                    text: fs::read_to_string(&path).expect("a source can be read"),
-                });
+                    .expect("it was found below the root");
+                let text = fs::read_to_string(&path).expect("a source can be read");
+                found.push(Source::new(below, &text));
             }
         }
     }
@@ -470,18 +478,17 @@ struct Used {
 
 /// Everything that breaks the plan, as `file:line: what`.
 fn violations(sources: &[Source], dependencies: &BTreeSet<String>) -> (Vec<String>, Used) {
-    let stripped: Vec<(String, Vec<String>)> =
-        sources.iter().map(|source| without_tests(&code(&source.text))).collect();
     let tests: BTreeSet<String> = sources
         .iter()
-        .zip(&stripped)
-        .flat_map(|(source, (_, modules))| {
-            modules.iter().map(|module| format!("{}/{module}", source.path.trim_end_matches(".rs")))
+        .flat_map(|source| {
+            let path = source.path.trim_end_matches(".rs");
+            source.tests.iter().map(move |module| format!("{path}/{module}"))
         })
         .collect();
     let mut found = Vec::new();
     let mut used = Used::default();
-    for (source, (code, _)) in sources.iter().zip(&stripped) {
+    for source in sources {
+        let code = &source.code;
         check_form(source, &mut found);
         if tests.iter().any(|test| source.is_in(test)) {
             continue;
@@ -528,7 +535,7 @@ fn violations(sources: &[Source], dependencies: &BTreeSet<String>) -> (Vec<Strin
 
 /// Names and first lines of files, and what no file holds.
 fn check_form(source: &Source, found: &mut Vec<String>) {
-    let Source { path, text } = source;
+    let Source { path, text, .. } = source;
     let name = path.rsplit('/').next().unwrap_or_default();
     if EMPTY_NAMES.contains(&name) {
         found.push(format!("src/{path}: `{name}` says nothing: name the file by what is in it"));
@@ -663,13 +670,13 @@ fn report(problems: &[String]) {
 
 #[test]
 fn modules_use_the_layers_below_and_their_friends_only() {
-    let (problems, _) = violations(&sources(), &dependencies());
+    let (problems, _) = violations(sources(), &dependencies());
     report(&problems);
 }
 
 #[test]
 fn the_tables_allow_nothing_that_nobody_uses() {
-    let (_, used) = violations(&sources(), &dependencies());
+    let (_, used) = violations(sources(), &dependencies());
     let friends = MODULES
         .iter()
         .flat_map(|(name, _, friends)| friends.iter().map(move |friend| (*name, *friend)));
@@ -792,12 +799,9 @@ fn from_root(module: &str, path: &str, files: &BTreeSet<String>) -> Option<Vec<S
 /// Which file uses which: names that a room hands on are those of the file that has them, and what
 /// a file takes from the file of its own room is no use of it.
 fn uses_of_files(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
-    let stripped: Vec<(String, String, Vec<String>)> = sources
+    let stripped: Vec<(String, &str, &[String])> = sources
         .iter()
-        .map(|source| {
-            let (code, tests) = without_tests(&code(&source.text));
-            (module_path(source), code, tests)
-        })
+        .map(|source| (module_path(source), source.code.as_str(), source.tests.as_slice()))
         .collect();
     let tests: BTreeSet<String> = stripped
         .iter()
@@ -886,7 +890,7 @@ fn uses_of_other_verbs(sources: &[Source]) -> Vec<String> {
 
 #[test]
 fn no_verb_uses_another_verbs_file() {
-    report(&uses_of_other_verbs(&sources()));
+    report(&uses_of_other_verbs(sources()));
     let planted = [
         Source::new(
             "cli.rs",
@@ -922,7 +926,7 @@ fn reached(uses: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<St
 
 #[test]
 fn files_use_each_other_in_one_direction() {
-    let uses = uses_of_files(&sources());
+    let uses = uses_of_files(sources());
     let reach: BTreeMap<&String, BTreeSet<String>> =
         uses.keys().map(|file| (file, reached(&uses, file))).collect();
     let circles: BTreeSet<Vec<&str>> = reach

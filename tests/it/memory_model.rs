@@ -12,7 +12,7 @@ use hpsearch::study::spec::{AlgorithmSpec, Count, FailureCause, Program, StudySp
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
 
-use crate::harness::{events, journal, number, seconds, verified};
+use crate::harness::{cases, events, journal, number, seconds, verified};
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
@@ -134,7 +134,7 @@ fn small_trials_share_a_device_that_has_no_room_for_as_many_large_ones() {
 fn what_fits_no_device_is_not_proposed_any_more_and_it_is_said() {
     for sampler in ["random", "tpe", "gp"] {
         // A third of the space does not fit even alone, and it is where the loss is best.
-        let spec = spec(60, sampler);
+        let spec = spec(40, sampler);
         let run = simulation(spec.clone(), 6.0, 16.0).run(&[]).unwrap();
         let too_large: Vec<u64> = run
             .view
@@ -181,7 +181,7 @@ fn what_fits_alone_is_not_refused_and_does_not_begin_beside_others() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(cases(4, 12)))]
 
     /// Whenever the runner dies: the study continues, ends, folds to its state, and is decided the
     /// same again.

@@ -70,18 +70,18 @@ fn best_end(sampler: &str, pruner: &Value, seed: u64) -> f64 {
     best
 }
 
-fn mean_best_end(sampler: &str, pruner: &Value) -> f64 {
-    let seeds = cases(3, 6);
+fn mean_best_end(sampler: &str, pruner: &Value, seeds: u64) -> f64 {
     (0..seeds).map(|seed| best_end(sampler, pruner, seed)).sum::<f64>() / seeds as f64
 }
 
 #[test]
 fn stopping_early_finds_better_ends_with_the_same_reports_even_where_curves_cross() {
-    let everything = mean_best_end("random", &json!({"type": "none"}));
+    let seeds = cases(3, 6);
+    let everything = mean_best_end("random", &json!({"type": "none"}), seeds);
     let mut said = format!("none {everything:.4}");
     let mut ends = Vec::new();
     for name in ["asha", "hyperband", "curve"] {
-        let end = mean_best_end("random", &json!({"type": name, "max_resource": END}));
+        let end = mean_best_end("random", &json!({"type": name, "max_resource": END}), seeds);
         write!(said, ", {name} {end:.4}").unwrap();
         ends.push(end);
     }
@@ -91,6 +91,7 @@ fn stopping_early_finds_better_ends_with_the_same_reports_even_where_curves_cros
 #[test]
 fn a_sampler_learns_from_trials_that_were_stopped() {
     let pruner = json!({"type": "asha", "max_resource": END});
-    let (random, auto) = (mean_best_end("random", &pruner), mean_best_end("auto", &pruner));
+    let end = |sampler: &str| mean_best_end(sampler, &pruner, cases(2, 6));
+    let (random, auto) = (end("random"), end("auto"));
     assert!(auto < 0.6 * random, "auto {auto:.4}, random {random:.4}");
 }

@@ -18,8 +18,8 @@ use hpsearch::study::trial::{Origin, Trial, TrialNumber, TrialState};
 use hpsearch::study::usage::Used;
 
 use crate::harness::{
-    Site, asha, assert_code, assert_done, assert_names, decisions, journal, loss, policies, run,
-    verified,
+    Site, asha, assert_code, assert_done, assert_names, cases, decisions, journal, loss, policies,
+    run, verified,
 };
 
 /// A study of a command: the values of its trials come from reports alone.
@@ -99,7 +99,7 @@ fn a_deterministic_study_that_dies_at_any_turn_decides_the_same_with_other_speed
     ] {
         let study = deterministic(12, sampler, pruner);
         let whole = uneven(study.clone(), 3, 0).run(&[]).unwrap();
-        for prefix in 1..whole.turns.len() {
+        for prefix in (1..whole.turns.len()).step_by(cases(4, 1)) {
             let slots = 1 + prefix % 3;
             let simulation = uneven(study.clone(), slots, prefix as u64);
             let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
@@ -206,7 +206,7 @@ fn a_replicated_study_that_dies_at_any_turn_has_the_same_runs() {
         simulation.spec.deterministic = deterministic;
         simulation.spec.race = 2;
         let whole = simulation.run(&[]).unwrap();
-        for prefix in 0..whole.turns.len() {
+        for prefix in (usize::from(deterministic)..whole.turns.len()).step_by(cases(4, 1)) {
             let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
             assert_eq!(decisions(&resumed.view), decisions(&whole.view), "after {prefix} turns");
             assert_eq!(resumed.view.race, whole.view.race);

@@ -531,7 +531,7 @@ fn random_requests(seed: u64) -> Vec<(u64, Request)> {
 #[test]
 fn a_crash_at_any_turn_among_requests_changes_nothing_with_one_slot() {
     let mut kinds = 0;
-    let seeds = cases(20, 60);
+    let seeds = cases(16, 60);
     for seed in 0..seeds {
         let (sampler, pruner) =
             policies().swap_remove(usize::try_from(seed).unwrap() % policies().len());
@@ -547,7 +547,7 @@ fn a_crash_at_any_turn_among_requests_changes_nothing_with_one_slot() {
         assert_sound(&whole, &simulation, &format!("seed {seed}"));
         kinds +=
             answers(&whole).iter().filter(|(_, answer)| matches!(answer, Answer::Done(_))).count();
-        for prefix in (0..whole.turns.len()).step_by(3) {
+        for prefix in (0..whole.turns.len()).step_by(cases(6, 3)) {
             let what = format!(
                 "seed {seed}, {sampler} {:?}, after {prefix} turns, {:?}",
                 simulation.spec.pruner, simulation.requests
