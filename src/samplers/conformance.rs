@@ -437,10 +437,8 @@ pub fn spaces() -> Vec<(&'static str, Space)> {
 mod tests {
     #[test]
     fn every_sampler_of_the_table_holds_the_contract() {
-        std::thread::scope(|scope| {
-            for entry in super::super::SAMPLERS {
-                scope.spawn(|| assert_eq!(super::check(entry, &entry.defaults()), Ok(())));
-            }
-        });
+        for entry in super::super::SAMPLERS {
+            assert_eq!(super::check(entry, &entry.defaults()), Ok(()));
+        }
     }
 }
