@@ -11,7 +11,7 @@ use super::problem::ArgumentProblem;
 use super::table::merge;
 use super::tasks::TaskKind;
 use crate::study::field::FieldDefault::{Absent, Derived, Flag, Int, Required, Text};
-use crate::study::field::{Field, FieldKind, NATURAL, field};
+use crate::study::field::{Field, FieldKind, NATURAL, key};
 
 /// Which rows a study trains, validates and tests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,74 +67,35 @@ const SPLIT: FieldKind = FieldKind::Float { low: Excluded(0.0), high: Excluded(1
 
 /// Every key of `[data]`.
 pub static DATA_ARGUMENTS: &[Field] = &[
-    field(
-        "train",
-        FieldKind::AnyText,
-        Required,
-        "file of training rows: .csv, .tsv or .jsonl; to model language also .txt",
-    ),
-    field(
-        "validation",
-        FieldKind::AnyText,
-        Absent,
-        "file of validation rows; without it they are cut from train",
-    ),
-    field("test", FieldKind::AnyText, Absent, "file of test rows"),
-    field("text", FieldKind::AnyText, Text("text"), "column of texts"),
-    field("label", FieldKind::AnyText, Text("label"), "column of labels"),
-    field(
-        "separator",
-        FieldKind::AnyText,
-        Derived("a comma, in tsv files a tab"),
-        "what separates the cells of a row in csv and tsv files",
-    )
-    .or(&["sep", "delimiter"]),
-    field(
-        "column_names",
-        FieldKind::Columns,
-        Absent,
-        "the columns of csv and tsv files without a header, in their order",
-    )
-    .or(&["names"]),
-    field(
-        "label_separator",
-        FieldKind::AnyText,
-        Text(SEPARATOR),
-        "what stands between the labels of a text that may have several",
-    ),
-    field(
-        "validation_split",
-        SPLIT,
-        Derived("0.1 when there is no validation file"),
-        "share of train held out for validation",
-    ),
-    field("test_split", SPLIT, Absent, "share of train held out for testing"),
-    field(
-        "stratify",
-        FieldKind::Flag,
-        Flag(true),
-        "whether held-out rows keep the proportions of the labels",
-    ),
-    field("seed", NATURAL, Int(0), "seed of the splits"),
-    field(
-        "max_length",
-        FieldKind::Integer { min: 3, max: 8_192 },
-        Int(128),
+    key("train", FieldKind::AnyText, Required)
+        .doc("file of training rows: .csv, .tsv or .jsonl; to model language also .txt"),
+    key("validation", FieldKind::AnyText, Absent)
+        .doc("file of validation rows; without it they are cut from train"),
+    key("test", FieldKind::AnyText, Absent).doc("file of test rows"),
+    key("text", FieldKind::AnyText, Text("text")).doc("column of texts"),
+    key("label", FieldKind::AnyText, Text("label")).doc("column of labels"),
+    key("separator", FieldKind::AnyText, Derived("a comma, in tsv files a tab"))
+        .or(&["sep", "delimiter"])
+        .doc("what separates the cells of a row in csv and tsv files"),
+    key("column_names", FieldKind::Columns, Absent)
+        .or(&["names"])
+        .doc("the columns of csv and tsv files without a header, in their order"),
+    key("label_separator", FieldKind::AnyText, Text(SEPARATOR))
+        .doc("what stands between the labels of a text that may have several"),
+    key("validation_split", SPLIT, Derived("0.1 when there is no validation file"))
+        .doc("share of train held out for validation"),
+    key("test_split", SPLIT, Absent).doc("share of train held out for testing"),
+    key("stratify", FieldKind::Flag, Flag(true))
+        .doc("whether held-out rows keep the proportions of the labels"),
+    key("seed", NATURAL, Int(0)).doc("seed of the splits"),
+    key("max_length", FieldKind::Integer { min: 3, max: 8_192 }, Int(128)).doc(
         "longest row in tokens, special tokens included; to model language the tokens of a window",
     ),
-    field("clean.drop_empty", FieldKind::Flag, Flag(true), "leave out rows with an empty text"),
-    field(
-        "clean.deduplicate",
-        FieldKind::Flag,
-        Flag(false),
-        "leave out rows that repeat an earlier one of the same file",
-    ),
-    field(
-        "clean.normalize",
-        FieldKind::Flag,
-        Flag(false),
-        "Unicode NFKC, and runs of white space as one space",
-    ),
+    key("clean.drop_empty", FieldKind::Flag, Flag(true)).doc("leave out rows with an empty text"),
+    key("clean.deduplicate", FieldKind::Flag, Flag(false))
+        .doc("leave out rows that repeat an earlier one of the same file"),
+    key("clean.normalize", FieldKind::Flag, Flag(false))
+        .doc("Unicode NFKC, and runs of white space as one space"),
 ];
 
 const SEPARATOR: &str = ",";

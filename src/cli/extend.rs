@@ -7,7 +7,7 @@ use clap::Args;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::request::ask_all;
-use crate::config;
+use crate::study::duration;
 use crate::study::event::Request;
 use crate::study::spec::{Extension, LARGEST_WHOLE};
 
@@ -56,7 +56,7 @@ fn trials(text: &str) -> Result<u64, String> {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    config::duration(text.strip_prefix('+').unwrap_or(text))
+    duration::parse(text.strip_prefix('+').unwrap_or(text))
         .map_err(|why| format!("{why}: write for example +2h or +90m"))
 }
 

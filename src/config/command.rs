@@ -63,7 +63,7 @@ pub(super) fn read(
         words
             .iter()
             .filter(|word| word.text().is_some_and(|text| text.contains('\0')))
-            .map(|word| nul("command.run", word)),
+            .map(|word| nul("`command.run`", word)),
     );
     if let Some(searched) = searched {
         words.iter().for_each(|argument| check_placeholders(argument, searched, problems));
@@ -154,7 +154,7 @@ fn environment(
             );
         }
         if entry.value.text().is_some_and(|value| value.contains('\0')) {
-            problems.push(nul(&format!("command.env.{}", entry.key.escape_debug()), &entry.value));
+            problems.push(nul(format!("`command.env.{}`", entry.key.escape_debug()), &entry.value));
         }
         env.insert(
             entry.key.clone(),

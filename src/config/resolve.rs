@@ -12,7 +12,7 @@ use super::file;
 use super::objective;
 use super::reproducibility;
 use super::sampler_pruner::{self, Chosen};
-use super::section::Section;
+use super::section::{Section, not_yet};
 use super::space::{self, Searched};
 use super::syntax::{Entry, Item, Node, Table};
 use super::tables::{self, Contents, TABLES, fields_of};
@@ -134,7 +134,10 @@ fn check_tables(tree: &Table, problems: &mut Vec<Diagnostic>) {
             continue;
         };
         match (table.contents, &entry.value.item) {
-            (Contents::NotYet, _) => space::refuse(entry, "leave it out for now", problems),
+            (Contents::NotYet, _) => {
+                let what = format!("[{}]", entry.key);
+                problems.push(not_yet(entry.place, &what, "leave it out for now"));
+            }
             (Contents::Configurations | Contents::Constraints, _) | (_, Item::Table(_)) => {}
             (_, Item::List(_)) => {
                 let problem =

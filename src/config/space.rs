@@ -1,9 +1,10 @@
 //! `[space]`: the searched parameters, each checked on its own and against the others.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::diagnostic::{Diagnostic, Place};
-use super::section::{not_yet, nul};
+use super::section::nul;
 use super::syntax::{Entry, Form, Item, Node, Table, dotted};
 use crate::study::field::FieldKind;
 use crate::study::params::Value;
@@ -249,7 +250,7 @@ fn defined(
     }
     if let Some(entry) = table.get("prior") {
         parameter.prior = Some(entry.value.place);
-        parameter.dimension.prior = scalar(&entry.value, &format!("space.{name}.prior"), problems);
+        parameter.dimension.prior = scalar(&entry.value, ScalarOf::Prior(&name), problems);
     }
     if let Some(entry) = table.get("when") {
         let (condition, places) = condition(&name, &entry.value, problems);
@@ -410,10 +411,8 @@ fn choices(
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Distribution> {
     let before = problems.len();
-    let values: Vec<Value> = list
-        .iter()
-        .filter_map(|node| scalar(node, &format!("a choice of `space.{name}`"), problems))
-        .collect();
+    let values: Vec<Value> =
+        list.iter().filter_map(|node| scalar(node, ScalarOf::Choice(name), problems)).collect();
     if problems.len() != before {
         return None;
     }
@@ -437,33 +436,54 @@ fn choices(
     None
 }
 
+/// What a scalar is written for, by the parameter's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ScalarOf<'a> {
+    /// One of its choices.
+    Choice(&'a str),
+    /// Its prior.
+    Prior(&'a str),
+    /// A value of the parent that its condition names.
+    When(&'a str),
+    /// Its value in a configuration to run first.
+    Enqueued(&'a str),
+}
+
+impl fmt::Display for ScalarOf<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ScalarOf::Choice(name) => write!(f, "a choice of `space.{name}`"),
+            ScalarOf::Prior(name) => write!(f, "`space.{name}.prior`"),
+            ScalarOf::When(name) => write!(f, "`space.{name}.when`"),
+            ScalarOf::Enqueued(name) => write!(f, "`enqueue.{name}`"),
+        }
+    }
+}
+
 /// A value of a parameter: a string, a finite number or a truth value.
-pub(super) fn scalar(node: &Node, what: &str, problems: &mut Vec<Diagnostic>) -> Option<Value> {
-    let value = match &node.item {
-        Item::Text(text) => Some(Value::Text(text.clone())),
-        Item::Whole(int) => Some(Value::Int(*int)),
-        Item::Number(number) if number.is_finite() => Some(Value::Float(*number)),
-        Item::Flag(flag) => Some(Value::Bool(*flag)),
-        _ => None,
-    };
-    if matches!(&value, Some(Value::Text(text)) if text.contains('\0')) {
-        problems.push(nul(what.trim_matches('`'), node));
+pub(super) fn scalar(
+    node: &Node,
+    of: ScalarOf<'_>,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Value> {
+    let is_scalar = !matches!(node.item, Item::Date(_) | Item::List(_) | Item::Table(_));
+    let value = Value::from_json(&node.to_json()).filter(|_| is_scalar);
+    if node.text().is_some_and(|text| text.contains('\0')) {
+        problems.push(nul(of, node));
         return None;
     }
     if value.is_none() {
-        let subject = if what.contains('`') { what.to_owned() } else { format!("`{what}`") };
-        let problem = node.wrong(format!("{subject} must be {}", FieldKind::Scalar));
-        let help = match &node.item {
-            Item::Date(date) => format!("write it in quotes: \"{date}\""),
-            _ if what.starts_with("enqueue.") => {
-                "give one value; other configurations are [[enqueue]]s of their own".to_owned()
+        let problem = node.wrong(format!("{of} must be {}", FieldKind::Scalar));
+        problems.push(match (&node.item, of) {
+            (Item::Date(date), _) => problem.help(format!("write it in quotes: \"{date}\"")),
+            (_, ScalarOf::Enqueued(_)) => {
+                problem.help("give one value; other configurations are [[enqueue]]s of their own")
             }
-            Item::List(_) => {
-                "several values are a list of choices: `choice = [0.1, 0.2]`".to_owned()
+            (Item::List(_), _) => {
+                problem.help("several values are a list of choices: `choice = [0.1, 0.2]`")
             }
-            _ => "write for example 0.1, \"adamw\" or true".to_owned(),
-        };
-        problems.push(problem.help(help));
+            _ => problem.help("write for example 0.1, \"adamw\" or true"),
+        });
     }
     value
 }
@@ -495,7 +515,7 @@ fn condition(
             );
         }
         let values: Vec<Value> =
-            nodes.iter().filter_map(|node| scalar(node, &what, problems)).collect();
+            nodes.iter().filter_map(|node| scalar(node, ScalarOf::When(name), problems)).collect();
         if values.len() == nodes.len() {
             condition.0.push((leaf.name, values));
             places.push((leaf.place, nodes.iter().map(|node| node.place).collect()));
@@ -519,9 +539,8 @@ fn check_references(parameter: &Parameter, searched: &Searched, problems: &mut V
             place,
             SpaceError::Prior { name: name.clone(), prior: prior.clone() }.to_string(),
         );
-        let problem = problem
-            .label(format!("not {}", describe(distribution)))
-            .related(parameter.range, "the range");
+        let problem =
+            problem.label(format!("not {distribution}")).related(parameter.range, "the range");
         problems.push(problem.help("give a value of the range, or leave `prior` out"));
     }
     for ((parent, values), (place, value_places)) in
@@ -549,7 +568,7 @@ fn check_references(parameter: &Parameter, searched: &Searched, problems: &mut V
                     value: value.clone(),
                 };
                 let problem = Diagnostic::error(*place, error.to_string())
-                    .label(format!("not {}", describe(&found.dimension.distribution)));
+                    .label(format!("not {}", found.dimension.distribution));
                 problems.push(
                     problem
                         .related(found.range, format!("the values of `{parent}`"))
@@ -588,37 +607,4 @@ fn build(searched: &Searched, problems: &mut Vec<Diagnostic>) -> Option<Space> {
             None
         }
     }
-}
-
-/// The values of a distribution in a few words, for labels: "a number from 0 to 1".
-pub(super) fn describe(distribution: &Distribution) -> String {
-    match distribution {
-        Distribution::Float { low, high, step: None, .. } => {
-            format!("a number from {} to {}", Value::Float(*low), Value::Float(*high))
-        }
-        Distribution::Float { low, high, step: Some(step), .. } => {
-            format!(
-                "a number from {} to {} in steps of {}",
-                Value::Float(*low),
-                Value::Float(*high),
-                Value::Float(*step)
-            )
-        }
-        Distribution::Int { low, high, step: 1, .. } => {
-            format!("an integer from {low} to {high}")
-        }
-        Distribution::Int { low, high, step, .. } => {
-            format!("an integer from {low} to {high} in steps of {step}")
-        }
-        Distribution::Choice { choices } => {
-            let words: Vec<String> =
-                choices.iter().take(6).map(|choice| format!("`{choice}`")).collect();
-            format!("one of {}{}", words.join(", "), if choices.len() > 6 { ", ..." } else { "" })
-        }
-    }
-}
-
-/// A table whose contents are all promised.
-pub(super) fn refuse(entry: &Entry, instead: &str, problems: &mut Vec<Diagnostic>) {
-    problems.push(not_yet(entry.place, &format!("[{}]", entry.key), instead));
 }

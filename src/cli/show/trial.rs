@@ -17,6 +17,7 @@ use crate::engine::seed_of;
 use crate::report::wording::{count, duration, micros, number, one_line, param, remarked};
 use crate::storage::{Remarked, StorageReader, StudySummary};
 use crate::study::event::Seq;
+use crate::study::remark::RemarkKind;
 use crate::study::seed::SeedTree;
 use crate::study::statistics::Sample;
 use crate::study::trial::{Origin, Trial, TrialNumber};
@@ -38,7 +39,7 @@ struct Answer<'a> {
 #[derive(Serialize)]
 struct RemarkJson {
     attempt: u32,
-    kind: &'static str,
+    kind: RemarkKind,
     count: u64,
     text: String,
 }
@@ -125,7 +126,7 @@ impl From<Remarked> for RemarkJson {
     fn from(remark: Remarked) -> Self {
         RemarkJson {
             attempt: remark.attempt.0,
-            kind: remark.kind.as_str(),
+            kind: remark.kind,
             count: remark.count,
             text: remark.text,
         }

@@ -1,10 +1,12 @@
 //! The set of values one parameter can take, and its maps to numbers and to the unit interval.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::study::params::Value;
+use crate::study::suggestion::quoted;
 
 /// A linear or logarithmic axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -349,6 +351,27 @@ impl Distribution {
             }
             Distribution::Choice { choices } => {
                 Some((self.to_internal(&value)? + 0.5) / choices.len() as f64)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Distribution {
+    /// The values in a few words: "a number from 0 to 1".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Distribution::Float { low, high, step, .. } => {
+                write!(f, "a number from {} to {}", Value::Float(*low), Value::Float(*high))?;
+                step.map_or(Ok(()), |step| write!(f, " in steps of {}", Value::Float(step)))
+            }
+            Distribution::Int { low, high, step, .. } => {
+                write!(f, "an integer from {low} to {high}")?;
+                if *step == 1 { Ok(()) } else { write!(f, " in steps of {step}") }
+            }
+            Distribution::Choice { choices } => {
+                let words: Vec<String> = choices.iter().take(6).map(Value::to_string).collect();
+                let more = if choices.len() > 6 { ", ..." } else { "" };
+                write!(f, "one of {}{more}", quoted(words.iter().map(String::as_str)))
             }
         }
     }
