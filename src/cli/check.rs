@@ -154,6 +154,9 @@ fn print(
              [command] makes a flag of it, or nothing"
         )?;
     }
+    if let Some(note) = command_line::unnamed_parameters(spec) {
+        writeln!(console.out, "note      {}", one_line(&note))?;
+    }
     found.missing.iter().for_each(|missing| console.say(&missing.to_string()));
     for line in &found.data {
         writeln!(console.out, "data      {}", one_line(line))?;
@@ -224,7 +227,8 @@ fn examples(spec: &StudySpec) -> Vec<String> {
             _ => true,
         };
         if is_wanted {
-            let line = command_line::quoted(&command_line::words(run, *args, &spec.space, &point));
+            let words = command_line::words(run, *args, &spec.space, &point, None);
+            let line = command_line::quoted(&words);
             lines.truncate(1);
             if lines.first().is_none_or(|first| first.1 != line) {
                 lines.push((active, line));

@@ -69,12 +69,13 @@ impl Wanted {
         arguments: &EventsArguments,
         reader: &dyn StorageReader,
         study: &StudySummary,
+        console: &Console,
     ) -> Result<Self, Failure> {
         if let Some(trial) = arguments.trial.map(TrialNumber) {
             find::trial(reader, study, trial)?;
             return Ok(Wanted::Trial(trial));
         }
-        Ok(match selection::filter(reader, study, arguments.filter.as_deref())? {
+        Ok(match selection::filter(reader, study, arguments.filter.as_deref(), console)? {
             filter if filter.is_all() => Wanted::All,
             filter => Wanted::Passing(filter, BTreeSet::new()),
         })
@@ -218,7 +219,7 @@ impl Teller {
 pub fn events(arguments: &EventsArguments, console: &mut Console) -> Result<Exit, Failure> {
     let mut reader = console.reader()?;
     let study = find::study(&reader, arguments.study.as_deref())?;
-    let wanted = Wanted::new(arguments, &reader, &study)?;
+    let wanted = Wanted::new(arguments, &reader, &study, console)?;
     let mut teller = Teller {
         view: StudyState::new(&study.spec),
         journal: Journal::default(),

@@ -150,7 +150,7 @@ pub fn export_data(
         (None, None) => Format::Csv,
     };
     let (reader, study) = console.study(arguments.study.as_deref())?;
-    let filter = selection::filter(&reader, &study, arguments.filter.as_deref())?;
+    let filter = selection::filter(&reader, &study, arguments.filter.as_deref(), console)?;
     let table = Table { reader: &reader, study: &study, filter, form };
     let Some(path) = &arguments.output else {
         table.write(arguments.reports, &mut console.out)?;

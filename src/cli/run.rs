@@ -148,6 +148,9 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     if !known.as_ref().is_some_and(|known| command_line::has_earlier_rules(&known.spec, &spec)) {
         checked.begins()?;
     }
+    if let (None, Some(note)) = (&known, command_line::unnamed_parameters(&spec)) {
+        console.mention(&format!("note: {note}"));
+    }
     if let Some(known) = &known {
         // The file does not know of `hpsearch extend`, nor of the rules the study began with.
         spec.budget.extend(known.extension);

@@ -52,7 +52,7 @@ struct Listing<'a> {
 /// Lists the trials.
 pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (reader, study) = console.study(arguments.study.as_deref())?;
-    let filter = selection::filter(&reader, &study, arguments.filter.as_deref())?;
+    let filter = selection::filter(&reader, &study, arguments.filter.as_deref(), console)?;
     let (sort, turned) = selection::sort_key(&reader, &study, &arguments.sort)?;
     let query = TrialQuery {
         filter,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use super::command_line;
+use super::command_line::{self, TrialValues};
 use super::command_metrics;
 use super::diagnostic::{Diagnostic, Place, Severity};
 use super::placeholder::{Piece, pieces};
@@ -17,15 +17,10 @@ use crate::study::suggestion::{nearest, quoted};
 
 /// What a placeholder may have been meant for that is in the environment instead.
 const VARIABLES: &[(&str, &str)] = &[
-    ("seed", "HPSEARCH_SEED"),
-    ("trial", "HPSEARCH_TRIAL"),
-    ("number", "HPSEARCH_TRIAL"),
     ("study", "HPSEARCH_STUDY"),
     ("attempt", "HPSEARCH_ATTEMPT"),
     ("device", "HPSEARCH_DEVICE"),
     ("params", "HPSEARCH_PARAMS"),
-    ("checkpoint_dir", "HPSEARCH_CHECKPOINT_DIR"),
-    ("output_dir", "HPSEARCH_CHECKPOINT_DIR"),
     ("resume", "HPSEARCH_RESUME"),
 ];
 
@@ -167,27 +162,24 @@ fn environment(
 fn check_placeholders(argument: &Node, searched: &Searched, problems: &mut Vec<Diagnostic>) {
     for piece in pieces(argument.text().unwrap_or_default(), |name| searched.mentions(name)) {
         let Piece::Placeholder(name, _) = piece else { continue };
-        if searched.mentions(name) {
+        if searched.mentions(name) || TrialValues::NAMES.contains(&name) {
             continue;
         }
-        let problem = Diagnostic::error(
-            argument.place,
-            format!("`{{{name}}}` is not a parameter of [space]"),
-        );
-        let near = nearest(name, searched.names());
-        let problem = match (VARIABLES.iter().find(|(word, _)| *word == name), near) {
-            (_, Some(near)) => {
-                problems.push(problem.help(format!("did you mean `{{{near}}}`?")));
-                continue;
+        let message = format!("`{{{name}}}` is not a parameter of [space]");
+        let problem = Diagnostic::error(argument.place, message);
+        let known = || searched.names().chain(TrialValues::NAMES);
+        if let Some(near) = nearest(name, known()) {
+            problems.push(problem.help(format!("did you mean `{{{near}}}`?")));
+            continue;
+        }
+        let help = match VARIABLES.iter().find(|(word, _)| *word == name) {
+            Some((_, variable)) => {
+                format!("the program finds it in the environment variable {variable}")
             }
-            (Some((_, variable)), _) => {
-                problem.help(format!("the program finds it in the environment variable {variable}"))
-            }
-            _ => problem.help(format!("the parameters are {}", quoted(searched.names()))),
+            None => format!("the names are {}", quoted(known())),
         };
-        problems.push(
-            problem.help(format!("to pass `{{{name}}}` on as it is, write `{{{{{name}}}}}`")),
-        );
+        let braces = format!("to pass `{{{name}}}` on as it is, write `{{{{{name}}}}}`");
+        problems.push(problem.help(help).help(braces));
     }
 }
 

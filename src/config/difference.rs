@@ -323,13 +323,9 @@ mod tests {
     use crate::study::space::Space;
 
     fn spec() -> StudySpec {
-        let choice = |name: &str| Dimension {
-            name: name.to_owned(),
-            distribution: Distribution::choice(vec!["a".into(), "b".into()]).unwrap(),
-            prior: None,
-            when: None,
-        };
-        let space = Space::new(vec![choice("x"), choice("y")]).unwrap();
+        let choice = Distribution::choice(vec!["a".into(), "b".into()]).unwrap();
+        let dimensions = ["x", "y"].map(|name| Dimension::new(name, choice.clone()));
+        let space = Space::new(dimensions.into()).unwrap();
         let program = Program::Command {
             run: vec!["train".into()],
             cwd: "/tmp".into(),

@@ -170,12 +170,7 @@ fn parameter(
         return None;
     }
     let mut parameter = Parameter {
-        dimension: Dimension {
-            name: name.to_owned(),
-            distribution: Distribution::Choice { choices: Vec::new() },
-            prior: None,
-            when: None,
-        },
+        dimension: Dimension::new(name, Distribution::Choice { choices: Vec::new() }),
         place: entry.place,
         range: entry.value.place,
         prior: None,

@@ -65,10 +65,10 @@ pub(super) const MODE: Field = field(
 
 pub(super) const RANK_BY: Field = field(
     "rank_by",
-    FieldKind::Choice(&["value", "end"]),
+    FieldKind::Choice(&["value", "forecast", "end"]),
     FieldDefault::Text("value"),
     "rank trials by their values at a rung, or by final values forecast from the learning curves \
-     and parameters of those that continued",
+     and parameters of those that continued; `end` is the older word for `forecast`",
 );
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
@@ -113,7 +113,7 @@ enum Mode {
 /// - `mode = "stop"` (Ray Tune's and Syne Tune's stopping type): with n trials at the rung, a trial
 ///   continues if fewer than `floor(n / eta)` are better, and always while n < eta. Equals share a
 ///   rank, so a tie with the last one to continue continues too.
-/// - `rank_by = "end"`: where the curves and parameters of those that continued foretell ends
+/// - `rank_by = "forecast"`: where the curves and parameters of those that continued foretell ends
 ///   better than values at the rung do ([`forecast_curves`](crate::analysis::learning_curve)),
 ///   trials are ranked by their foretold ends, the newest 400 of the rung; elsewhere nothing
 ///   differs.
@@ -203,7 +203,7 @@ impl Asha {
             });
         }
         let mode = if MODE.of::<String>(spec) == "promote" { Mode::Promote } else { Mode::Stop };
-        let by_end = RANK_BY.of::<String>(spec) == "end";
+        let by_end = RANK_BY.of::<String>(spec) != "value";
         if by_end && mode == Mode::Promote {
             return Err(problem(
                 spec,

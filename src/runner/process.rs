@@ -242,7 +242,18 @@ impl ProcessLauncher {
                 })
             }
             Program::Command { run, cwd, env, args, .. } => {
-                let run = command_line::words(run, *args, &self.spec.space, &assignment.params);
+                let values = command_line::TrialValues {
+                    number: trial.trial,
+                    directory: &trial.directory,
+                    seed: trial.seed,
+                };
+                let run = command_line::words(
+                    run,
+                    *args,
+                    &self.spec.space,
+                    &assignment.params,
+                    Some(values),
+                );
                 let (cwd, device) = (cwd.clone(), assignment.slot.device.clone());
                 let env = env.iter().map(|(name, value)| {
                     Ok((name.clone(), value.get().ok_or_else(|| unknown_value(name))?.to_owned()))

@@ -33,6 +33,8 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("if", "when"),
     ("method", "type"),
     ("name", "type"),
+    ("number", "trial"),
+    ("output_dir", "trial_dir"),
 ];
 
 /// Least Jaro-Winkler similarity of a suggestion: one slip in a short word, two in a long one.

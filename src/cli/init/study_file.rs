@@ -111,7 +111,7 @@ impl TrainerStudy {
              [sampler]\u{1}who proposes: `hpsearch list samplers`\ntype = \"auto\"\n\n\
              [pruner]\u{1}who stops hopeless trials: `hpsearch list pruners`\ntype = \"asha\"\n{}reduction_factor = 3\u{1}the best third continues\n\
              rung_factor = 2\u{1}and is judged again after twice as long\n\
-             rank_by = \"end\"\u{1}by the end to expect, once other trials tell it\n\n\
+             rank_by = \"forecast\"\u{1}by a forecast of the final value, once there is one\n\n\
              # [devices]\n# use = [\"cpu\"]\u{1}default: the GPUs if there are any, else the \
              CPU\n\n\
              # [export]\u{1}the best model, written when the study ends\n# dir = \"model\"\n# \

@@ -87,7 +87,7 @@ fn every_mode_holds_the_contract() {
         ENTRY.defaults().with("brackets", 3),
         ENTRY.defaults().with("brackets", 2).with("mode", "promote").with("reduction_factor", 2),
         ENTRY.defaults().with("rank_by", "end"),
-        ENTRY.defaults().with("rank_by", "end").with("brackets", 2),
+        ENTRY.defaults().with("rank_by", "forecast").with("brackets", 2),
         ENTRY.defaults().with("rung_factor", 2).with("reduction_factor", 4),
     ] {
         assert_eq!(conformance::check(&ENTRY, &spec), Ok(()));
@@ -356,7 +356,7 @@ fn trials_are_ranked_by_the_ends_that_others_foretell() {
         };
         rule.judge(&case).to_owned()
     };
-    let (by_end, by_value) = (asha(&[("rank_by", "end".into())], 9), asha(&[], 9));
+    let (by_end, by_value) = (asha(&[("rank_by", "forecast".into())], 9), asha(&[], 9));
     assert_eq!(
         [word(&by_value, 0.05, 2.7).word(), word(&by_value, 0.95, 2.1).word()],
         ["stop", "continue"]

@@ -192,6 +192,17 @@ impl Expression {
         }
     }
 
+    /// The texts that a filter looks for anywhere in a trial, each as a condition of its own.
+    pub(crate) fn bare_words(&self) -> Vec<Expression> {
+        let mut words = Vec::new();
+        self.root.visit(&mut |node| {
+            if let Part::Mentions(text) = &node.part {
+                words.push(Expression::new(text, node.clone()));
+            }
+        });
+        words
+    }
+
     /// What has to be known of a trial to tell whether the condition holds.
     pub(crate) fn add_needs(&self, needs: &mut Needs) {
         self.root.visit(&mut |node| match &node.part {
