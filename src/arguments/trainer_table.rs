@@ -7,7 +7,9 @@ use super::scheduler::SCHEDULER_NAMES;
 use super::tasks::TASK_NAMES;
 use crate::study::field::FieldDefault::{Absent, Derived, Flag, Float, Int, Text};
 use crate::study::field::FieldKind::Choice;
-use crate::study::field::{COUNT, Field, FieldKind, NATURAL, NOT_NEGATIVE, POSITIVE, UNIT, key};
+use crate::study::field::{
+    COUNT, Field, FieldKind, NATURAL, NOT_NEGATIVE, OPEN_UNIT, POSITIVE, UNIT, key,
+};
 
 /// The values of `[trainer] model.model_type`.
 const MODEL_TYPES: [&str; ENCODER_TYPES.len() + DECODER_TYPES.len()] = {
@@ -25,6 +27,10 @@ const MODEL_TYPES: [&str; ENCODER_TYPES.len() + DECODER_TYPES.len()] = {
 };
 
 const FRACTION: FieldKind = FieldKind::Float { low: Included(0.0), high: Excluded(1.0) };
+
+const RAMP: FieldKind = Choice(&["linear", "cosine", "1-sqrt"]);
+const OPTIMISERS: FieldKind =
+    Choice(&["adamw", "adamw_torch", "adamw_torch_fused", "adamw_hf", "sgd"]);
 
 const fn up_to(max: i64) -> FieldKind {
     FieldKind::Integer { min: 1, max }
@@ -60,12 +66,7 @@ pub static ARGUMENTS: &[Field] = &[
     key("adam_epsilon", POSITIVE, Float(1e-8)).doc("AdamW's term for numerical stability"),
     key("max_grad_norm", NOT_NEGATIVE, Float(1.0))
         .doc("maximum global gradient norm; 0: no clipping"),
-    key(
-        "optim",
-        Choice(&["adamw", "adamw_torch", "adamw_torch_fused", "adamw_hf", "sgd"]),
-        Text("adamw"),
-    )
-    .doc("the optimiser"),
+    key("optim", OPTIMISERS, Text("adamw")).doc("the optimiser"),
     // 0 in PyTorch: without momentum SGD hardly trains a transformer.
     key("momentum", FRACTION, Float(0.9)).doc("SGD's momentum"),
     key("lr_scheduler_type", Choice(SCHEDULER_NAMES), Text("linear"))
@@ -99,24 +100,12 @@ pub static ARGUMENTS: &[Field] = &[
         "initial and final learning rate of warmup_stable_decay, as a fraction of \
              learning_rate",
     ),
-    key(
-        "lr_scheduler_kwargs.warmup_type",
-        Choice(&["linear", "cosine", "1-sqrt"]),
-        Derived("linear"),
-    )
-    .doc("shape of the warm-up of warmup_stable_decay"),
-    key(
-        "lr_scheduler_kwargs.decay_type",
-        Choice(&["linear", "cosine", "1-sqrt"]),
-        Derived("cosine"),
-    )
-    .doc("shape of the decay of warmup_stable_decay"),
-    key(
-        "lr_scheduler_kwargs.factor",
-        FieldKind::Float { low: Excluded(0.0), high: Excluded(1.0) },
-        Derived("0.1"),
-    )
-    .doc("factor by which reduce_lr_on_plateau reduces the learning rate"),
+    key("lr_scheduler_kwargs.warmup_type", RAMP, Derived("linear"))
+        .doc("shape of the warm-up of warmup_stable_decay"),
+    key("lr_scheduler_kwargs.decay_type", RAMP, Derived("cosine"))
+        .doc("shape of the decay of warmup_stable_decay"),
+    key("lr_scheduler_kwargs.factor", OPEN_UNIT, Derived("0.1"))
+        .doc("factor by which reduce_lr_on_plateau reduces the learning rate"),
     key("lr_scheduler_kwargs.patience", NATURAL, Derived("10"))
         .doc("evaluations without improvement of eval_loss that reduce_lr_on_plateau tolerates"),
     key("lr_scheduler_kwargs.threshold", FRACTION, Derived("1e-4"))

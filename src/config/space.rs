@@ -298,43 +298,30 @@ fn distribution(
         );
         return None;
     };
+    let numbers = [
+        ("the lower bound", Some(low)),
+        ("the upper bound", Some(high)),
+        ("the step", step.map(|entry| &entry.value)),
+    ];
     let made = if kind.key == "int" {
-        let mut bound = |node: &Node, what: &str| {
-            let help = match node.number() {
-                Some(_) => "for real numbers write `float = [..]`",
-                None => "write an integer without quotes, such as 8",
-            };
-            let problem = || node.wrong(format!("{what} of `space.{name}` must be an integer"));
-            node.whole().or_else(|| {
-                problems.push(problem().help(help));
-                None
-            })
+        let help = |node: &Node| match node.number() {
+            Some(_) => "for real numbers write `float = [..]`",
+            None => "write an integer without quotes, such as 8",
         };
-        let (low, high) = (bound(low, "the lower bound"), bound(high, "the upper bound"));
-        let (low, high) = (low?, high?);
-        match step.map(|entry| bound(&entry.value, "the step")) {
-            Some(None) => return None,
-            Some(Some(_)) if scale == Scale::Log => Err(DistributionError::LogAndStep),
-            step => Distribution::int(low, high, scale, step.flatten().unwrap_or(1)),
+        let [low, high, step] =
+            numbers_of(numbers, name, ("an integer", &help), Node::whole, problems)?;
+        match step {
+            Some(_) if scale == Scale::Log => Err(DistributionError::LogAndStep),
+            step => Distribution::int(low?, high?, scale, step.unwrap_or(1)),
         }
     } else {
-        let mut bound = |node: &Node, what: &str| {
-            let problem = || node.wrong(format!("{what} of `space.{name}` must be a number"));
-            match node.item {
-                Item::Number(number) => Some(number),
-                _ => node.number().or_else(|| {
-                    let help = "write a number without quotes, such as 0.1 or 1e-5";
-                    problems.push(problem().help(help));
-                    None
-                }),
-            }
+        let read = |node: &Node| match node.item {
+            Item::Number(number) => Some(number),
+            _ => node.number(),
         };
-        let (low, high) = (bound(low, "the lower bound"), bound(high, "the upper bound"));
-        let step = step.map(|entry| bound(&entry.value, "the step"));
-        if step == Some(None) {
-            return None;
-        }
-        Distribution::float(low?, high?, scale, step.flatten())
+        let help = |_: &Node| "write a number without quotes, such as 0.1 or 1e-5";
+        let [low, high, step] = numbers_of(numbers, name, ("a number", &help), read, problems)?;
+        Distribution::float(low?, high?, scale, step)
     };
     match made {
         Ok(distribution) => Some(distribution),
@@ -343,6 +330,27 @@ fn distribution(
             None
         }
     }
+}
+
+/// The numbers of a range that are written, unless one of them is none.
+fn numbers_of<T: Copy>(
+    nodes: [(&str, Option<&Node>); 3],
+    name: &str,
+    (kind, help): (&str, &dyn Fn(&Node) -> &'static str),
+    read: impl Fn(&Node) -> Option<T>,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<[Option<T>; 3]> {
+    let before = problems.len();
+    let numbers = nodes.map(|(what, node)| {
+        let node = node?;
+        let number = read(node);
+        if number.is_none() {
+            let problem = node.wrong(format!("{what} of `space.{name}` must be {kind}"));
+            problems.push(problem.help(help(node)));
+        }
+        number
+    });
+    (problems.len() == before).then_some(numbers)
 }
 
 /// Where exactly a range is wrong, and what to do.
@@ -355,20 +363,17 @@ fn range_problem(
     step: Option<&Entry>,
 ) -> Diagnostic {
     let message = format!("`space.{name}`: {error}");
+    let range = kind.value.place;
     match error {
         DistributionError::Reversed { .. } => {
-            let message = format!(
-                "`space.{name}`: the lower bound {} is above the upper bound {}",
-                low.describe(),
-                high.describe()
-            );
-            Diagnostic::error(kind.value.place, message).help("write the smaller bound first")
+            let (low, high) = (low.describe(), high.describe());
+            let message =
+                format!("`space.{name}`: the lower bound {low} is above the upper bound {high}");
+            Diagnostic::error(range, message).help("write the smaller bound first")
         }
         DistributionError::TooWide { .. } => {
-            let problem = Diagnostic::error(
-                kind.value.place,
-                format!("`space.{name}`: the range is too wide"),
-            );
+            let problem =
+                Diagnostic::error(range, format!("`space.{name}`: the range is too wide"));
             problem.help(if kind.key == "int" {
                 "bounds lie between -4503599627370496 and 4503599627370496 (2^52)"
             } else {
@@ -395,7 +400,7 @@ fn range_problem(
             Diagnostic::error(infinite.place, message)
                 .help("write finite bounds, such as [1e-6, 1.0]")
         }
-        _ => Diagnostic::error(kind.value.place, message).help(EXAMPLE),
+        _ => Diagnostic::error(range, message).help(EXAMPLE),
     }
 }
 
@@ -546,12 +551,11 @@ fn check_references(parameter: &Parameter, searched: &Searched, problems: &mut V
                 let error =
                     SpaceError::UnknownParent { name: name.clone(), parent: parent.clone() };
                 let problem = Diagnostic::error(*place, error.to_string()).label("not a parameter");
-                problems.push(
-                    match nearest(parent, searched.names().filter(|other| other != name)) {
-                        Some(near) => problem.help(format!("did you mean `{near}`?")),
-                        None => problem.help("a condition names another parameter of [space]"),
-                    },
-                );
+                let near = nearest(parent, searched.names().filter(|other| other != name));
+                problems.push(match near {
+                    Some(near) => problem.help(format!("did you mean `{near}`?")),
+                    None => problem.help("a condition names another parameter of [space]"),
+                });
             }
             continue;
         };
@@ -563,12 +567,9 @@ fn check_references(parameter: &Parameter, searched: &Searched, problems: &mut V
                     value: value.clone(),
                 };
                 let problem = Diagnostic::error(*place, error.to_string())
-                    .label(format!("not {}", found.dimension.distribution));
-                problems.push(
-                    problem
-                        .related(found.range, format!("the values of `{parent}`"))
-                        .help("name one of its values, or add this one to them"),
-                );
+                    .label(format!("not {}", found.dimension.distribution))
+                    .related(found.range, format!("the values of `{parent}`"));
+                problems.push(problem.help("name one of its values, or add this one to them"));
             }
         }
     }
@@ -577,29 +578,21 @@ fn check_references(parameter: &Parameter, searched: &Searched, problems: &mut V
 fn build(searched: &Searched, problems: &mut Vec<Diagnostic>) -> Option<Space> {
     let dimensions =
         searched.parameters.iter().map(|parameter| parameter.dimension.clone()).collect();
-    match Space::new(dimensions) {
-        Ok(space) => Some(space),
-        Err(error) => {
-            let concerned: Vec<&Parameter> = match &error {
-                SpaceError::Circle { names } => {
-                    names.iter().filter_map(|name| searched.get(name)).collect()
-                }
-                SpaceError::Nested { name, .. } => searched.get(name).into_iter().collect(),
-                _ => Vec::new(),
-            };
-            let place = concerned.first().map(|parameter| {
-                parameter.when.first().map_or(parameter.place, |(place, _)| *place)
-            });
-            let mut problem =
-                Diagnostic::error(place, error.to_string()).help("take one of the conditions away");
-            for other in concerned.iter().skip(1) {
-                problem = problem.related(
-                    other.when.first().map_or(other.place, |(place, _)| *place),
-                    "and this",
-                );
-            }
-            problems.push(problem);
-            None
-        }
-    }
+    let error = match Space::new(dimensions) {
+        Ok(space) => return Some(space),
+        Err(error) => error,
+    };
+    let concerned = match &error {
+        SpaceError::Circle { names } => names.as_slice(),
+        SpaceError::Nested { name, .. } => std::slice::from_ref(name),
+        _ => &[],
+    };
+    let mut places = concerned.iter().filter_map(|name| {
+        let Parameter { place, when, .. } = searched.get(name)?;
+        Some(when.first().map_or(*place, |(place, _)| *place))
+    });
+    let problem = Diagnostic::error(places.next(), error.to_string());
+    let problem = places.fold(problem, |problem, place| problem.related(place, "and this"));
+    problems.push(problem.help("take one of the conditions away"));
+    None
 }

@@ -146,6 +146,9 @@ pub const NATURAL: FieldKind = FieldKind::Integer { min: 0, max: i64::MAX };
 pub const NUMBER: FieldKind = FieldKind::Float { low: Bound::Unbounded, high: Bound::Unbounded };
 /// A number from 0 to 1.
 pub const UNIT: FieldKind = between(0.0, 1.0);
+/// A number between 0 and 1.
+pub const OPEN_UNIT: FieldKind =
+    FieldKind::Float { low: Bound::Excluded(0.0), high: Bound::Excluded(1.0) };
 /// A number of at least 0.
 pub const NOT_NEGATIVE: FieldKind =
     FieldKind::Float { low: Bound::Included(0.0), high: Bound::Unbounded };
