@@ -360,25 +360,16 @@ mod tests {
 
     #[test]
     fn overrides_of_the_environment_lose_their_values() {
-        let words = [
-            "run",
-            "--set",
-            "command.env.A=b",
-            "--set=command.env.A=b",
-            "\"command\".'env'.A = b",
-            "command={env={A=1}}",
-            "budget.trials=3",
+        let env = ["command.env.A=b", "--set=command.env.A=b", "\"command\".'env'.A = b"];
+        let [words, masked] = [
+            [&["run", "--set"], &env[..], &["command={env={A=1}}", "budget.trials=3"]].concat(),
+            [
+                &["run", "--set", "command.env.A=...", "--set=command.env.A=..."][..],
+                &["\"command\".'env'.A =...", "command=...", "budget.trials=3"],
+            ]
+            .concat(),
         ];
         let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-        let masked = [
-            "run",
-            "--set",
-            "command.env.A=...",
-            "--set=command.env.A=...",
-            "\"command\".'env'.A =...",
-            "command=...",
-            "budget.trials=3",
-        ];
         assert_eq!(masked_command(&words), masked);
     }
 }
