@@ -5,8 +5,7 @@ use std::io;
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
+use super::{Console, Exit, Failure};
 use crate::ask_tell::serve;
 
 const EXAMPLES: &str = r#"Examples:

@@ -8,7 +8,6 @@ use std::path::{PathBuf, absolute};
 
 use clap::Args;
 
-use super::OutputForm;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::exported;
@@ -82,17 +81,15 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
         return tried::try_lines(arguments, console);
     }
     let found = find(arguments, console);
-    match OutputForm::from(arguments.json) {
-        OutputForm::Text => print(&found?, arguments, console),
-        OutputForm::Json => {
-            let (exit, answer) = match found {
-                Ok(found) => (Exit::Done, Answer::of(&found)),
-                Err(failure) => (Exit::Usage, Answer::of_failure(failure)?),
-            };
-            console.json(&answer)?;
-            Ok(exit)
-        }
+    if !arguments.json {
+        return print(&found?, arguments, console);
     }
+    let (exit, answer) = match found {
+        Ok(found) => (Exit::Done, Answer::of(&found)),
+        Err(failure) => (Exit::Usage, Answer::of_failure(failure)?),
+    };
+    console.json(None, &answer)?;
+    Ok(exit)
 }
 
 fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Failure> {

@@ -12,8 +12,7 @@ use clap_complete::engine::{
 };
 use clap_complete::env::Shells;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
+use super::{Console, Exit, Failure};
 use crate::report::wording::one_line;
 use crate::storage::StorageReader;
 use crate::storage::sqlite::SqliteReader;

@@ -6,12 +6,9 @@ use std::collections::BTreeSet;
 use clap::Args;
 use serde::Serialize;
 
-use super::OutputForm;
-use super::console::Console;
-use super::exit::{Exit, Failure};
-use super::picture::{self, Size};
-use super::trial_json::VERSION;
+use super::drawing::{self, Size};
 use super::trial_words;
+use super::{Console, Exit, Failure};
 use crate::app::find;
 use crate::report::table::{Align, Column};
 use crate::report::wording::{number, one_line};
@@ -59,8 +56,6 @@ pub struct CurvesArguments {
 
 #[derive(Serialize)]
 struct Answer<'a> {
-    version: u32,
-    study: &'a str,
     metric: &'a str,
     step: &'static str,
     trials: Vec<CurveJson>,
@@ -94,39 +89,22 @@ pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit
         return Err(failure);
     }
     let step = study.spec.step.as_str();
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => {
-            let points = |curve: &Curve| {
-                curve.1.iter().map(|(step, value)| (*step, Number(*value))).collect()
-            };
-            let trials = trials.iter().zip(&curves).map(|(trial, curve)| CurveJson {
-                number: trial.number.0,
-                state: trial.state,
-                points: points(curve),
-            });
-            console.json(&Answer {
-                version: VERSION,
-                study: &study.spec.name,
-                metric,
-                step,
-                trials: trials.collect(),
-            })?;
-        }
-        OutputForm::Text if arguments.table => console.table(&columns(step, &curves))?,
-        OutputForm::Text => {
-            let size = Size {
-                width: arguments
-                    .width
-                    .unwrap_or(u16::try_from(console.columns()).unwrap_or(u16::MAX)),
-                height: arguments.height,
-            };
-            picture::print(
-                &mut console.out,
-                &chart(&study, metric, &trials, &curves),
-                size,
-                console.look,
-            )?;
-        }
+    if arguments.json {
+        let trials = trials.iter().zip(&curves).map(|(trial, (_, points))| CurveJson {
+            number: trial.number.0,
+            state: trial.state,
+            points: points.iter().map(|(step, value)| (*step, Number(*value))).collect(),
+        });
+        let answer = Answer { metric, step, trials: trials.collect() };
+        return console.json(Some(&study.spec.name), &answer);
+    }
+    if arguments.table {
+        console.table(&columns(step, &curves))?;
+    } else {
+        let width = arguments.width.unwrap_or_else(|| console.columns());
+        let chart = chart(&study, metric, &trials, &curves);
+        let size = Size { width, height: arguments.height };
+        drawing::print(&mut console.out, &chart, size, console.look)?;
     }
     Ok(Exit::Done)
 }

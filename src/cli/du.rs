@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use super::OutputForm;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::trial_json::VERSION;
 use crate::app::find;
 use crate::engine::retention::Rule;
 use crate::report::table::Columns;
@@ -43,7 +41,6 @@ pub struct DuArguments {
 
 #[derive(Serialize)]
 struct Usage {
-    version: u32,
     store: StoreUsage,
     studies: Vec<StudyUsage>,
     /// Tokenised data, shared by the studies of a directory.
@@ -102,13 +99,8 @@ pub fn du(arguments: &DuArguments, console: &mut Console) -> Result<Exit, Failur
         None => reader.studies()?,
         named => vec![find::study(&reader, named.as_deref())?],
     };
-    let mut usage = Usage {
-        version: VERSION,
-        store: store_usage(&console.store),
-        studies: Vec::new(),
-        data: 0,
-        total: 0,
-    };
+    let mut usage =
+        Usage { store: store_usage(&console.store), studies: Vec::new(), data: 0, total: 0 };
     let mut caches = BTreeSet::new();
     for study in &studies {
         usage.studies.push(study_usage(study, &reader, &console.store)?);
@@ -120,10 +112,10 @@ pub fn du(arguments: &DuArguments, console: &mut Console) -> Result<Exit, Failur
         + usage.store.copies
         + usage.data
         + usage.studies.iter().map(|study| study.total).sum::<u64>();
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => console.json(&usage)?,
-        OutputForm::Text => print(&usage, arguments.study.is_some(), console)?,
+    if arguments.json {
+        return console.json(None, &usage);
     }
+    print(&usage, arguments.study.is_some(), console)?;
     Ok(Exit::Done)
 }
 

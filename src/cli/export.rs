@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf, absolute};
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::exported;
 use super::waiting::listener;
+use super::{Console, Exit, Failure};
 use crate::app::export::{Wanted, export_trial, target};
 use crate::export::Otherwise;
 use crate::study::spec::Quantize;

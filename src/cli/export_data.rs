@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::moments::instant;
 use super::output_file::{refuse_existing, refuse_inputs, whole_file};
 use super::selection;
 use super::trial_json::seconds;
+use super::{Console, Exit, Failure};
 use crate::config::shown;
 use crate::report::wording::count;
 use crate::storage::paths::store_files;

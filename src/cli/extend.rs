@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::request::ask_all;
+use super::{Console, Exit, Failure};
 use crate::config;
 use crate::study::event::Request;
 use crate::study::spec::{Extension, LARGEST_WHOLE};

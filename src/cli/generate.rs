@@ -7,8 +7,7 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::console::{Console, Talk};
-use super::exit::{Exit, Failure};
+use super::{Console, Exit, Failure, Talk};
 use crate::config::shown::lines;
 use crate::export::holds_weights;
 use crate::report::wording::count;

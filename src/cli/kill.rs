@@ -2,10 +2,9 @@
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::request::ask_all;
 use super::trial_words;
+use super::{Console, Exit, Failure};
 use crate::app::{AppError, find, request};
 use crate::study::event::Request;
 use crate::study::trial::TrialNumber;

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::output_file::{refuse_existing, refuse_inputs, whole_file};
 use super::waiting::listener;
+use super::{Console, Exit, Failure};
 use crate::app::worker_job::{self, Progress, halving};
 use crate::arguments::RowsAtOnce;
 use crate::arguments::data_file::{self, Columns, Header, Layout};
@@ -125,7 +124,7 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
                 .collect();
             json!({"text": text, "labels": labels})
         });
-        console.json(&json!({"version": 1, "predictions": each.collect::<Vec<_>>()}))?;
+        console.json(None, &json!({"predictions": each.collect::<Vec<_>>()}))?;
     } else if arguments.output.is_none() {
         for (text, labels) in texts.iter().zip(&predictions) {
             if texts.len() > 1 {
@@ -140,10 +139,7 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
             }
         }
     }
-    match unlabelled(&predictions) {
-        Some(failure) => Err(failure),
-        None => Ok(Exit::Done),
-    }
+    unlabelled(&predictions).map_or(Ok(Exit::Done), Err)
 }
 
 /// That the model's scores of some texts are no numbers.

@@ -2,9 +2,8 @@
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
+use super::{Console, Exit, Failure};
 use crate::study::event::{Request, Retried};
 
 const EXAMPLES: &str = "\

@@ -10,6 +10,7 @@ use clap::Args;
 use crossbeam_channel::Sender;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
+use super::best_runs;
 use super::console::{Console, Talk, can_draw, shown, typed};
 use super::exit::{AGAIN, Exit, Failure};
 use super::exported;
@@ -19,7 +20,6 @@ use super::lineage;
 use super::overrides::sets;
 use super::waiting::{Waiting, listener};
 use super::warm_start::told;
-use super::winner;
 use super::{DEFAULT_STORE, starter};
 use crate::app::best::view_of_runs;
 use crate::app::export::{Wanted, check_target, export_trial, target, test_winner};
@@ -573,7 +573,8 @@ fn conclude(
                     Failure::from(error)
                 ));
             }
-            if let Some(race) = view_of_runs(&reader, &summary)?.as_ref().and_then(winner::race) {
+            if let Some(race) = view_of_runs(&reader, &summary)?.as_ref().and_then(best_runs::race)
+            {
                 console.say(&format!("race: {race}"));
             }
             if let (true, Some(directory)) = (study.spec.export.on_finish, &study.spec.export.dir) {

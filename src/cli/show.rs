@@ -9,14 +9,13 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::OutputForm;
+use super::best_runs::{self, RunsJson};
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::lineage;
 use super::moments::moment;
-use super::trial_json::{BestJson, CountsJson, ForecastJson, VERSION};
+use super::trial_json::{BestJson, ForecastJson};
 use super::trial_words;
-use super::winner::{self, RunsJson};
 use crate::analysis::forecast::Forecast;
 use crate::app::best;
 use crate::app::find;
@@ -32,11 +31,10 @@ use crate::storage::paths::files_directory;
 use crate::storage::{StorageReader, StoredRunner, StudySummary};
 use crate::study::device::Device;
 use crate::study::finalists::Race;
-use crate::study::metric::Number;
 use crate::study::provenance::Provenance;
 use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::{AlgorithmSpec, Count, Duplicates, Program, StudySpec, ValueRule};
-use crate::study::state::StudyState;
+use crate::study::state::{Counts, StudyState};
 use crate::study::trial::{TrialNumber, TrialState};
 use trial::Form;
 
@@ -68,11 +66,9 @@ pub struct ShowArguments {
 
 #[derive(Serialize)]
 struct Answer<'a> {
-    version: u32,
-    study: &'a str,
     state: &'static str,
     finished: Option<&'a str>,
-    trials: CountsJson,
+    trials: Counts,
     best: Option<BestJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<RunsJson>,
@@ -100,17 +96,15 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
     let reader = console.reader()?;
     let named = trial_words::read(&arguments.words)?;
     let study = find::study(&reader, named.study.as_deref())?;
-    let form = OutputForm::from(arguments.json);
     match (named.trials.as_slice(), arguments.changes) {
         ([], false) => {}
         ([trial], changes) => {
-            return trial::show(
-                &reader,
-                &study,
-                *trial,
-                if changes { Form::Changes } else { Form::Whole(form) },
-                console,
-            );
+            let form = match arguments.json {
+                _ if changes => Form::Changes,
+                true => Form::Json,
+                false => Form::Text,
+            };
+            return trial::show(&reader, &study, *trial, form, console);
         }
         ([], true) => {
             return Err(Failure::usage("`--changes` is about a trial")
@@ -125,16 +119,12 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
     let effort = effort(&reader, &study, state)?;
     let view = best::view_of_runs(&reader, &study)?;
     let runners = reader.runners(study.id)?;
-    match form {
-        OutputForm::Json => console.json(&Answer {
-            version: VERSION,
-            study: &study.spec.name,
+    if arguments.json {
+        let answer = Answer {
             state: state.as_str(),
             finished: study.finished.as_deref(),
-            trials: study.counts.into(),
-            best: study
-                .best
-                .map(|(number, value)| BestJson { number: number.0, value: Number(value) }),
+            trials: study.counts,
+            best: study.best.map(BestJson::from),
             runs: view.as_ref().and_then(best::runs).as_ref().map(RunsJson::from),
             race: view.as_ref().and_then(|view| view.race.as_ref()),
             seconds: effort.elapsed.as_secs_f64(),
@@ -143,15 +133,10 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             forecast: effort.forecast.as_ref().map(ForecastJson::from),
             specification: &study.spec,
             lineage: runners.last().and_then(|runner| runner.lineage.as_ref()),
-        })?,
-        OutputForm::Text => print(
-            &study,
-            state,
-            &effort,
-            &Behind { view: view.as_ref(), runners: &runners },
-            console,
-        )?,
+        };
+        return console.json(Some(&study.spec.name), &answer);
     }
+    print(&study, state, &effort, &Behind { view: view.as_ref(), runners: &runners }, console)?;
     Ok(Exit::Done)
 }
 
@@ -214,9 +199,9 @@ fn print(
 fn several_runs(view: &StudyState, console: &mut Console) -> Result<(), Failure> {
     let runs = best::runs(view);
     if let Some(runs) = &runs {
-        console.fact("runs", &winner::in_words(runs))?;
+        console.fact("runs", &best_runs::in_words(runs))?;
     }
-    if let Some(race) = winner::race(view) {
+    if let Some(race) = best_runs::race(view) {
         console.fact("race", &race)?;
     }
     if let Some(test) = runs.and_then(|runs| runs.test) {

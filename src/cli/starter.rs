@@ -1,10 +1,11 @@
 //! What `hpsearch run` without a file offers: the quickstart, written where the person stands.
 
 use std::fs;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
-use super::exit::Failure;
+use super::Failure;
+use super::console::{ask, can_ask};
 
 /// The quickstart that ships with the program, and its data.
 const FILES: [(&str, &str); 4] = [
@@ -22,7 +23,7 @@ pub fn offer() -> Result<PathBuf, Failure> {
                 write an example",
         )
     };
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !can_ask() {
         return Err(refusal());
     }
     let taken = FILES.iter().find(|(name, _)| PathBuf::from(name).exists());
@@ -35,14 +36,12 @@ pub fn offer() -> Result<PathBuf, Failure> {
     if taken.is_some() {
         return Ok(file);
     }
-    eprint!(
+    let answer = ask(
         "There is no study file here. Write an example (quickstart.toml and data/, 130 kB) and \
-         run it? [Y/n] "
-    );
-    io::stderr().flush()?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    if !matches!(answer.trim().to_ascii_lowercase().as_str(), "" | "y" | "yes") {
+         run it? [Y/n] ",
+    )?
+    .unwrap_or_default();
+    if !["", "y", "yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes)) {
         return Err(refusal());
     }
     fs::create_dir_all("data")?;

@@ -2,8 +2,7 @@
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
+use super::{Console, Exit, Failure};
 use crate::app::request;
 use crate::report::wording::one_line;
 use crate::study::event::Request;

@@ -5,10 +5,7 @@ use std::io::Write;
 use clap::Args;
 use serde::Serialize;
 
-use super::OutputForm;
-use super::console::Console;
-use super::exit::{Exit, Failure};
-use super::trial_json::VERSION;
+use super::{Console, Exit, Failure};
 use crate::engine::verify::{
     Difference, Entry, ORDER, Verified, VersionChange, hold_tables, verify as decide_again,
 };
@@ -44,9 +41,7 @@ pub struct VerifyArguments {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
-    version: u32,
-    study: &'a str,
+struct Answer {
     repeats: bool,
     proposals: u64,
     verdicts: u64,
@@ -91,9 +86,10 @@ pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit
     }
     let exit = if verified.difference.is_some() { Exit::Differs } else { Exit::Done };
     let name = &study.spec.name;
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => console.json(&json(name, verified))?,
-        OutputForm::Text => print(&one_line(name), &verified, console)?,
+    if arguments.json {
+        console.json(Some(name), &json(verified))?;
+    } else {
+        print(&one_line(name), &verified, console)?;
     }
     Ok(exit)
 }
@@ -124,7 +120,7 @@ fn moment_of(reader: &SqliteReader, study: StudyId) -> Result<Moment, Failure> {
     }
 }
 
-fn json(name: &str, verified: Verified) -> Answer<'_> {
+fn json(verified: Verified) -> Answer {
     let versions = verified
         .versions
         .into_iter()
@@ -143,8 +139,6 @@ fn json(name: &str, verified: Verified) -> Answer<'_> {
         },
     );
     Answer {
-        version: VERSION,
-        study: name,
         repeats: difference.is_none(),
         proposals: verified.proposals,
         verdicts: verified.verdicts,
@@ -160,18 +154,13 @@ fn json(name: &str, verified: Verified) -> Answer<'_> {
 fn what_was_decided(verified: &Verified) -> String {
     let more = [
         (verified.promotions, "promotion"),
-        (verified.race_steps, "step of races"),
+        (verified.race_steps, "race step"),
         (verified.values, "value"),
     ];
     let mut parts =
         vec![count(verified.proposals, "proposal"), count(verified.verdicts, "verdict")];
-    for (number, what) in more.into_iter().filter(|(number, _)| *number > 0) {
-        parts.push(if what == "step of races" && number > 1 {
-            format!("{number} steps of races")
-        } else {
-            count(number, what)
-        });
-    }
+    let more = more.into_iter().filter(|(number, _)| *number > 0);
+    parts.extend(more.map(|(number, what)| count(number, what)));
     let last = parts.pop().unwrap_or_default();
     format!("{} and {last}", parts.join(", "))
 }
@@ -251,7 +240,7 @@ mod tests {
         verified.values = 2;
         assert_eq!(
             what_was_decided(&verified),
-            "1 proposal, 12 verdicts, 4 steps of races and 2 values"
+            "1 proposal, 12 verdicts, 4 race steps and 2 values"
         );
     }
 }

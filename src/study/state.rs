@@ -8,6 +8,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use crate::study::checkpoint::Checkpoint;
 use crate::study::configuration::{self, Run};
 use crate::study::constraint::{self, Constraint};
@@ -22,7 +24,7 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{DecisionAtStep, Note, Trial, TrialNumber, TrialState};
 
 /// How many trials are in each state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Waiting for a slot.
     pub queued: u64,

@@ -71,7 +71,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("libc", &["trainer/allocator"]),
     ("rusqlite", &["storage"]),
     // Terminals count the columns of a text in one way: tables for pipes count as the screens do.
-    ("ratatui", &["tui", "report/wording", "cli/picture"]),
+    ("ratatui", &["tui", "report/wording", "cli/drawing"]),
     // The command line asks for the terminal's width; the screens take it through ratatui.
     ("crossterm", &["cli/console"]),
     ("clap", &["cli"]),

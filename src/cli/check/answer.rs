@@ -7,13 +7,12 @@ use serde::Serialize;
 
 use super::{Ahead, Found};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::trial_json::{ForecastJson, VERSION};
+use crate::cli::trial_json::ForecastJson;
 use crate::config::{Diagnostic, Diagnostics, Severity};
 
 /// The answer.
 #[derive(Serialize)]
 pub struct Answer {
-    version: u32,
     /// Whether the study can be run.
     valid: bool,
     problems: Vec<Problem>,
@@ -85,7 +84,7 @@ impl Answer {
                 plain("warning", missing.message.clone(), Some(missing.help.clone()))
             }),
         );
-        Answer { version: VERSION, valid: true, problems, study: Some(study) }
+        Answer { valid: true, problems, study: Some(study) }
     }
 
     /// That about what is wrong with a study; a failure that is none of the study's stays one.
@@ -98,7 +97,7 @@ impl Answer {
             }
             other => return Err(other),
         };
-        Ok(Answer { version: VERSION, valid: false, problems, study: None })
+        Ok(Answer { valid: false, problems, study: None })
     }
 }
 

@@ -9,7 +9,7 @@ use ratatui::style::{Color, Modifier};
 use crate::tui::chart::Chart;
 use crate::tui::{Look, Palette};
 
-/// Columns and rows of a picture.
+/// Columns and rows of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Columns.
