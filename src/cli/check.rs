@@ -12,6 +12,7 @@ use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::exported;
 use super::overrides::sets;
+use super::starter;
 use super::waiting::listener;
 use crate::analysis::forecast::Forecast;
 use crate::app::export::check_target;
@@ -35,7 +36,7 @@ use crate::study::usage::{Used, devices_of};
 
 use answer::Answer;
 
-/// What `hpsearch check` is told.
+/// Arguments of `hpsearch check`.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  hpsearch check study.toml\n  hpsearch check study.toml --set \
@@ -93,6 +94,7 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
 }
 
 fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Failure> {
+    starter::another_file(&arguments.study).map_or(Ok(()), Err)?;
     let checked = config::load_with_warnings(&arguments.study, &arguments.set)?;
     if !arguments.json {
         console.warn(&checked.warnings);
@@ -155,15 +157,13 @@ fn print(
     for line in &found.data {
         writeln!(console.out, "data      {}", one_line(line))?;
     }
-    let ahead = match &found.ahead {
-        Ahead::OfTrials(forecast, trials) => format!(
-            "{} (from the {} of the store)",
-            parts(forecast).join("; "),
-            count(*trials, "trial")
-        ),
-        Ahead::OfFile(told) => told.clone(),
-    };
-    writeln!(console.out, "forecast  {ahead}")?;
+    match &found.ahead {
+        Ahead::OfTrials(forecast, trials) => {
+            let (parts, trials) = (parts(forecast).join("; "), count(*trials, "trial"));
+            writeln!(console.out, "forecast  {parts} (from the {trials} of the store)")?;
+        }
+        Ahead::OfFile(text) => writeln!(console.out, "forecast  {text}")?,
+    }
     let run = console.next(&format!("run {}{}", shown(&arguments.study), sets(&arguments.set)));
     writeln!(console.out, "{run} runs it")?;
     Ok(Exit::Done)

@@ -15,7 +15,6 @@ use crate::report::wording::{number, one_line};
 use crate::storage::{Curve, StorageReader, StudySummary};
 use crate::study::metric::Number;
 use crate::study::query::{SortKey, TrialQuery};
-use crate::study::suggestion::nearest;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
 
@@ -30,7 +29,7 @@ Examples:
 /// How many trials are shown when none is named: as many as there are colours.
 const SHOWN: u64 = 6;
 
-/// What `hpsearch curves` is told.
+/// Arguments of `hpsearch curves`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch curves [OPTIONS] [STUDY] [TRIAL]...")]
 pub struct CurvesArguments {
@@ -136,11 +135,8 @@ fn unknown_metric(
     if known.is_empty() {
         return Ok(None);
     }
-    let names: Vec<String> = known.iter().map(|name| format!("`{}`", one_line(name))).collect();
-    let near = nearest(metric, known.iter().map(String::as_str))
-        .map(|near| format!("did you mean `{near}`? "));
     let failure = Failure::usage(format!("these trials report no `{}`", one_line(metric)));
-    Ok(Some(failure.help(format!("{}they report {}", near.unwrap_or_default(), names.join(", ")))))
+    Ok(Some(failure.known(metric, "they report", known.iter().map(String::as_str))))
 }
 
 fn chart<'a>(

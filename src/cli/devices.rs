@@ -10,7 +10,7 @@ use crate::report::table::{Column, Columns};
 use crate::report::wording::one_line;
 use crate::runner::monitor::gibibytes;
 
-/// What `hpsearch devices` is told.
+/// Arguments of `hpsearch devices`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  hpsearch devices")]
 pub struct DevicesArguments {

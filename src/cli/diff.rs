@@ -33,7 +33,7 @@ Examples:
   hpsearch diff study.toml             the file as it is now, against its study
   hpsearch diff study.toml digits      against another study";
 
-/// What `hpsearch diff` is told.
+/// Arguments of `hpsearch diff`.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = EXAMPLES,

@@ -23,7 +23,7 @@ Examples:
 Exit code 1 says that something is broken; warnings alone are exit code 0.
 A large store takes a while: every page of it is read.";
 
-/// What `hpsearch doctor` is told.
+/// Arguments of `hpsearch doctor`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DoctorArguments {

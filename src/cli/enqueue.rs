@@ -25,7 +25,7 @@ Examples:
 It runs as soon as a slot is free, and takes one of the budget's places as long
 as there are any. A configuration that was tried is refused without --again.";
 
-/// What `hpsearch enqueue` is told.
+/// Arguments of `hpsearch enqueue`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch enqueue [OPTIONS] [STUDY] \
     [KEY=VALUE]..")]

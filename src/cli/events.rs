@@ -22,7 +22,7 @@ use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
 
-/// What `hpsearch events` is told.
+/// Arguments of `hpsearch events`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = selection::with_filters("\
 Examples:

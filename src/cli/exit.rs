@@ -6,13 +6,14 @@ use std::io;
 
 use crate::app::{AppError, Remedy};
 use crate::arguments::data_file::DataProblem;
-use crate::config::shown::lines;
+use crate::config::shown::{lines, one_line};
 use crate::config::{self, ConfigError};
 use crate::export::ExportError;
 use crate::runner::RunnerError;
 use crate::runner::slots::SlotsError;
 use crate::runner::worker_job::JobError;
 use crate::storage::StorageError;
+use crate::study::suggestion::{nearest, quoted};
 use crate::tui::TuiError;
 
 /// The exit codes of the contract.
@@ -102,6 +103,20 @@ impl Failure {
     #[must_use]
     pub fn help(self, text: impl Into<String>) -> Self {
         self.remedy(Some(Remedy::Text(text.into())))
+    }
+
+    /// With the names that there are, and the one that `word` may mean. `there`: `they report`.
+    #[must_use]
+    pub fn known<'a>(
+        self,
+        word: &str,
+        there: &str,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let names: Vec<&str> = names.into_iter().collect();
+        let near = nearest(word, names.iter().copied());
+        let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+        self.help(one_line(&format!("{near}{there} {}", quoted(names))))
     }
 
     fn remedy(self, remedy: Option<Remedy>) -> Self {

@@ -9,19 +9,21 @@ use clap::Args;
 use serde::Serialize;
 
 use super::moments::{instant, moment};
-use super::trial_json::{BestJson, TrialJson, seconds};
+use super::trial_json::{BestJson, TrialJson, origin_kind, seconds};
 use super::trial_words;
 use super::{Console, Exit, Failure};
 use crate::app::find;
+use crate::app::study_state::situation;
 use crate::report::table::{Column, Columns};
-use crate::report::wording::{attempt_end, count, duration, number, one_line, param, shown_value};
-use crate::samplers::{self, SAMPLERS, Situation};
+use crate::report::wording::{
+    attempt_end, count, duration, number, one_line, param, shown_value, states,
+};
+use crate::samplers::{self, SAMPLERS};
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::event::Seq;
 use crate::study::field;
 use crate::study::metric::{Number, Score, median};
 use crate::study::spec::StudySpec;
-use crate::study::state::Counts;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 use story::{Field, Judgement, Proposal, Story, Teller, Turn};
 
@@ -31,7 +33,7 @@ Examples:
   hpsearch explain digits 7
   hpsearch explain digits 7 --json | jq .decisions";
 
-/// What `hpsearch explain` is told.
+/// Arguments of `hpsearch explain`.
 #[derive(Clone, Debug, Args)]
 #[command(allow_missing_positional = true, after_help = EXAMPLES)]
 pub struct ExplainArguments {
@@ -173,13 +175,11 @@ fn json<'a>(
     story: &'a Story,
     comparison: Option<&'a Comparison>,
 ) -> Answer<'a> {
-    let (kind, sampler, entry) = match &trial.origin {
-        Origin::Sampled(sampler) => ("sampled", Some(sampler.clone()), None),
-        Origin::Enqueued(entry) => ("enqueued", None, Some(*entry)),
-        Origin::Asked => ("asked", None, None),
-        Origin::Replicate(_) => ("replicate", None, None),
-        Origin::Repeat(_) => ("repeat", Some(study.spec.sampler.name.clone()), None),
-        Origin::Race { .. } => ("race", None, None),
+    let (sampler, entry) = match &trial.origin {
+        Origin::Sampled(sampler) => (Some(sampler.clone()), None),
+        Origin::Enqueued(entry) => (None, Some(*entry)),
+        Origin::Repeat(_) => (Some(study.spec.sampler.name.clone()), None),
+        _ => (None, None),
     };
     let field = |judgement: &Judgement, number: fn(&Field) -> Option<f64>| {
         judgement.field.as_ref().and_then(number).map(Number)
@@ -207,7 +207,7 @@ fn json<'a>(
     });
     Answer {
         trial: TrialJson::from(trial),
-        origin: OriginJson { kind, sampler, entry },
+        origin: OriginJson { kind: origin_kind(&trial.origin), sampler, entry },
         proposed: story.proposal.as_ref(),
         decisions: decisions.collect(),
         turns: &story.turns,
@@ -328,17 +328,7 @@ fn chosen(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
     let Some(others) = story.proposal.as_ref().map(|proposal| proposal.others) else {
         return String::new();
     };
-    let finished = others.complete + others.pruned + others.failed + others.paused;
-    let unfinished = others.queued + others.running;
-    let stopped = others.pruned + others.paused;
-    let situation = Situation {
-        space: &spec.space,
-        number: trial.number,
-        finished,
-        stopped,
-        unfinished,
-        budget: spec.budget.trials,
-    };
+    let situation = situation(spec, others, trial.number);
     match samplers::choice(&spec.sampler, &situation) {
         Some(choice) if trial.origin == Origin::Sampled(choice.sampler.to_owned()) => {
             format!(", which {} chose: {}", spec.sampler.name, choice.reason)
@@ -354,7 +344,11 @@ fn startup_trials(spec: &StudySpec) -> Option<u64> {
 }
 
 fn known(spec: &StudySpec, trial: &Trial, proposal: &Proposal) -> Vec<(&'static str, String)> {
-    let mut lines = vec![("known then", states(proposal.others))];
+    let mut lines = vec![(
+        "known then",
+        states(proposal.others, "running")
+            .unwrap_or_else(|| "nothing: it was the first trial".to_owned()),
+    )];
     if let Some(BestJson { number: best, value }) = proposal.best {
         lines.push(("best then", format!("{} (trial {best})", number(value.0))));
     }
@@ -374,18 +368,6 @@ fn known(spec: &StudySpec, trial: &Trial, proposal: &Proposal) -> Vec<(&'static 
         lines.push(("nearest", one_line(&text)));
     }
     lines
-}
-
-fn states(mut counts: Counts) -> String {
-    let parts: Vec<String> = TrialState::ALL
-        .into_iter()
-        .filter_map(|state| {
-            Some(*counts.of(state))
-                .filter(|trials| *trials > 0)
-                .map(|trials| format!("{trials} {}", state.as_str()))
-        })
-        .collect();
-    if parts.is_empty() { "nothing: it was the first trial".to_owned() } else { parts.join(", ") }
 }
 
 fn compared(trial: &Trial, comparison: &Comparison) -> String {

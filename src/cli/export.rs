@@ -12,7 +12,7 @@ use crate::export::Otherwise;
 use crate::study::spec::Quantize;
 use crate::study::trial::TrialNumber;
 
-/// What `hpsearch export` is told.
+/// Arguments of `hpsearch export`.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  hpsearch export digits -o model\n  hpsearch export digits -o model \

@@ -20,7 +20,7 @@ Examples:
 It is added to what the study file says, and stays added when the study is run
 again or the file is changed. A study that is over continues when it is run.";
 
-/// What `hpsearch extend` is told.
+/// Arguments of `hpsearch extend`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExtendArguments {

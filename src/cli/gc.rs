@@ -27,7 +27,7 @@ have, and tokenised data that none of its studies has used. What runs, waits or
 is paused stays, and so do logs and a command's own files. A study may run
 meanwhile.";
 
-/// What `hpsearch gc` is told.
+/// Arguments of `hpsearch gc`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct GcArguments {

@@ -7,16 +7,15 @@ use std::time::Instant;
 
 use clap::Args;
 
+use super::exported;
 use super::{Console, Exit, Failure, Talk};
 use crate::config::shown::lines;
-use crate::export::holds_weights;
 use crate::report::wording::count;
 use crate::runner::process::own_program;
 use crate::runner::protocol::Job;
 use crate::runner::worker_job::{self, Progress};
-use crate::study::device::Device;
 
-/// What `hpsearch generate` is told.
+/// Arguments of `hpsearch generate`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
     hpsearch generate model \"Once upon a time\"\n  \
@@ -61,14 +60,8 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Prints the prompt and, as it comes, what the model adds.
 pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let device: Device = arguments.device.parse().map_err(|error| {
-        Failure::new(Exit::Usage, error).help("`hpsearch devices` lists what is here")
-    })?;
-    let directory = std::path::absolute(&arguments.directory)?;
-    if !holds_weights(&directory) {
-        return Err(Failure::usage(format!("`{}` holds no model", arguments.directory.display()))
-            .help("`hpsearch export STUDY -o DIR` writes one"));
-    }
+    let device = exported::device(&arguments.device)?;
+    let directory = exported::model(&arguments.directory)?;
     let prompt = match &arguments.prompt {
         Some(prompt) => prompt.clone(),
         None => piped()?,

@@ -14,7 +14,7 @@ use crate::storage::{OutcomeCursor, StorageReader};
 /// The longest bar, in columns.
 const LONGEST_BAR: f64 = 30.0;
 
-/// What `hpsearch importance` is told.
+/// Arguments of `hpsearch importance`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   hpsearch importance digits

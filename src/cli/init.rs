@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::console::{ask, can_ask, shown};
+use super::console::{ask, can_ask, shown, typed};
 use super::{Console, Exit, Failure};
 use crate::app::missing_files::missing_files;
 use crate::config::{self, ConfigError};
@@ -35,7 +35,7 @@ header, the columns of texts and labels, the classes, the lengths. Files beside
 it called validation or test are taken as such.
 An existing file is never overwritten.";
 
-/// What `hpsearch init` is told.
+/// Arguments of `hpsearch init`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct InitArguments {
@@ -124,13 +124,18 @@ pub fn init(arguments: &InitArguments, console: &mut Console) -> Result<Exit, Fa
         (Some(data), _) => data::of_data(data, arguments, &questions, console)?,
         (None, Some(command)) => of_command(command, arguments, &questions, console)?,
         (None, None) if arguments.model.is_some() => {
-            return Err(Failure::usage("what shall the model be fine-tuned on?")
+            return Err(Failure::usage("there is no data to fine-tune the model on")
                 .help("give the data too: `hpsearch init data.csv --model MODEL`"));
         }
         (None, None) => {
-            return Err(Failure::usage("what shall be searched: a data file, or a program?").help(
-                "`hpsearch init data.csv` for the built-in trainer, `hpsearch init \
-                    --command \"python train.py\"` for a program",
+            let near = data::training_file(Path::new(".")).ok();
+            let near = near.map(|data| format!("did you mean `hpsearch init {}`? ", typed(&data)));
+            return Err(Failure::usage("neither a data file nor a program is given").help(
+                format!(
+                    "{}`hpsearch init data.csv` is for the built-in trainer, `hpsearch init \
+                 --command \"python train.py\"` for a program",
+                    near.unwrap_or_default()
+                ),
             ));
         }
     };

@@ -24,7 +24,7 @@ pub enum Listed {
     Tasks,
 }
 
-/// What `hpsearch list` is told.
+/// Arguments of `hpsearch list`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  hpsearch list samplers\n  hpsearch list pruners")]
 pub struct ListArguments {

@@ -19,7 +19,7 @@ use crate::runner::ownership;
 use crate::storage::{StorageReader, StudyId, StudySummary};
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
-/// What `hpsearch logs` is told.
+/// Arguments of `hpsearch logs`.
 #[derive(Clone, Debug, Args)]
 #[command(
     allow_missing_positional = true,

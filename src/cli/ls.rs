@@ -15,7 +15,7 @@ use crate::storage::{StorageReader, StudySummary};
 use crate::study::metric::Direction;
 use crate::study::state::Counts;
 
-/// What `hpsearch ls` is told.
+/// Arguments of `hpsearch ls`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  hpsearch ls\n  hpsearch ls --json | jq '.studies[].best'")]
 pub struct LsArguments {

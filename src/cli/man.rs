@@ -20,7 +20,7 @@ Examples:
   hpsearch man run                             the page of one verb
   hpsearch man --dir ~/.local/share/man/man1   install all pages, for man(1)";
 
-/// What `hpsearch man` is told.
+/// Arguments of `hpsearch man`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ManArguments {

@@ -29,7 +29,7 @@ the leaderboard find them.";
 /// A longer text is a file, not a note.
 const LONGEST: usize = 4_000;
 
-/// What `hpsearch note` is told.
+/// Arguments of `hpsearch note`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch note [OPTIONS] [STUDY] [TRIALS] [-m \
     <TEXT>]")]

@@ -31,7 +31,7 @@ pub fn refuse_inputs(
 /// Refuses an output that is there already: it may be anybody's. What is no file is written to, and
 /// the files of these names were opened by the shell.
 pub fn refuse_existing(output: &Path) -> Result<(), Failure> {
-    let opened = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
+    let opened = ["-", "/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
     if opened.iter().any(|name| output.starts_with(name)) || !output.is_file() {
         return Ok(());
     }
@@ -41,11 +41,17 @@ pub fn refuse_existing(output: &Path) -> Result<(), Failure> {
 
 /// Writes a file beside its place and renames it there when it is complete: nobody sees half of it,
 /// and a failure leaves what was there. What is no file, such as `/dev/stdout` or a FIFO, is
-/// written to.
+/// written to, and `-` is standard output.
 pub fn whole_file<T>(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    if path == Path::new("-") {
+        let mut out = BufWriter::new(io::stdout());
+        let written = write(&mut out)?;
+        out.flush()?;
+        return Ok(written);
+    }
     let refused = |what: &str| {
         Failure::usage(format!("`{}` {what}", path.display()))
             .help("name the file itself: `-o trials.csv`")

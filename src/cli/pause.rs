@@ -25,7 +25,7 @@ runner waits, holding nothing, until `hpsearch resume`, or `hpsearch run
 --resume`. `hpsearch stop` ends a runner that waits. While nothing runs, the
 time budget stands still.";
 
-/// What `hpsearch pause` is told.
+/// Arguments of `hpsearch pause`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch pause [OPTIONS] [STUDY] [TRIALS]")]
 pub struct PauseArguments {

@@ -13,7 +13,6 @@ use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::metric::Number;
 use crate::study::query::{SortKey, TrialQuery};
-use crate::study::suggestion::nearest;
 use crate::study::trial::TrialNumber;
 use crate::tui::chart::Chart;
 
@@ -33,7 +32,8 @@ importance  which parameters matter, as bars
 Braille where the terminal knows it, else ASCII; no colours in a pipe.";
 
 /// A kind of picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Values by trial, and the best so far
     History,
@@ -47,19 +47,7 @@ pub enum Kind {
     Importance,
 }
 
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Kind::History => "history",
-            Kind::Curves => "curves",
-            Kind::Parallel => "parallel",
-            Kind::Slice => "slice",
-            Kind::Importance => "importance",
-        }
-    }
-}
-
-/// What `hpsearch plot` is told.
+/// Arguments of `hpsearch plot`.
 #[derive(Clone, Debug, Args)]
 #[command(allow_missing_positional = true, after_help = EXAMPLES)]
 pub struct PlotArguments {
@@ -84,7 +72,7 @@ pub struct PlotArguments {
 
 #[derive(Serialize)]
 struct Answer<'a> {
-    plot: &'static str,
+    plot: Kind,
     charts: Vec<ChartJson<'a>>,
 }
 
@@ -119,7 +107,7 @@ pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Fa
     let charts = charts(&reader, &study, arguments)?;
     if arguments.json {
         let charts = charts.iter().map(ChartJson::from).collect();
-        let answer = Answer { plot: arguments.kind.name(), charts };
+        let answer = Answer { plot: arguments.kind, charts };
         return console.json(Some(&study.spec.name), &answer);
     }
     let height = arguments.height.unwrap_or(if arguments.kind == Kind::Slice { 12 } else { 20 });
@@ -173,14 +161,11 @@ fn charts(
 }
 
 fn unknown_parameter(study: &StudySummary, name: &str) -> Failure {
-    let known: Vec<&str> =
-        study.spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
-    let near = nearest(name, known.iter().copied()).map(|near| format!("did you mean `{near}`? "));
-    let names: Vec<String> = known.iter().map(|name| format!("`{}`", one_line(name))).collect();
-    Failure::usage(format!(
-        "`{}` searches no parameter `{}`",
-        one_line(&study.spec.name),
-        one_line(name)
-    ))
-    .help(format!("{}it searches {}", near.unwrap_or_default(), names.join(", ")))
+    let known = study.spec.space.dimensions().iter().map(|dimension| dimension.name.as_str());
+    let study = one_line(&study.spec.name);
+    Failure::usage(format!("`{study}` searches no parameter `{}`", one_line(name))).known(
+        name,
+        "it searches",
+        known,
+    )
 }

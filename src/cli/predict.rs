@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::exported;
 use super::output_file::{refuse_existing, refuse_inputs, whole_file};
 use super::waiting::listener;
 use super::{Console, Exit, Failure};
@@ -15,11 +16,9 @@ use crate::arguments::RowsAtOnce;
 use crate::arguments::data_file::{self, Columns, Header, Layout};
 use crate::config;
 use crate::config::shown::one_line;
-use crate::export::holds_weights;
 use crate::runner::protocol::Job;
-use crate::study::device::Device;
 
-/// What `hpsearch predict` is told.
+/// Arguments of `hpsearch predict`.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  hpsearch predict model \"what a film\"\n  cat texts.txt | hpsearch \
@@ -71,14 +70,8 @@ type Labels = Vec<(String, f64)>;
 
 /// Predicts them.
 pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let device: Device = arguments.device.parse().map_err(|error| {
-        Failure::new(Exit::Usage, error).help("`hpsearch devices` lists what is here")
-    })?;
-    let directory = std::path::absolute(&arguments.directory)?;
-    if !holds_weights(&directory) {
-        return Err(Failure::usage(format!("`{}` holds no model", arguments.directory.display()))
-            .help("`hpsearch export STUDY -o DIR` writes one"));
-    }
+    let device = exported::device(&arguments.device)?;
+    let directory = exported::model(&arguments.directory)?;
     if let Some(output) = &arguments.output {
         refuse_inputs(output, files_of(&directory).chain(arguments.file.clone()))?;
         if !arguments.overwrite {

@@ -14,7 +14,7 @@ Examples:
 They start from the beginning, unless `[checkpoints] keep = \"all\"` kept what
 they saved. On a study that nobody runs they start when it is run.";
 
-/// What `hpsearch retry` is told.
+/// Arguments of `hpsearch retry`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch retry [OPTIONS] [STUDY] <TRIALS | \
     --failed>")]

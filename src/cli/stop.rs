@@ -7,7 +7,7 @@ use crate::app::request;
 use crate::report::wording::one_line;
 use crate::study::event::Request;
 
-/// What `hpsearch stop` is told.
+/// Arguments of `hpsearch stop`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  hpsearch stop digits")]
 pub struct StopArguments {

@@ -24,7 +24,7 @@ Examples:
 Tags are written at once, whether or not the study runs. They are letters,
 digits and any of `._/-`, up to 64.";
 
-/// What `hpsearch tag` is told.
+/// Arguments of `hpsearch tag`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch tag [OPTIONS] [STUDY] [TRIALS] [+TAG \
     | -TAG]..")]

@@ -8,7 +8,7 @@ use crate::study::device::Device;
 use crate::study::metric::Number;
 use crate::study::params::Params;
 use crate::study::time::Timestamp;
-use crate::study::trial::{Trial, TrialNumber, TrialState};
+use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// The best trial of a study, in short.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -115,6 +115,18 @@ impl From<&Forecast> for ForecastJson {
             trials: span(forecast.trials),
             disk_bytes: span(forecast.disk),
         }
+    }
+}
+
+/// The kind of a trial's origin.
+pub fn origin_kind(origin: &Origin) -> &'static str {
+    match origin {
+        Origin::Sampled(_) => "sampled",
+        Origin::Enqueued(_) => "enqueued",
+        Origin::Asked => "asked",
+        Origin::Replicate(_) => "replicate",
+        Origin::Repeat(_) => "repeat",
+        Origin::Race { .. } => "race",
     }
 }
 

@@ -14,7 +14,7 @@ use crate::study::query::TrialQuery;
 use crate::study::space::Distribution;
 use crate::study::trial::Trial;
 
-/// What `hpsearch trials` is told.
+/// Arguments of `hpsearch trials`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = selection::with_filters("\
 Examples:

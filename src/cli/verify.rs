@@ -29,7 +29,7 @@ nothing is written.
 Exit codes:
   0  everything repeats exactly      7  something differs; the first is shown";
 
-/// What `hpsearch verify` is told.
+/// Arguments of `hpsearch verify`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct VerifyArguments {

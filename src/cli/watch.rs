@@ -13,7 +13,7 @@ use crate::app::study_state::life;
 use crate::storage::StorageReader as _;
 use crate::tui::{Detach, Surroundings, TuiMode, choose_study, run_tui};
 
-/// What `hpsearch watch` is told.
+/// Arguments of `hpsearch watch`.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  hpsearch watch\n  hpsearch watch digits --store /data/hpsearch.db"

@@ -136,6 +136,7 @@ fn notice(state: &State) -> Option<Notice> {
     match (&state.phase, &state.notice) {
         (RunPhase::Over(reason), None) => {
             let tail = match state.mode {
+                _ if state.seen.summary.counts.only_fail() => " - q leaves",
                 TuiMode::Embedded => " - E +20 runs 20 more, q leaves",
                 TuiMode::Watching => " - E raises the budget, q leaves",
             };

@@ -262,7 +262,7 @@ fn a_model_that_cannot_be_fine_tuned_is_refused_before_a_study_is_written() {
             &["r.csv", "--label", "label", "--model", "gpt2"],
             "the model is a decoder (`gpt2`), which learns texts and no labels",
         ),
-        (&["--model", "bert"], "what shall the model be fine-tuned on?"),
+        (&["--model", "bert"], "there is no data to fine-tune the model on"),
     ] {
         let ran = site.run(&[&["init"], arguments].concat());
         assert!(ran.code == 2 && ran.err.contains(said), "{arguments:?}: {}", ran.err);

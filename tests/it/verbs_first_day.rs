@@ -103,7 +103,7 @@ fn a_killed_run_leaves_its_terminal_as_it_was() {
         || tcgetattr(&device).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO);
     assert!(!edits_lines());
     processes::signal(holder(&site), Signal::KILL);
-    terminal.wait_for_text("the run was killed (signal 9); `hpsearch run STUDY.toml` continues");
+    terminal.wait_for_text("the run was killed (signal 9); `hpsearch run study.toml` continues");
     terminal.wait_for(|screen| !screen.alternate_screen() && !screen.bracketed_paste());
     assert!(edits_lines(), "keys are raw still");
     assert_ne!(terminal.leave(), 0);
