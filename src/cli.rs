@@ -101,7 +101,7 @@ Exit codes:
   1  internal error                  5    store busy or unreachable
   2  wrong command line or file      6    the study file changed
   3  no completed trial              7    verify found a difference
-                                     130, 143  interrupted; run again to continue";
+                                     130, 143  interrupted; run it again";
 
 /// Hyperparameter search from one binary: describe a study in a TOML file, run it, watch it, take
 /// the best checkpoint.

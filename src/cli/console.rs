@@ -397,13 +397,17 @@ mod tests {
             };
             palette(variable, is_terminal) == Palette::Colours
         };
-        assert!(palette(&[], true) && !palette(&[], false));
-        assert!(
-            palette(&[("CLICOLOR_FORCE", "1")], false)
-                && !palette(&[("CLICOLOR_FORCE", "0")], false)
-        );
-        assert!(!palette(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], true));
-        assert!(palette(&[("NO_COLOR", "")], true));
-        assert!(!palette(&[("TERM", "dumb")], true) && !palette(&[("CLICOLOR", "0")], true));
+        for (set, is_terminal, colours) in [
+            (&[][..], true, true),
+            (&[], false, false),
+            (&[("CLICOLOR_FORCE", "1")], false, true),
+            (&[("CLICOLOR_FORCE", "0")], false, false),
+            (&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], true, false),
+            (&[("NO_COLOR", "")], true, true),
+            (&[("TERM", "dumb")], true, false),
+            (&[("CLICOLOR", "0")], true, false),
+        ] {
+            assert_eq!(palette(set, is_terminal), colours, "{set:?} {is_terminal}");
+        }
     }
 }

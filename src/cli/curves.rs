@@ -1,7 +1,7 @@
 //! `hpsearch curves`: what trials reported over their course, as a chart, a table or JSON.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use super::drawing::{self, Size};
 use super::trial_words;
 use super::{Console, Exit, Failure};
 use crate::app::find;
-use crate::report::table::{Align, Column};
+use crate::report::table::{Column, Columns};
 use crate::report::wording::{number, one_line};
 use crate::storage::{Curve, StorageReader, StudySummary};
 use crate::study::metric::Number;
@@ -81,7 +81,13 @@ pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit
     };
     let metric = arguments.metric.as_deref().unwrap_or(&study.spec.objective().metric);
     let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
-    let curves = in_order(reader.curves(study.id, metric, &numbers)?, &numbers);
+    let mut reported: BTreeMap<_, _> =
+        reader.curves(study.id, metric, &numbers)?.into_iter().collect();
+    // One curve a trial, empty where it reported nothing.
+    let curves: Vec<Curve> = numbers
+        .iter()
+        .map(|number| (*number, reported.remove(number).unwrap_or_default()))
+        .collect();
     if curves.iter().all(|(_, points)| points.is_empty())
         && let Some(failure) = unknown_metric(&reader, &study, metric, &trials)?
     {
@@ -106,18 +112,6 @@ pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit
         drawing::print(&mut console.out, &chart, size, console.look)?;
     }
     Ok(Exit::Done)
-}
-
-/// One curve a trial, empty where it reported nothing.
-fn in_order(mut curves: Vec<Curve>, numbers: &[TrialNumber]) -> Vec<Curve> {
-    let mut take = |number: TrialNumber| {
-        curves
-            .iter()
-            .position(|(of, _)| *of == number)
-            .map(|at| curves.swap_remove(at).1)
-            .unwrap_or_default()
-    };
-    numbers.iter().map(|number| (*number, take(*number))).collect()
 }
 
 /// The error about a metric that these trials do not report; `None` if they have reported nothing
@@ -172,20 +166,17 @@ pub fn step_on_axis(step: u64) -> f64 {
     step as f64
 }
 
-fn columns(step: &str, curves: &[Curve]) -> Vec<Column> {
+fn columns(unit: &str, curves: &[Curve]) -> Vec<Column> {
     let steps: BTreeSet<u64> =
         curves.iter().flat_map(|(_, points)| points.iter().map(|(step, _)| *step)).collect();
-    let mut columns =
-        vec![Column::new(step, Align::Right, steps.iter().map(u64::to_string).collect())];
-    columns.extend(curves.iter().map(|(trial, points)| {
+    let steps: Vec<u64> = steps.into_iter().collect();
+    let mut columns = Columns::of(&steps).right(unit, u64::to_string);
+    for (trial, points) in curves {
         let cell = |step: &u64| {
-            points
-                .binary_search_by_key(step, |(at, _)| *at)
-                .ok()
-                .map_or_else(String::new, |index| number(points[index].1))
+            let at = points.binary_search_by_key(step, |(at, _)| *at);
+            at.map_or_else(|_| String::new(), |index| number(points[index].1))
         };
-        Column::new(format!("trial {trial}"), Align::Point, steps.iter().map(cell).collect())
-            .optional()
-    }));
-    columns
+        columns = columns.point(format!("trial {trial}"), cell).optional();
+    }
+    columns.end()
 }

@@ -238,19 +238,16 @@ impl From<JobError> for Failure {
     fn from(error: JobError) -> Self {
         match error {
             JobError::Start { .. } => Failure::new(Exit::Internal, error),
-            JobError::Killed { .. } => Failure::new(Exit::Internal, error).help(
-                "run the command \
-                again",
-            ),
+            JobError::Killed { .. } => {
+                Failure::new(Exit::Internal, error).help("run the command again")
+            }
             JobError::OutOfMemory { .. } => Failure::new(Exit::Internal, error).help(
                 "free some memory, use a smaller model (`model.*`), shorter texts (`[data] \
                  max_length`) or less data, and run the command again",
             ),
             // The worker's sentence says what to change where it knows.
-            JobError::Failed(_) => Failure::new(Exit::Usage, error).help(
-                "change what it names \
-                and run the command again",
-            ),
+            JobError::Failed(_) => Failure::new(Exit::Usage, error)
+                .help("change what it names and run the command again"),
         }
     }
 }
@@ -411,29 +408,17 @@ mod tests {
         assert_eq!(kinds_of(&exported), kinds_in(include_str!("../export.rs"), "ExportError"));
         assert_eq!(kinds_of(&run), kinds_in(include_str!("../runner.rs"), "RunnerError"));
         assert_eq!(kinds_of(&shown), kinds_in(include_str!("../tui.rs"), "TuiError"));
-        let mut failures: Vec<Failure> = stored.into_iter().map(Failure::from).collect();
-        failures.extend(exported.into_iter().map(Failure::from));
-        failures.extend(run.into_iter().map(Failure::from));
-        failures.extend(shown.into_iter().map(Failure::from));
-        failures.push(system().into());
+        let failures = (stored.into_iter().map(Failure::from))
+            .chain(exported.into_iter().map(Failure::from))
+            .chain(run.into_iter().map(Failure::from))
+            .chain(shown.into_iter().map(Failure::from))
+            .chain([system().into()]);
+        let steps = "help: |`hpsearch |`--|choose another|to another directory|use a newer|run the \
+            same command again|keep a copy|run the command again|name one by|mount the disk|lets \
+            it continue|or name another";
         for failure in failures {
             let said = failure.to_string();
-            let steps = [
-                "help: ",
-                "`hpsearch ",
-                "`--",
-                "choose another",
-                "to another directory",
-                "use a newer",
-                "run the same command again",
-                "keep a copy",
-                "run the command again",
-                "name one by",
-                "mount the disk",
-                "lets it continue",
-                "or name another",
-            ];
-            assert!(steps.iter().any(|step| said.contains(step)), "no next step in: {said}");
+            assert!(steps.split('|').any(|step| said.contains(step)), "no next step in: {said}");
             assert!(!said.contains("Timestamp("), "{said}");
         }
     }

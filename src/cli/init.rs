@@ -251,21 +251,14 @@ fn of_command(
         Some(metric) => metric.clone(),
         None => questions.ask("Which metric does it print?", guess.as_deref().unwrap_or("loss"))?,
     };
-    let direction = match questions
-        .ask("Minimize or maximize it?", script::direction(&metric).as_str())?
-        .to_ascii_lowercase()
-        .as_str()
-    {
-        word if "maximize".starts_with(word) && word.starts_with("ma") => Direction::Maximize,
-        word if "minimize".starts_with(word) && word.starts_with("mi") => Direction::Minimize,
-        other => {
-            return Err(Failure::usage(format!(
-                "`{}` is neither minimize nor maximize",
-                one_line(other)
-            ))
-            .help("run it again, and press Enter for the guess"));
-        }
-    };
+    let guess = script::direction(&metric).as_str();
+    let word = questions.ask("Minimize or maximize it?", guess)?.to_ascii_lowercase();
+    let means = |way: &Direction| word.len() > 1 && way.as_str().starts_with(&word);
+    let ways = [Direction::Minimize, Direction::Maximize];
+    let direction = ways.into_iter().find(means).ok_or_else(|| {
+        Failure::usage(format!("`{}` is neither minimize nor maximize", one_line(&word)))
+            .help("run it again, and press Enter for the guess")
+    })?;
     let trials = asked_trials(questions, arguments.trials)?;
     // `python -m package.train` runs a module.
     let module = words

@@ -304,20 +304,13 @@ fn write_csv(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::{CommandLine, Verb};
+    use clap::Parser as _;
 
-    fn arguments(top_k: Option<u32>) -> PredictArguments {
-        PredictArguments {
-            directory: "model".into(),
-            texts: Vec::new(),
-            file: None,
-            column: "text".to_owned(),
-            no_header: false,
-            output: None,
-            overwrite: false,
-            top_k,
-            json: false,
-            device: "cpu".to_owned(),
-        }
+    fn labelled(scores: &[f64], options: &[&str]) -> Option<Labels> {
+        let words = ["hpsearch", "predict", "model"].iter().chain(options);
+        let Verb::Predict(arguments) = CommandLine::parse_from(words).verb else { panic!() };
+        labels(&prediction(scores), &arguments)
     }
 
     fn prediction(scores: &[f64]) -> Value {
@@ -331,17 +324,17 @@ mod tests {
 
     #[test]
     fn a_text_whose_scores_are_no_numbers_has_no_label() {
-        for scores in [[f64::NAN, f64::NAN], [0.5, f64::NAN], [f64::INFINITY, 0.5]] {
-            assert_eq!(labels(&prediction(&scores), &arguments(None)), None, "{scores:?}");
+        for (scores, options, expected) in [
+            (&[f64::NAN, f64::NAN], &[][..], None),
+            (&[0.5, f64::NAN], &[], None),
+            (&[f64::INFINITY, 0.5], &[], None),
+            (&[0.99, 0.01], &[], Some(1)),
+            (&[0.99, 0.01], &["--top-k", "2"], Some(2)),
+        ] {
+            let found = labelled(scores, options);
+            assert_eq!(found.as_ref().map(Vec::len), expected, "{scores:?} {options:?}");
+            assert!(found.is_none_or(|labels| labels[0] == ("good".to_owned(), 0.99)));
         }
-        assert_eq!(
-            labels(&prediction(&[0.99, 0.01]), &arguments(None)),
-            Some(vec![("good".to_owned(), 0.99)])
-        );
-        assert_eq!(
-            labels(&prediction(&[0.99, 0.01]), &arguments(Some(2))).map(|labels| labels.len()),
-            Some(2)
-        );
     }
 
     #[test]

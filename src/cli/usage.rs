@@ -227,7 +227,7 @@ mod tests {
             (&["explain", "-1"], "`-1` is negative"),
             (&["extend", "--trials", "-3"], "`-3` is negative"),
             (&["continue", "1", "--until", "-3"], "`-3` is negative"),
-            (&["generate", "m", "--temperature", "-0.5"], "`-0.5` is negative"),
+            (&["generate", "m", "--temperature", "-0.5"], "is negative"),
             (&["predict", "m", "-1", "star"], "comes after `--`"),
             (&["predict", "m", "- so so"], "error: `- so so` begins with `-`"),
             (&["generate", "m", "-5 stars"], "hpsearch generate -- [PROMPT]"),

@@ -48,16 +48,8 @@ struct Answer {
     promotions: u64,
     race_steps: u64,
     values: u64,
-    versions: Vec<VersionJson>,
+    versions: Vec<VersionChange>,
     difference: Option<DifferenceJson>,
-}
-
-#[derive(Serialize)]
-struct VersionJson {
-    kind: &'static str,
-    name: String,
-    stored: u32,
-    here: u32,
 }
 
 #[derive(Serialize)]
@@ -121,10 +113,6 @@ fn moment_of(reader: &SqliteReader, study: StudyId) -> Result<Moment, Failure> {
 }
 
 fn json(verified: Verified) -> Answer {
-    let versions = verified
-        .versions
-        .into_iter()
-        .map(|VersionChange { kind, name, stored, here }| VersionJson { kind, name, stored, here });
     let said = |text: String| (!text.is_empty()).then_some(text);
     let difference = verified.difference.map(
         |Difference { seq, trial, what, table, row, field, stored, now }| DifferenceJson {
@@ -145,7 +133,7 @@ fn json(verified: Verified) -> Answer {
         promotions: verified.promotions,
         race_steps: verified.race_steps,
         values: verified.values,
-        versions: versions.collect(),
+        versions: verified.versions,
         difference,
     }
 }

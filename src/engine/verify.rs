@@ -9,6 +9,8 @@ use std::cmp::Ordering;
 use replay::Replay;
 pub use tables::hold_tables;
 
+use serde::Serialize;
+
 use super::EngineError;
 use crate::pruners::PRUNERS;
 use crate::samplers::SAMPLERS;
@@ -45,7 +47,7 @@ pub struct Verified {
 pub const ORDER: &str = "order";
 
 /// A sampler or pruner that decides by other rules now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VersionChange {
     /// `sampler` or `pruner`.
     pub kind: &'static str,

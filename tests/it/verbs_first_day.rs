@@ -107,6 +107,36 @@ fn a_killed_run_leaves_its_terminal_as_it_was() {
     terminal.wait_for(|screen| !screen.alternate_screen() && !screen.bracketed_paste());
     assert!(edits_lines(), "keys are raw still");
     assert_ne!(terminal.leave(), 0);
+    let shown = site.run(&["show"]).out;
+    assert!(
+        shown.contains("interrupted: its runner died; `hpsearch run study.toml")
+            && shown.contains("1 interrupted")
+            && !shown.contains("  0 s;"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_choice_that_always_fails_is_named_and_the_best_command_can_be_typed() {
+    let enqueued = ["a", "b", "b"].map(|kind| {
+        format!("[[enqueue]]\nx = 0.{}\nkind = \"{kind}\"\n", if kind == "a" { 5 } else { 25 })
+    });
+    let text = study("trials = 3\ncount = \"all\"", &format!("{ONE_SLOT}{}", enqueued.concat()))
+        .replace("[space]\n", "[space]\nkind = [\"a\", \"b\"]\n")
+        .replace("\"{x}\"", "\"{x}\", \"{kind}\"");
+    let text = text.replacen("0.25", "0.75", 1);
+    let script = "[ $2 = a ] || exit 3\necho \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
+    let site = Site::new(&text, script);
+    let ran = site.run(&["run", "--plain"]);
+    assert!(ran.err.contains("warning: all 2 trials with kind=b failed\n"), "{}", ran.err);
+    let command = "sh trial.sh 0.5 a\n";
+    assert_eq!(site.run(&["best", "--command"]).out, command);
+    assert!(site.run(&["best"]).out.contains(&format!("# command: {command}")));
+    let missing = site.run(&["check", "studdy.toml"]);
+    assert_eq!(
+        (missing.code, missing.err.as_str()),
+        (2, "error: there is no study file `studdy.toml`\nhelp: did you mean `study.toml`?\n")
+    );
 }
 
 #[test]
@@ -283,11 +313,7 @@ fn check_says_as_json_what_is_searched_or_everything_that_is_wrong() {
     assert_eq!(bad["problems"][0]["file"], json!("study.toml"), "{bad}");
     let missing = site.command(&["check", "nowhere.toml", "--json"]).output().unwrap();
     let missing: serde_json::Value = serde_json::from_slice(&missing.stdout).unwrap();
-    assert_eq!(
-        missing["problems"][0]["help"],
-        json!(["`hpsearch run` without a file offers to write an example"]),
-        "{missing}"
-    );
+    assert_eq!(missing["problems"][0]["help"], json!(["did you mean `study.toml`?"]), "{missing}");
 }
 
 #[test]

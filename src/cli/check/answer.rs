@@ -21,7 +21,7 @@ pub struct Answer {
 }
 
 /// One thing that is wrong, or should be looked at.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Problem {
     severity: &'static str,
     message: String,
@@ -103,14 +103,7 @@ impl Answer {
 
 /// A problem of no place in the file.
 fn plain(severity: &'static str, message: String, help: Option<String>) -> Problem {
-    Problem {
-        severity,
-        message,
-        file: None,
-        line: None,
-        column: None,
-        help: help.into_iter().collect(),
-    }
+    Problem { severity, message, help: help.into_iter().collect(), ..Problem::default() }
 }
 
 fn problems(diagnostics: &Diagnostics) -> Vec<Problem> {
