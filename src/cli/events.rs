@@ -224,12 +224,15 @@ pub fn events(arguments: &EventsArguments, console: &mut Console) -> Result<Exit
     }
     let (mut printed, mut last) = (false, VecDeque::new());
     teller.read(&reader, study.id, |line| {
+        let Some(limit) = arguments.limit else {
+            printed = true;
+            return Ok(writeln!(console.out, "{line}")?);
+        };
         last.push_back(line);
-        // Without a limit lines are printed as they come, with one when it is known which are last.
-        let print = if arguments.limit.is_none() { last.pop_front() } else { None };
-        printed |= print.is_some();
-        last.drain(..last.len().saturating_sub(arguments.limit.unwrap_or(usize::MAX)));
-        print.map_or(Ok(()), |line| Ok(writeln!(console.out, "{line}")?))
+        if last.len() > limit {
+            last.pop_front();
+        }
+        Ok(())
     })?;
     printed |= !last.is_empty();
     for line in last {
