@@ -14,7 +14,9 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::configuration::{self, Run};
 use crate::study::constraint::{self, Constraint};
 use crate::study::device::Device;
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{
+    AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,
+};
 use crate::study::finalists::Race;
 use crate::study::metric::{Direction, Score};
 use crate::study::spec::{Extension, StudySpec, ValueRule};
@@ -263,36 +265,46 @@ impl StudyState {
     /// part stays readable.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         match event {
-            Event::FinalistsChosen { .. }
-            | Event::FinalistDropped { .. }
-            | Event::FinalistWon { .. }
-            | Event::WinnerTested { .. } => {
+            Event::Finalists(
+                FinalistsEvent::Chosen { .. }
+                | FinalistsEvent::Dropped { .. }
+                | FinalistsEvent::Won { .. }
+                | FinalistsEvent::Tested { .. },
+            ) => {
                 Race::apply(&mut self.race, event);
             }
-            Event::RunnerStarted { .. }
-            | Event::RunnerDescribed { .. }
-            | Event::ResultsKnown { .. }
-            | Event::AttemptLaunched { .. }
-            | Event::RequestServed { .. }
-            | Event::DiskExceeded { .. } => {}
-            Event::RunnerStopped { ran_micros, heard, device_micros, .. } => {
+            Event::Runner(RunnerEvent::Started { .. } | RunnerEvent::Described { .. })
+            | Event::Trial(_, TrialEvent::ResultsKnown | TrialEvent::AttemptLaunched { .. })
+            | Event::Study(StudyEvent::RequestServed { .. } | StudyEvent::DiskExceeded { .. }) => {}
+            Event::Runner(RunnerEvent::Stopped { ran_micros, heard, device_micros, .. }) => {
                 self.ran_micros += ran_micros;
                 self.busy_micros += device_micros;
                 self.killed_at = *heard;
             }
-            Event::StudyFinished { reason } => self.finished = Some(reason.clone()),
-            Event::StudyReopened { .. } => self.finished = None,
-            Event::StudyPaused { reason } => self.paused = Some(reason.clone()),
-            Event::StudyResumed { .. } => self.paused = None,
-            Event::SlotsChanged { .. }
-            | Event::ConcurrencyChanged { .. }
-            | Event::ConfigurationsSkipped { .. } => {}
-            Event::DevicePaused { device } => drop(self.paused_devices.insert(device.clone())),
-            Event::DeviceResumed { device } => drop(self.paused_devices.remove(device)),
-            Event::BudgetExtended { by } => self.extension = self.extension.and(*by),
-            Event::Noted { trial: None, text } => self.notes.push(Note { at, text: text.clone() }),
-            Event::Tagged { trial: None, tag, present } => set_tag(&mut self.tags, tag, *present),
-            Event::TrialCreated { trial, params, origin } => {
+            Event::Study(StudyEvent::Finished { reason }) => self.finished = Some(reason.clone()),
+            Event::Study(StudyEvent::Reopened { .. }) => self.finished = None,
+            Event::Study(StudyEvent::Paused { reason }) => self.paused = Some(reason.clone()),
+            Event::Study(StudyEvent::Resumed { .. }) => self.paused = None,
+            Event::Device(
+                DeviceEvent::SlotsChanged { .. } | DeviceEvent::ConcurrencyChanged { .. },
+            )
+            | Event::Trial(_, TrialEvent::ConfigurationsSkipped { .. }) => {}
+            Event::Device(DeviceEvent::Paused { device }) => {
+                drop(self.paused_devices.insert(device.clone()))
+            }
+            Event::Device(DeviceEvent::Resumed { device }) => {
+                drop(self.paused_devices.remove(device))
+            }
+            Event::Study(StudyEvent::BudgetExtended { by }) => {
+                self.extension = self.extension.and(*by)
+            }
+            Event::Study(StudyEvent::Noted { text }) => {
+                self.notes.push(Note { at, text: text.clone() })
+            }
+            Event::Study(StudyEvent::Tagged { tag, present }) => {
+                set_tag(&mut self.tags, tag, *present)
+            }
+            Event::Trial(trial, TrialEvent::Created { params, origin }) => {
                 self.create(at, *trial, params.clone(), origin.clone())
             }
             _ => self.apply_to_trial(at, event),
@@ -324,7 +336,10 @@ impl StudyState {
         let before = trial.state;
         self.changes.note(trial.number);
         match event {
-            Event::AttemptStarted { attempt, slot, until, device_micros, .. } => {
+            Event::Trial(
+                _,
+                TrialEvent::AttemptStarted { attempt, slot, until, device_micros, .. },
+            ) => {
                 self.busy_micros += device_micros;
                 trial.state = TrialState::Running;
                 trial.attempts = attempt.0.saturating_add(1);
@@ -338,26 +353,28 @@ impl StudyState {
                     race.void = true;
                 }
             }
-            Event::Reported { step, metrics, .. } => {
+            Event::Trial(_, TrialEvent::Reported { step, metrics, .. }) => {
                 if let Some(value) = metrics.get(&self.metric) {
                     insert_report(&mut trial.curve, *step, value);
                 }
                 trial.last_metrics = metrics.clone();
             }
-            Event::Decided { step, verdict, .. } => {
+            Event::Trial(_, TrialEvent::Decided { step, verdict, .. }) => {
                 trial.decisions.retain(|decision| decision.step != *step);
                 let position = trial.decisions.partition_point(|decision| decision.step < *step);
                 trial
                     .decisions
                     .insert(position, DecisionAtStep { step: *step, verdict: verdict.clone() });
             }
-            Event::CheckpointSaved { step, path, bytes, .. } => {
+            Event::Trial(_, TrialEvent::CheckpointSaved { step, path, bytes, .. }) => {
                 self.paths.take_out(trial, path);
                 self.paths
                     .put_in(trial, Checkpoint { step: *step, path: path.clone(), bytes: *bytes });
             }
-            Event::CheckpointDropped { path, .. } => self.paths.take_out(trial, path),
-            Event::AttemptEnded { end, device_micros, .. } => {
+            Event::Trial(_, TrialEvent::CheckpointDropped { path, .. }) => {
+                self.paths.take_out(trial, path)
+            }
+            Event::Trial(_, TrialEvent::AttemptEnded { end, device_micros, .. }) => {
                 if matches!(end, AttemptEnd::Failed(_)) {
                     trial.failures += 1;
                 }
@@ -374,22 +391,24 @@ impl StudyState {
                 trial.busy_micros += spent;
                 self.busy_micros += device_micros.unwrap_or(spent);
             }
-            Event::TrialQueued { until, reason, .. } => {
+            Event::Trial(_, TrialEvent::Queued { until, reason, .. }) => {
                 trial.state = TrialState::Queued;
                 trial.until = *until;
                 trial.hold = None;
                 trial.reason = Some(reason.clone());
                 unfinish(trial);
             }
-            Event::TrialPaused { reason, hold, .. } => {
+            Event::Trial(_, TrialEvent::Paused { reason, hold, .. }) => {
                 trial.state = TrialState::Paused;
                 trial.hold = *hold;
                 trial.reason = Some(reason.clone());
                 unfinish(trial);
             }
-            Event::TrialHeld { hold, .. } => trial.hold = *hold,
-            Event::LimitsBroken { violation, .. } => trial.violation = Some(*violation),
-            Event::TrialContinued { until, from, .. } => {
+            Event::Trial(_, TrialEvent::Held { hold, .. }) => trial.hold = *hold,
+            Event::Trial(_, TrialEvent::LimitsBroken { violation, .. }) => {
+                trial.violation = Some(*violation)
+            }
+            Event::Trial(_, TrialEvent::Continued { until, from, .. }) => {
                 trial.state = TrialState::Queued;
                 trial.until = Some(*until);
                 trial.hold = None;
@@ -399,7 +418,7 @@ impl StudyState {
             }
             Event::Noted { text, .. } => trial.notes.push(Note { at, text: text.clone() }),
             Event::Tagged { tag, present, .. } => set_tag(&mut trial.tags, tag, *present),
-            Event::TrialFinished { state, value, reason, .. } => {
+            Event::Trial(_, TrialEvent::Finished { state, value, reason, .. }) => {
                 trial.state = *state;
                 trial.value = *value;
                 trial.hold = None;

@@ -10,7 +10,7 @@ use crate::report::journal::said;
 use crate::report::wording::shown_value;
 use crate::study::decision::{CutOff, Decision, Reason};
 use crate::study::device::Device;
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{AttemptEnd, DeviceEvent, Event, TrialEvent};
 use crate::study::metric::{Number, Score, median};
 use crate::study::params::Params;
 use crate::study::space::{Distribution, Space};
@@ -137,7 +137,7 @@ impl<'a> Teller<'a> {
 
     /// Takes one event in.
     pub fn hear(&mut self, at: Timestamp, event: &Event) {
-        if let Event::ConcurrencyChanged { device, .. } = event {
+        if let Event::Device(DeviceEvent::ConcurrencyChanged { device, .. }) = event {
             self.packed.insert(device.clone(), said(event, self.spec.step, None, false));
         }
         if event.trial() == Some(self.number) {
@@ -153,10 +153,10 @@ impl<'a> Teller<'a> {
 
     fn tell(&mut self, at: Timestamp, event: &Event) {
         match event {
-            Event::TrialCreated { params, .. } => {
+            Event::Trial(_, TrialEvent::Created { params, .. }) => {
                 self.story.proposal = Some(self.proposal(at, params))
             }
-            Event::Decided { step, verdict, .. } => {
+            Event::Trial(_, TrialEvent::Decided { step, verdict, .. }) => {
                 let value =
                     self.view.trial(self.number).and_then(|trial| at_step(&trial.curve, *step));
                 let field = value.map(|value| self.field(*step, value, verdict));
@@ -167,7 +167,7 @@ impl<'a> Teller<'a> {
                     field,
                 });
             }
-            Event::AttemptStarted { attempt, slot, resume, .. } => {
+            Event::Trial(_, TrialEvent::AttemptStarted { attempt, slot, resume, .. }) => {
                 if let Some(shared) = self.packed.get(&slot.device) {
                     self.story.turns.push(Turn { at, what: "shares", reason: shared.clone() });
                 }
@@ -179,20 +179,20 @@ impl<'a> Teller<'a> {
                     end: None,
                 });
             }
-            Event::AttemptEnded { attempt, end, reason, .. } => {
+            Event::Trial(_, TrialEvent::AttemptEnded { attempt, end, reason, .. }) => {
                 if let Some(story) =
                     self.story.attempts.iter_mut().rfind(|story| story.attempt == *attempt)
                 {
                     story.end = Some((at, end.clone(), reason.clone()));
                 }
             }
-            Event::TrialPaused { reason, .. } => {
+            Event::Trial(_, TrialEvent::Paused { reason, .. }) => {
                 self.story.turns.push(Turn { at, what: "paused", reason: reason.clone() })
             }
-            Event::TrialQueued { reason, .. } => {
+            Event::Trial(_, TrialEvent::Queued { reason, .. }) => {
                 self.story.turns.push(Turn { at, what: "queued again", reason: reason.clone() })
             }
-            Event::TrialContinued { until, from, .. } => {
+            Event::Trial(_, TrialEvent::Continued { until, from, .. }) => {
                 let reason = format!(
                     "it had ended as {}; runs up to {} {until}",
                     from.as_str(),
@@ -200,8 +200,11 @@ impl<'a> Teller<'a> {
                 );
                 self.story.turns.push(Turn { at, what: "continued", reason });
             }
-            Event::ConfigurationsSkipped { .. } | Event::Remarked { .. } => {
-                let is_remark = matches!(event, Event::Remarked { .. });
+            Event::Trial(
+                _,
+                TrialEvent::ConfigurationsSkipped { .. } | TrialEvent::Remarked { .. },
+            ) => {
+                let is_remark = matches!(event, Event::Trial(_, TrialEvent::Remarked { .. }));
                 let what = if is_remark { "remarked" } else { "drawn again" };
                 let reason = said(event, self.spec.step, None, false);
                 self.story.turns.push(Turn { at, what, reason });
@@ -313,27 +316,30 @@ mod tests {
         params.insert("rate", rate);
         let metrics = [("loss".to_owned(), value)].into_iter().collect();
         vec![
-            Event::TrialCreated { trial, params, origin: Origin::Sampled("tpe".into()) },
-            Event::AttemptStarted {
+            Event::Trial(
                 trial,
-                attempt,
-                slot: Slot { index: 0, device: Device::Cpu },
-                resume: Some((2, "x".into())),
-                until: None,
-                rows_at_once: None,
-                device_micros: 0,
-            },
-            Event::Reported { trial, attempt, step: 3, metrics },
+                TrialEvent::Created { params, origin: Origin::Sampled("tpe".into()) },
+            ),
+            Event::Trial(
+                trial,
+                TrialEvent::AttemptStarted {
+                    attempt,
+                    slot: Slot { index: 0, device: Device::Cpu },
+                    resume: Some((2, "x".into())),
+                    until: None,
+                    rows_at_once: None,
+                    device_micros: 0,
+                },
+            ),
+            Event::Trial(trial, TrialEvent::Reported { attempt, step: 3, metrics }),
         ]
     }
 
     fn finished(number: u64, value: f64) -> Event {
-        Event::TrialFinished {
-            trial: TrialNumber(number),
-            state: TrialState::Complete,
-            value: Some(value),
-            reason: None,
-        }
+        Event::Trial(
+            TrialNumber(number),
+            TrialEvent::Finished { state: TrialState::Complete, value: Some(value), reason: None },
+        )
     }
 
     /// Trials from 0 on that report these values.
@@ -374,7 +380,7 @@ mod tests {
         let at = StepUnit::Step.at(3);
         let rank = Reason::Rank { rank: 2, of: 4, first: 1, at, forecast_from: None };
         let verdict = Decision::Stop(rank);
-        journal.push(Event::Decided { trial: TrialNumber(3), step: 3, verdict });
+        journal.push(Event::Trial(TrialNumber(3), TrialEvent::Decided { step: 3, verdict }));
         journal.extend(events(4, 0.1, 0.1));
         let judgement = told(3, &journal).judgements.remove(0);
         let field = judgement.field.unwrap();
@@ -390,7 +396,7 @@ mod tests {
         let cut_off = |reason: Reason| {
             let mut journal = reported(&[0.5, 0.2, 0.3]);
             let verdict = Decision::Stop(reason);
-            journal.push(Event::Decided { trial: TrialNumber(2), step: 3, verdict });
+            journal.push(Event::Trial(TrialNumber(2), TrialEvent::Decided { step: 3, verdict }));
             told(2, &journal).judgements.remove(0).field.unwrap().cut_off
         };
         let rank = Reason::Rank { rank: 2, of: 2, first: 1, at, forecast_from: None };
@@ -403,19 +409,20 @@ mod tests {
     fn attempts_end_as_the_journal_says() {
         let mut journal = events(0, 0.1, 0.5);
         let reason = Some("exit code 1".to_owned());
-        journal.push(Event::AttemptEnded {
-            trial: TrialNumber(0),
-            attempt: AttemptNumber(0),
-            end: AttemptEnd::Lost,
-            reason: reason.clone(),
-            device_micros: None,
-            memory: None,
-        });
-        journal.push(Event::TrialQueued {
-            trial: TrialNumber(0),
-            until: None,
-            reason: "lost".into(),
-        });
+        journal.push(Event::Trial(
+            TrialNumber(0),
+            TrialEvent::AttemptEnded {
+                attempt: AttemptNumber(0),
+                end: AttemptEnd::Lost,
+                reason: reason.clone(),
+                device_micros: None,
+                memory: None,
+            },
+        ));
+        journal.push(Event::Trial(
+            TrialNumber(0),
+            TrialEvent::Queued { until: None, reason: "lost".into() },
+        ));
         let story = told(0, &journal);
         assert_eq!(story.attempts[0].resumed_from, Some(2));
         assert_eq!(story.attempts[0].end, Some((Timestamp(3_000_000), AttemptEnd::Lost, reason)));
