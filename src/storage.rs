@@ -2,6 +2,7 @@
 //! passes one suite for.
 
 pub mod conformance;
+pub mod journal;
 pub mod memory;
 pub mod paths;
 pub mod sqlite;
@@ -559,9 +560,6 @@ pub enum StorageError {
     },
 }
 
-/// Events of a journal that are read at once.
-const JOURNAL_PAGE: u64 = 2_000;
-
 /// What was remarked on the lines of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remarked {
@@ -607,15 +605,10 @@ impl Remarked {
 pub trait StorageReader: Send {
     /// The names of the directories that were taken for the files of a study's trials, the present
     /// one first.
-    fn directories(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        let _keeps_no_files = study;
-        Ok(Vec::new())
-    }
+    fn directories(&self, study: StudyId) -> Result<Vec<String>, StorageError>;
     /// The store's own random name, by which files on the disk know whose they are; `None` of one
     /// that keeps no files.
-    fn identity(&self) -> Result<Option<String>, StorageError> {
-        Ok(None)
-    }
+    fn identity(&self) -> Result<Option<String>, StorageError>;
     /// All studies by name.
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError>;
     /// The study called `name`.
@@ -688,16 +681,7 @@ pub trait StorageReader: Send {
         study: StudyId,
         trial: TrialNumber,
         after: Seq,
-    ) -> Result<(Vec<Remarked>, Seq), StorageError> {
-        let (mut remarks, mut last) = (Vec::new(), after);
-        loop {
-            let events = self.events_after(study, last, JOURNAL_PAGE)?;
-            let Some((seq, ..)) = events.last() else { return Ok((remarks, last)) };
-            last = *seq;
-            let own = events.into_iter().filter(|(_, _, event)| event.trial() == Some(trial));
-            remarks.extend(own.filter_map(|(_, _, event)| Remarked::of(event)));
-        }
-    }
+    ) -> Result<(Vec<Remarked>, Seq), StorageError>;
     /// What the study used so far: time of devices, and what forecasts are made of.
     fn used(&self, study: StudyId) -> Result<Used, StorageError>;
     /// The checkpoints that are there, by trial and step.
@@ -712,9 +696,7 @@ pub trait StorageReader: Send {
     fn document(&self, digest: &str) -> Result<Option<String>, StorageError>;
     /// The file whose lock tells whether whoever runs the study lives: beside the store. `None` of
     /// a store in memory.
-    fn lock_file(&self, _study: StudyId) -> Option<PathBuf> {
-        None
-    }
+    fn lock_file(&self, study: StudyId) -> Option<PathBuf>;
     /// Whether anything was committed by anyone since the last call.
     fn changed(&mut self) -> Result<bool, StorageError>;
 }
@@ -722,14 +704,9 @@ pub trait StorageReader: Send {
 /// Writing. Everything a call writes is one transaction.
 pub trait Storage: StorageReader {
     /// Takes a directory of that name for the files of a study's trials.
-    fn take_directory(&mut self, study: StudyId, name: &str) -> Result<(), StorageError> {
-        let _keeps_no_files = (study, name);
-        Ok(())
-    }
+    fn take_directory(&mut self, study: StudyId, name: &str) -> Result<(), StorageError>;
     /// Gives the store a new random name: it is a copy of another, whose files are not its own.
-    fn renew_identity(&mut self) -> Result<Option<String>, StorageError> {
-        Ok(None)
-    }
+    fn renew_identity(&mut self) -> Result<Option<String>, StorageError>;
     /// A new study.
     fn create_study(&mut self, now: Timestamp, spec: &StudySpec) -> Result<StudyId, StorageError>;
     /// Replaces the stored specification (after the differences were accepted).

@@ -41,6 +41,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use self::append::Cache;
+use self::column::{rows, value};
 use self::fault::Fault;
 use self::files::{Exchanged, Files};
 use self::located::{Roots, has_path};
@@ -137,14 +138,37 @@ impl SqliteStore {
         };
         let (connection, migrated) = open().map_err(|fault: Fault| fault.at(path, "opening it"))?;
         let reader = SqliteReader { migrated, ..SqliteReader::new(connection, path)? };
-        Ok(SqliteStore {
+        Ok(SqliteStore::of(reader))
+    }
+
+    /// The store in memory of this name, which all its handles share and the last one takes along.
+    pub(super) fn in_memory(name: &str) -> Result<Self, StorageError> {
+        let path = Path::new("");
+        let open = || {
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+                | OpenFlags::SQLITE_OPEN_CREATE
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX
+                | OpenFlags::SQLITE_OPEN_URI;
+            let uri = format!("file:/{name}?vfs=memdb");
+            let mut connection = Connection::open_with_flags(uri, flags)?;
+            connection.busy_timeout(BUSY_TIMEOUT)?;
+            configure(&connection)?;
+            migrate::migrate(&mut connection, path, MIGRATIONS, |_| Ok(()), |_| Ok(()))?;
+            Ok(connection)
+        };
+        let connection = open().map_err(|fault: Fault| fault.at(path, "opening it"))?;
+        Ok(SqliteStore::of(SqliteReader::with(connection, path, Arc::default())))
+    }
+
+    fn of(reader: SqliteReader) -> Self {
+        SqliteStore {
             reader,
             cache: Cache::default(),
             wrote: false,
             checkpoints: Checkpoints::default(),
             log: Log::default(),
             lost: None,
-        })
+        }
     }
 
     /// The store for those who only read.
@@ -303,26 +327,21 @@ impl SqliteReader {
     }
 
     fn new(connection: Connection, path: &Path) -> Result<Self, StorageError> {
+        match Files::of(&as_file(path)?) {
+            Ok(files) => Ok(SqliteReader::with(connection, path, files)),
+            Err(Exchanged { ending, what }) => {
+                let path = format!("{}{ending}", path.display());
+                Err(StorageError::Exchanged { path, what, rescue: Rescue::Reader })
+            }
+        }
+    }
+
+    fn with(connection: Connection, path: &Path, files: Arc<Files>) -> Self {
         connection.set_prepared_statement_cache_capacity(64);
         // A plan that depends on what is bound is made anew for every range of trials.
         let _slower_without = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
-        match Files::of(&as_file(path)?) {
-            Ok(files) => Ok(SqliteReader {
-                connection,
-                path: path.to_owned(),
-                files,
-                seen: None,
-                migrated: None,
-            }),
-            Err(exchanged) => {
-                let endings = |ending: &str| format!("{}{ending}", path.display());
-                Err(StorageError::Exchanged {
-                    path: endings(exchanged.ending),
-                    what: exchanged.what,
-                    rescue: Rescue::Reader,
-                })
-            }
-        }
+        let path = path.to_owned();
+        SqliteReader { connection, path, files, seen: None, migrated: None }
     }
 
     /// That opening it brought an older store up to date.
@@ -332,21 +351,20 @@ impl SqliteReader {
 
     /// Random words of this store, for digests of what nobody shall guess.
     pub fn salt(&self) -> Result<String, StorageError> {
-        self.read("reading its salt", |connection| {
-            Ok(connection.query_row("SELECT salt FROM store", [], |row| row.get(0))?)
-        })
+        self.read("reading its salt", |connection| value(connection, "SELECT salt FROM store", []))
     }
 
     /// A study's objectives as table `objective` has them.
     pub fn objectives(&self, study: StudyId) -> Result<Vec<(String, String)>, StorageError> {
+        let sql = "SELECT metric, direction FROM objective WHERE study_id = ?1 ORDER BY idx";
         self.read("reading objectives", |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT metric, direction FROM objective WHERE study_id = ?1 ORDER BY idx",
-            )?;
-            Ok(statement
-                .query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect::<Result<_, _>>()?)
+            rows(connection, sql, [study.0], |row| Ok((row.get(0)?, row.get(1)?)))
         })
+    }
+
+    /// Where the paths of a study's files lead.
+    fn roots(&self, study: StudyId) -> Result<Roots, StorageError> {
+        self.read("reading where files lie", |connection| Roots::of(connection, study, &self.path))
     }
 
     /// Checkpoints with paths as they lead somewhere.
@@ -359,9 +377,7 @@ impl SqliteReader {
         if checkpoints.peek().is_none() {
             return Ok(());
         }
-        let roots = self.read("reading where files lie", |connection| {
-            Roots::of(connection, study, &self.path)
-        })?;
+        let roots = self.roots(study)?;
         checkpoints.for_each(|(trial, checkpoint)| {
             checkpoint.path = roots.found(Some(trial), &checkpoint.path)
         });
@@ -376,29 +392,31 @@ impl SqliteReader {
         self.locate(study, checkpoints)
     }
 
-    fn locate_events(
+    fn located_events(
         &self,
         study: StudyId,
-        events: &mut [(Seq, Timestamp, Event)],
-    ) -> Result<(), StorageError> {
-        if !events.iter().any(|(_, _, event)| has_path(event)) {
-            return Ok(());
-        }
-        let roots = self.read("reading where files lie", |connection| {
-            Roots::of(connection, study, &self.path)
-        })?;
-        for (_, _, event) in events {
-            if let Some(located) = roots.found_event(event) {
-                *event = located;
+        mut events: Vec<(Seq, Timestamp, Event)>,
+    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+        if events.iter().any(|(_, _, event)| has_path(event)) {
+            let roots = self.roots(study)?;
+            for (_, _, event) in &mut events {
+                if let Some(located) = roots.found_event(event) {
+                    *event = located;
+                }
             }
         }
-        Ok(())
+        Ok(events)
     }
 
-    fn name_lock_file(&self, summary: &mut StudySummary) {
+    fn with_lock_file(&self, mut summary: StudySummary) -> StudySummary {
         if let Some(held) = &mut summary.held {
-            held.lock_file = Some(lock_file(&self.path, summary.id));
+            held.lock_file = self.lock_file(summary.id);
         }
+        summary
+    }
+
+    fn is_in_memory(&self) -> bool {
+        self.path.as_os_str().is_empty()
     }
 
     /// Runs `work` on one committed state.
@@ -412,6 +430,19 @@ impl SqliteReader {
             work(&transaction)
         };
         run().map_err(|fault| fault.at(&self.path, doing))
+    }
+
+    /// The same on a study, which must be there.
+    fn read_of<T>(
+        &self,
+        study: StudyId,
+        doing: &'static str,
+        work: impl FnOnce(&Connection, StudyId) -> Result<T, Fault>,
+    ) -> Result<T, StorageError> {
+        self.read(doing, |connection| {
+            read::require(connection, study)?;
+            work(connection, study)
+        })
     }
 }
 
@@ -598,46 +629,84 @@ fn configure(connection: &Connection) -> Result<(), Fault> {
     Ok(())
 }
 
-impl StorageReader for SqliteReader {
+/// What reads as a [`SqliteReader`] does.
+pub(super) trait Reads: Send {
+    fn reader(&self) -> &SqliteReader;
+
+    /// Whether anything was committed by anyone since the last call.
+    fn look_for_changes(&mut self) -> Result<bool, StorageError>;
+}
+
+impl Reads for SqliteReader {
+    fn reader(&self) -> &SqliteReader {
+        self
+    }
+
+    fn look_for_changes(&mut self) -> Result<bool, StorageError> {
+        self.files.check().map_err(|exchanged| {
+            exchanged_error(&self.files, &self.path, exchanged, Rescue::Reader)
+        })?;
+        let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0));
+        let version =
+            version.map_err(|error| Fault::from(error).at(&self.path, "looking for changes"))?;
+        self.files.learn();
+        Ok(self.seen.replace(version) != Some(version))
+    }
+}
+
+impl Reads for SqliteStore {
+    fn reader(&self) -> &SqliteReader {
+        &self.reader
+    }
+
+    fn look_for_changes(&mut self) -> Result<bool, StorageError> {
+        // SQLite's counter moves with the commits of others only.
+        let own = std::mem::take(&mut self.wrote);
+        self.tend()?;
+        Ok(self.reader.look_for_changes()? || own)
+    }
+}
+
+impl<T: Reads> StorageReader for T {
     fn directories(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.read("reading where files lie", |connection| read::directories(connection, study))
+        self.reader().read_of(study, "reading where files lie", read::directories)
     }
 
     fn identity(&self) -> Result<Option<String>, StorageError> {
-        self.read("reading its name", |connection| {
-            Ok(Some(connection.query_row("SELECT id FROM store", [], |row| row.get(0))?))
+        let reader = self.reader();
+        if reader.is_in_memory() {
+            return Ok(None);
+        }
+        reader.read("reading its name", |connection| {
+            value(connection, "SELECT id FROM store", []).map(Some)
         })
     }
 
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
-        let mut studies = self.read("listing the studies", read::studies)?;
-        studies.iter_mut().for_each(|study| self.name_lock_file(study));
-        Ok(studies)
+        let studies = self.reader().read("listing the studies", read::studies)?;
+        Ok(studies.into_iter().map(|study| self.reader().with_lock_file(study)).collect())
     }
 
     fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
-        self.read("reading a study", |connection| read::study(connection, name))
+        self.reader().read("reading a study", |connection| read::study(connection, name))
     }
 
     fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError> {
-        let mut summary =
-            self.read("reading a study", |connection| read::summary(connection, study))?;
-        self.name_lock_file(&mut summary);
-        Ok(summary)
+        let summary = self.reader().read_of(study, "reading a study", read::summary)?;
+        Ok(self.reader().with_lock_file(summary))
     }
 
     fn view(&self, study: StudyId) -> Result<StudyState, StorageError> {
-        let mut view = self.read("reading a study", |connection| read::view(connection, study))?;
-        self.locate_trials(study, &mut view.trials)?;
+        let mut view = self.reader().read_of(study, "reading a study", read::view)?;
+        self.reader().locate_trials(study, &mut view.trials)?;
         Ok(view)
     }
 
     fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {
-        let mut trials = self.read("reading trials", |connection| {
-            read::require(connection, study)?;
+        let mut trials = self.reader().read_of(study, "reading trials", |connection, study| {
             pages::page(connection, study, query)
         })?;
-        self.locate_trials(study, &mut trials)?;
+        self.reader().locate_trials(study, &mut trials)?;
         Ok(trials)
     }
 
@@ -646,15 +715,13 @@ impl StorageReader for SqliteReader {
         study: StudyId,
         query: &TrialQuery,
     ) -> Result<Vec<TrialNumber>, StorageError> {
-        self.read("reading trials", |connection| {
-            read::require(connection, study)?;
+        self.reader().read_of(study, "reading trials", |connection, study| {
             pages::numbers(connection, study, query)
         })
     }
 
     fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
-        self.read("counting trials", |connection| {
-            read::require(connection, study)?;
+        self.reader().read_of(study, "counting trials", |connection, study| {
             pages::count(connection, study, filter)
         })
     }
@@ -664,7 +731,9 @@ impl StorageReader for SqliteReader {
         study: StudyId,
         after: OutcomeCursor,
     ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
-        self.read("reading outcomes", |connection| outcomes::outcomes(connection, study, after))
+        self.reader().read_of(study, "reading outcomes", |connection, study| {
+            outcomes::outcomes(connection, study, after)
+        })
     }
 
     fn curves(
@@ -673,23 +742,24 @@ impl StorageReader for SqliteReader {
         metric: &str,
         trials: &[TrialNumber],
     ) -> Result<Vec<Curve>, StorageError> {
-        self.read("reading reports", |connection| read::curves(connection, study, metric, trials))
+        self.reader().read_of(study, "reading reports", |connection, study| {
+            read::curves(connection, study, metric, trials)
+        })
     }
 
     fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.read("reading the names of parameters", |connection| read::params(connection, study))
+        self.reader().read_of(study, "reading the names of parameters", read::params)
     }
 
     fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.read("reading the names of metrics", |connection| read::metrics(connection, study))
+        self.reader().read_of(study, "reading the names of metrics", read::metrics)
     }
 
     fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {
-        let mut trial = self.read("reading a trial", |connection| {
-            read::require(connection, study)?;
+        let mut trial = self.reader().read_of(study, "reading a trial", |connection, study| {
             trials::one(connection, study, number)
         })?;
-        self.locate_trials(study, trial.as_mut_slice())?;
+        self.reader().locate_trials(study, trial.as_mut_slice())?;
         Ok(trial)
     }
 
@@ -699,11 +769,11 @@ impl StorageReader for SqliteReader {
         trial: Option<TrialNumber>,
     ) -> Result<Vec<Attempt>, StorageError> {
         let mut attempts =
-            self.read("reading attempts", |connection| read::attempts(connection, study, trial))?;
-        if attempts.iter().any(|attempt| attempt.resume.is_some()) {
-            let roots = self.read("reading where files lie", |connection| {
-                Roots::of(connection, study, &self.path)
+            self.reader().read_of(study, "reading attempts", |connection, study| {
+                read::attempts(connection, study, trial)
             })?;
+        if attempts.iter().any(|attempt| attempt.resume.is_some()) {
+            let roots = self.reader().roots(study)?;
             for attempt in &mut attempts {
                 if let Some((_, path)) = &mut attempt.resume {
                     *path = roots.found(Some(attempt.trial), path);
@@ -718,7 +788,9 @@ impl StorageReader for SqliteReader {
         study: StudyId,
         trial: TrialNumber,
     ) -> Result<Vec<(String, u64, f64)>, StorageError> {
-        self.read("reading reports", |connection| read::reports(connection, study, trial))
+        self.reader().read_of(study, "reading reports", |connection, study| {
+            read::reports(connection, study, trial)
+        })
     }
 
     fn events_after(
@@ -727,11 +799,10 @@ impl StorageReader for SqliteReader {
         seq: Seq,
         limit: u64,
     ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        let mut events = self.read("reading the journal", |connection| {
+        let events = self.reader().read_of(study, "reading the journal", |connection, study| {
             read::events_after(connection, study, seq, limit)
         })?;
-        self.locate_events(study, &mut events)?;
-        Ok(events)
+        self.reader().located_events(study, events)
     }
 
     fn events_before(
@@ -740,11 +811,10 @@ impl StorageReader for SqliteReader {
         seq: Seq,
         limit: u64,
     ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        let mut events = self.read("reading the journal", |connection| {
+        let events = self.reader().read_of(study, "reading the journal", |connection, study| {
             read::events_before(connection, study, seq, limit)
         })?;
-        self.locate_events(study, &mut events)?;
-        Ok(events)
+        self.reader().located_events(study, events)
     }
 
     fn remarks(
@@ -753,217 +823,76 @@ impl StorageReader for SqliteReader {
         trial: TrialNumber,
         after: Seq,
     ) -> Result<(Vec<Remarked>, Seq), StorageError> {
-        let (events, last) = self
-            .read("reading remarks", |connection| read::remarks(connection, study, trial, after))?;
-        Ok((events.into_iter().filter_map(Remarked::of).collect(), last))
+        self.reader().read_of(study, "reading remarks", |connection, study| {
+            read::remarks(connection, study, trial, after)
+        })
     }
 
     fn used(&self, study: StudyId) -> Result<Used, StorageError> {
-        self.read("reading what a study used", |connection| used::used(connection, study))
+        self.reader().read_of(study, "reading what a study used", used::used)
     }
 
     fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {
         let mut checkpoints =
-            self.read("reading checkpoints", |connection| used::checkpoints(connection, study))?;
-        self.locate(study, checkpoints.iter_mut().map(|(trial, checkpoint)| (*trial, checkpoint)))?;
+            self.reader().read_of(study, "reading checkpoints", used::checkpoints)?;
+        let each = checkpoints.iter_mut().map(|(trial, checkpoint)| (*trial, checkpoint));
+        self.reader().locate(study, each)?;
         Ok(checkpoints)
     }
 
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
-        self.read("reading a study", |connection| read::running_since(connection, study))
+        self.reader().read_of(study, "reading a study", read::running_since)
     }
 
     fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError> {
-        self.read("reading runners", |connection| read::runners(connection, study))
+        self.reader().read_of(study, "reading runners", read::runners)
     }
 
     fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError> {
-        self.read("reading a study", |connection| read::revisions(connection, study))
+        self.reader().read_of(study, "reading a study", read::revisions)
     }
 
     fn document(&self, digest: &str) -> Result<Option<String>, StorageError> {
-        self.read("reading a document", |connection| read::document(connection, digest))
+        self.reader().read("reading a document", |connection| read::document(connection, digest))
     }
 
     fn lock_file(&self, study: StudyId) -> Option<PathBuf> {
-        Some(lock_file(&self.path, study))
+        let reader = self.reader();
+        (!reader.is_in_memory()).then(|| lock_file(&reader.path, study))
     }
 
     fn changed(&mut self) -> Result<bool, StorageError> {
-        self.files.check().map_err(|exchanged| {
-            exchanged_error(&self.files, &self.path, exchanged, Rescue::Reader)
-        })?;
-        let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0));
-        let version =
-            version.map_err(|error| Fault::from(error).at(&self.path, "looking for changes"))?;
-        self.files.learn();
-        Ok(self.seen.replace(version) != Some(version))
+        self.look_for_changes()
     }
 }
 
-impl StorageReader for SqliteStore {
-    fn directories(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.reader.directories(study)
-    }
+/// What writes as a [`SqliteStore`] does.
+pub(super) trait Writes: Reads {
+    fn store(&mut self) -> &mut SqliteStore;
+}
 
-    fn identity(&self) -> Result<Option<String>, StorageError> {
-        self.reader.identity()
-    }
-
-    fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
-        self.reader.studies()
-    }
-
-    fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
-        self.reader.study(name)
-    }
-
-    fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError> {
-        self.reader.summary(study)
-    }
-
-    fn view(&self, study: StudyId) -> Result<StudyState, StorageError> {
-        self.reader.view(study)
-    }
-
-    fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {
-        self.reader.trials(study, query)
-    }
-
-    fn numbers(
-        &self,
-        study: StudyId,
-        query: &TrialQuery,
-    ) -> Result<Vec<TrialNumber>, StorageError> {
-        self.reader.numbers(study, query)
-    }
-
-    fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
-        self.reader.count(study, filter)
-    }
-
-    fn outcomes(
-        &self,
-        study: StudyId,
-        after: OutcomeCursor,
-    ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
-        self.reader.outcomes(study, after)
-    }
-
-    fn curves(
-        &self,
-        study: StudyId,
-        metric: &str,
-        trials: &[TrialNumber],
-    ) -> Result<Vec<Curve>, StorageError> {
-        self.reader.curves(study, metric, trials)
-    }
-
-    fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.reader.params(study)
-    }
-
-    fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.reader.metrics(study)
-    }
-
-    fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {
-        self.reader.trial(study, number)
-    }
-
-    fn attempts(
-        &self,
-        study: StudyId,
-        trial: Option<TrialNumber>,
-    ) -> Result<Vec<Attempt>, StorageError> {
-        self.reader.attempts(study, trial)
-    }
-
-    fn reports(
-        &self,
-        study: StudyId,
-        trial: TrialNumber,
-    ) -> Result<Vec<(String, u64, f64)>, StorageError> {
-        self.reader.reports(study, trial)
-    }
-
-    fn events_after(
-        &self,
-        study: StudyId,
-        seq: Seq,
-        limit: u64,
-    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        self.reader.events_after(study, seq, limit)
-    }
-
-    fn events_before(
-        &self,
-        study: StudyId,
-        seq: Seq,
-        limit: u64,
-    ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        self.reader.events_before(study, seq, limit)
-    }
-
-    fn remarks(
-        &self,
-        study: StudyId,
-        trial: TrialNumber,
-        after: Seq,
-    ) -> Result<(Vec<Remarked>, Seq), StorageError> {
-        self.reader.remarks(study, trial, after)
-    }
-
-    fn used(&self, study: StudyId) -> Result<Used, StorageError> {
-        self.reader.used(study)
-    }
-
-    fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {
-        self.reader.checkpoints(study)
-    }
-
-    fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
-        self.reader.running_since(study)
-    }
-
-    fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError> {
-        self.reader.runners(study)
-    }
-
-    fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError> {
-        self.reader.revisions(study)
-    }
-
-    fn document(&self, digest: &str) -> Result<Option<String>, StorageError> {
-        self.reader.document(digest)
-    }
-
-    fn lock_file(&self, study: StudyId) -> Option<PathBuf> {
-        self.reader.lock_file(study)
-    }
-
-    fn changed(&mut self) -> Result<bool, StorageError> {
-        // SQLite's counter moves with the commits of others only.
-        let own = std::mem::take(&mut self.wrote);
-        self.tend()?;
-        Ok(self.reader.changed()? || own)
+impl Writes for SqliteStore {
+    fn store(&mut self) -> &mut SqliteStore {
+        self
     }
 }
 
-impl Storage for SqliteStore {
+impl<T: Writes> Storage for T {
     fn take_directory(&mut self, study: StudyId, name: &str) -> Result<(), StorageError> {
-        self.write("taking a directory", |transaction, _| {
+        self.store().write("taking a directory", |transaction, _| {
             write::take_directory(transaction, study, name)
         })
     }
 
     fn renew_identity(&mut self) -> Result<Option<String>, StorageError> {
-        self.write("giving it a name", |transaction, _| write::renew_identity(transaction))?;
+        self.store()
+            .write("giving it a name", |transaction, _| write::renew_identity(transaction))?;
         self.identity()
     }
 
     fn create_study(&mut self, now: Timestamp, spec: &StudySpec) -> Result<StudyId, StorageError> {
-        self.write("creating a study", |transaction, _| write::create_study(transaction, now, spec))
+        self.store()
+            .write("creating a study", |transaction, _| write::create_study(transaction, now, spec))
     }
 
     fn update_spec(
@@ -972,7 +901,7 @@ impl Storage for SqliteStore {
         now: Timestamp,
         spec: &StudySpec,
     ) -> Result<(), StorageError> {
-        self.write("changing a study", |transaction, _| {
+        self.store().write("changing a study", |transaction, _| {
             write::update_spec(transaction, lease, now, spec)
         })
     }
@@ -984,17 +913,19 @@ impl Storage for SqliteStore {
         now: Timestamp,
         takeover: Takeover,
     ) -> Result<Lease, StorageError> {
-        self.write("taking a study", |transaction, _| {
+        self.store().write("taking a study", |transaction, _| {
             write::acquire(transaction, study, holder, now, takeover)
         })
     }
 
     fn renew(&mut self, lease: &Lease, holder: &Holder) -> Result<(), StorageError> {
-        self.write("renewing a lease", |transaction, _| write::renew(transaction, lease, holder))
+        self.store()
+            .write("renewing a lease", |transaction, _| write::renew(transaction, lease, holder))
     }
 
     fn release(&mut self, lease: &Lease) -> Result<(), StorageError> {
-        self.write("giving a study back", |transaction, _| write::release(transaction, lease))
+        self.store()
+            .write("giving a study back", |transaction, _| write::release(transaction, lease))
     }
 
     fn append(
@@ -1003,14 +934,14 @@ impl Storage for SqliteStore {
         now: Timestamp,
         events: &[Event],
     ) -> Result<Seq, StorageError> {
-        let store = self.reader.path.clone();
-        self.write("writing events", |transaction, cache| {
+        let store = self.reader().path.clone();
+        self.store().write("writing events", |transaction, cache| {
             write::append(transaction, cache, &store, lease, now, events)
         })
     }
 
     fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError> {
-        self.write("keeping a document", |transaction, _| {
+        self.store().write("keeping a document", |transaction, _| {
             write::keep_document(transaction, digest, body)
         })
     }
@@ -1021,18 +952,20 @@ impl Storage for SqliteStore {
         now: Timestamp,
         request: &Request,
     ) -> Result<i64, StorageError> {
-        let store = self.reader.path.clone();
-        self.write("writing a request", |transaction, cache| {
+        let store = self.reader().path.clone();
+        self.store().write("writing a request", |transaction, cache| {
             write::request(transaction, cache, &store, study, now, request)
         })
     }
 
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError> {
-        self.reader.read("reading requests", |connection| read::pending_requests(connection, study))
+        self.reader().read_of(study, "reading requests", read::pending_requests)
     }
 
     fn answer(&self, study: StudyId, id: i64) -> Result<Option<Answer>, StorageError> {
-        self.reader.read("reading a request", |connection| read::answer(connection, study, id))
+        self.reader().read_of(study, "reading a request", |connection, study| {
+            read::answer(connection, study, id)
+        })
     }
 }
 

@@ -21,8 +21,8 @@ use super::{HolderLife, TuiMode};
 use crate::report::sparkline::Charset;
 use crate::storage::memory::MemoryStore;
 use crate::storage::{
-    Attempt, Curve, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader,
-    StoredStudy, StudyId, StudySummary, Takeover,
+    Attempt, Curve, Holder, Lease, Outcome, OutcomeCursor, Remarked, Storage, StorageError,
+    StorageReader, StoredStudy, StudyId, StudySummary, Takeover,
 };
 use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::{Decision, Reason};
@@ -681,6 +681,8 @@ macro_rules! refused {
 
 impl StorageReader for Counting {
     answered! {
+        directories(study: StudyId) -> Vec<String>;
+        identity() -> Option<String>;
         studies() -> Vec<StudySummary>;
         study(name: &str) -> Option<StoredStudy>;
         summary(study: StudyId) -> StudySummary;
@@ -691,6 +693,7 @@ impl StorageReader for Counting {
         metrics(study: StudyId) -> Vec<String>;
         trial(study: StudyId, number: TrialNumber) -> Option<Trial>;
         reports(study: StudyId, trial: TrialNumber) -> Vec<(String, u64, f64)>;
+        remarks(study: StudyId, trial: TrialNumber, after: Seq) -> (Vec<Remarked>, Seq);
         used(study: StudyId) -> Used;
         running_since(study: StudyId) -> (i64, Option<Timestamp>);
         runners(study: StudyId) -> Vec<crate::storage::StoredRunner>;
@@ -716,6 +719,9 @@ impl StorageReader for Counting {
     ) -> Result<Vec<Attempt>, StorageError> {
         assert!(trial.is_some(), "the leaderboard never reads all attempts");
         self.store.attempts(study, trial)
+    }
+    fn lock_file(&self, study: StudyId) -> Option<PathBuf> {
+        self.store.lock_file(study)
     }
     fn changed(&mut self) -> Result<bool, StorageError> {
         self.store.changed()

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Difference, Entry};
 use crate::config;
-use crate::storage::memory::{attempts_of, runners_of};
+use crate::storage::journal::{attempts_of, runners_of};
 use crate::storage::{Attempt, OutcomeCursor, StorageError, StorageReader, StoredRunner, StudyId};
 use crate::study::event::{Event, Seq};
 use crate::study::spec::StudySpec;
