@@ -60,10 +60,10 @@ pub enum StudyError {
     #[error(transparent)]
     Space(#[from] SpaceError),
     /// The store failed, or holds another study of this name.
-    #[error(transparent)]
+    #[error("{}", .0.with_remedy())]
     Storage(#[from] StorageError),
     /// The run failed.
-    #[error(transparent)]
+    #[error("{}", in_words(.0))]
     Runner(#[from] RunnerError),
     /// An earlier study cannot be learnt from.
     #[error("{}", .0.with_remedy())]
@@ -106,6 +106,14 @@ pub enum StudyError {
     /// An earlier call could not write to the store.
     #[error("the store failed before: open the study again to continue from what it holds")]
     Broken,
+}
+
+/// What happened in a run and, where the store failed, what to do.
+fn in_words(error: &RunnerError) -> String {
+    match error {
+        RunnerError::Storage(error) => error.with_remedy(),
+        other => other.to_string(),
+    }
 }
 
 fn way_out(class: ChangeClass) -> &'static str {

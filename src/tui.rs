@@ -363,7 +363,9 @@ impl Screens {
                 match (surroundings.request)(request) {
                     Ok(id) if is_answered => self.state.asked(id),
                     Ok(_) => {}
-                    Err(error) => self.state.notice = Some(format!("not asked: {error}")),
+                    Err(error) => {
+                        self.state.notice = Some(format!("not asked: {}", error.with_remedy()))
+                    }
                 }
             }
             Command::Copy(text) => {

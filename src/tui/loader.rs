@@ -107,7 +107,7 @@ impl LoaderThread {
             };
             match self.source.reader.changed() {
                 Ok(now) => changed |= now,
-                Err(error) => self.tell(LoaderMessage::Trouble(error.to_string())),
+                Err(error) => self.tell(LoaderMessage::Trouble(error.with_remedy())),
             }
             if Instant::now() >= next_look_outside {
                 changed |= self.source.changed_outside();
@@ -117,7 +117,7 @@ impl LoaderThread {
                 let began = Instant::now();
                 let news = match self.source.load(&self.wanted) {
                     Ok(snapshot) => LoaderMessage::Snapshot(Box::new(snapshot)),
-                    Err(error) => LoaderMessage::Trouble(error.to_string()),
+                    Err(error) => LoaderMessage::Trouble(error.with_remedy()),
                 };
                 changed = matches!(news, LoaderMessage::Trouble(_));
                 self.tell(news);
