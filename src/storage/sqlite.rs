@@ -476,13 +476,17 @@ fn open_anywhere(path: &Path, file: &Path) -> Result<(Connection, i64), StorageE
     opened.map_err(|fault| fault.at(path, "opening it"))
 }
 
+/// A connection that only reads.
+fn connect_to_read(file: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    Ok(connection)
+}
+
 /// A connection and the schema's version.
 fn open_to_read(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
-    let connection = Connection::open_with_flags(
-        file,
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
+    let connection = connect_to_read(file)?;
     let version = migrate::version(&connection, path, MIGRATIONS)?;
     Ok((connection, version))
 }

@@ -176,6 +176,17 @@ impl<'a, N: Fn() -> String> Cells<'a, N> {
     }
 }
 
+/// The step and value in two columns of table `report`.
+pub(super) fn point(
+    row: &Row<'_>,
+    column: usize,
+    study: StudyId,
+    trial: TrialNumber,
+) -> Result<(u64, f64), Fault> {
+    let cells = Cells::of(row, || format!("table `report`, study {}, trial {trial}", study.0));
+    Ok((cells.integer(column)?, from_real(cells.get(column + 1)?)))
+}
+
 impl FromSql for Timestamp {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         value.as_i64().map(Timestamp)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, Row};
 
 use super::column::{
-    Cells, first, from_real, number_of, rows, to_limit, trial_id, trial_ids, value, values,
+    Cells, first, number_of, point, rows, to_limit, trial_id, trial_ids, value, values,
 };
 use super::fault::Fault;
 use super::pages::{self, Reverse, Which};
@@ -376,17 +376,6 @@ pub(super) fn reports(
         let (step, value) = point(row, 1, study, trial)?;
         Ok((row.get(0)?, step, value))
     })
-}
-
-/// The step and value in two columns of table `report`.
-pub(super) fn point(
-    row: &Row<'_>,
-    column: usize,
-    study: StudyId,
-    trial: TrialNumber,
-) -> Result<(u64, f64), Fault> {
-    let cells = Cells::of(row, || format!("table `report`, study {}, trial {trial}", study.0));
-    Ok((cells.integer(column)?, from_real(cells.get(column + 1)?)))
 }
 
 /// A metric's reports by some trials.

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use rusqlite::{Connection, Row};
 
-use super::column::{Cells, number_of, rows, trial_id, trial_ids, value, values};
+use super::column::{Cells, number_of, point, rows, trial_id, trial_ids, value, values};
 use super::fault::Fault;
-use super::read::point;
 use crate::storage::StudyId;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::Decision;
