@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Attempt, StoredRunner};
-use crate::study::event::{Event, Seq};
+use crate::study::event::{DeviceEvent, Event, RunnerEvent, Seq, TrialEvent};
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
@@ -14,10 +14,13 @@ pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber
         // As in the fold, nothing happens to a trial before it is created.
         let is_of_none = event.trial().is_some_and(|number| number.0 >= trials);
         match event {
-            Event::RunnerStarted { .. } => runner = Some(*seq),
-            Event::TrialCreated { .. } => trials += 1,
+            Event::Runner(RunnerEvent::Started { .. }) => runner = Some(*seq),
+            Event::Trial(_, TrialEvent::Created { .. }) => trials += 1,
             _ if is_of_none => {}
-            Event::AttemptStarted { trial, attempt, slot, resume, until, .. } => {
+            Event::Trial(
+                trial,
+                TrialEvent::AttemptStarted { attempt, slot, resume, until, .. },
+            ) => {
                 let begun = Attempt {
                     trial: *trial,
                     attempt: *attempt,
@@ -33,12 +36,12 @@ pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber
                 };
                 attempts.insert((*trial, attempt.0), begun);
             }
-            Event::AttemptLaunched { trial, attempt, pid, pid_started } => {
+            Event::Trial(trial, TrialEvent::AttemptLaunched { attempt, pid, pid_started }) => {
                 if let Some(attempt) = attempts.get_mut(&(*trial, attempt.0)) {
                     attempt.process = Some((*pid, *pid_started));
                 }
             }
-            Event::AttemptEnded { trial, attempt, end, reason, .. } => {
+            Event::Trial(trial, TrialEvent::AttemptEnded { attempt, end, reason, .. }) => {
                 if let Some(attempt) = attempts.get_mut(&(*trial, attempt.0)) {
                     attempt.ended = Some(*at);
                     attempt.end = Some(end.clone());
@@ -56,22 +59,26 @@ pub fn runners_of(journal: &[(Seq, Timestamp, Event)]) -> Vec<StoredRunner> {
     let mut runners: Vec<StoredRunner> = Vec::new();
     for (seq, at, event) in journal {
         match (event, runners.last_mut()) {
-            (Event::RunnerStarted { pid, host, slots }, _) => runners.push(StoredRunner {
-                seq: *seq,
-                pid: *pid,
-                host: host.clone(),
-                slots: slots.clone(),
-                started: *at,
-                stopped: None,
-                ran_micros: None,
-                reason: None,
-                lineage: None,
-            }),
-            (Event::SlotsChanged { slots }, Some(runner)) => runner.slots.clone_from(slots),
-            (Event::RunnerDescribed { lineage }, Some(runner)) => {
+            (Event::Runner(RunnerEvent::Started { pid, host, slots }), _) => {
+                runners.push(StoredRunner {
+                    seq: *seq,
+                    pid: *pid,
+                    host: host.clone(),
+                    slots: slots.clone(),
+                    started: *at,
+                    stopped: None,
+                    ran_micros: None,
+                    reason: None,
+                    lineage: None,
+                })
+            }
+            (Event::Device(DeviceEvent::SlotsChanged { slots }), Some(runner)) => {
+                runner.slots.clone_from(slots)
+            }
+            (Event::Runner(RunnerEvent::Described { lineage }), Some(runner)) => {
                 runner.lineage = Some(lineage.as_ref().clone())
             }
-            (Event::RunnerStopped { reason, ran_micros, .. }, Some(runner))
+            (Event::Runner(RunnerEvent::Stopped { reason, ran_micros, .. }), Some(runner))
                 if runner.stopped.is_none() =>
             {
                 runner.stopped = Some(*at);

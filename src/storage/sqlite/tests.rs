@@ -67,7 +67,7 @@ fn cut(path: impl AsRef<Path>, length: u64) {
 
 fn created(trial: u64) -> Event {
     let (params, origin) = (Params::new(), Origin::Enqueued(0));
-    Event::TrialCreated { trial: TrialNumber(trial), params, origin }
+    Event::Trial(TrialNumber(trial), TrialEvent::Created { params, origin })
 }
 
 fn assert_says(error: &StorageError, words: &[&str]) {
@@ -303,13 +303,15 @@ fn unreadable_json_is_told_with_its_table_and_row() {
 #[test]
 fn what_has_no_form_in_the_store_is_refused_whole() {
     let (_directory, _path, mut store, lease) = fresh();
-    let save = Event::CheckpointSaved {
-        trial: TrialNumber(0),
-        step: u64::MAX,
-        path: PathBuf::from("/a"),
-        bytes: None,
-        system: None,
-    };
+    let save = Event::Trial(
+        TrialNumber(0),
+        TrialEvent::CheckpointSaved {
+            step: u64::MAX,
+            path: PathBuf::from("/a"),
+            bytes: None,
+            system: None,
+        },
+    );
     let error = store.append(&lease, NOW, &[created(0), save]).unwrap_err();
     assert_says(&error, &["18446744073709551615 is larger"]);
     assert!(store.view(lease.study).unwrap().trials.is_empty());
@@ -321,7 +323,10 @@ fn ids_learned_in_a_failed_transaction_are_forgotten() {
     let (_directory, path, mut store, lease) = fresh();
     let report = |step| {
         let metrics = [("a new metric".to_owned(), 1.0)].into_iter().collect();
-        Event::Reported { trial: TrialNumber(0), attempt: AttemptNumber(0), step, metrics }
+        Event::Trial(
+            TrialNumber(0),
+            TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics },
+        )
     };
     store.append(&lease, NOW, &[created(0), report(1), report(u64::MAX)]).unwrap_err();
     store.append(&lease, NOW, &[created(0), report(1)]).unwrap();
@@ -359,13 +364,15 @@ fn readers_see_whole_batches_while_one_writes() {
         let metrics = [("eval_loss".to_owned(), 0.5)].into_iter().collect();
         [
             created(number),
-            Event::Reported { trial, attempt, step: 1, metrics },
-            Event::TrialFinished {
+            Event::Trial(trial, TrialEvent::Reported { attempt, step: 1, metrics }),
+            Event::Trial(
                 trial,
-                state: TrialState::Complete,
-                value: Some(0.5),
-                reason: None,
-            },
+                TrialEvent::Finished {
+                    state: TrialState::Complete,
+                    value: Some(0.5),
+                    reason: None,
+                },
+            ),
         ]
     };
     std::thread::scope(|scope| {
@@ -440,8 +447,11 @@ fn optunas_views_show_the_study() {
                 .into_iter()
                 .collect();
         [
-            Event::TrialCreated { trial, params, origin: Origin::Enqueued(0) },
-            Event::TrialFinished { trial, state, value, reason: Some("so".to_owned()) },
+            Event::Trial(trial, TrialEvent::Created { params, origin: Origin::Enqueued(0) }),
+            Event::Trial(
+                trial,
+                TrialEvent::Finished { state, value, reason: Some("so".to_owned()) },
+            ),
         ]
     };
     for (number, value) in (0..).zip([0.5, f64::NAN, f64::INFINITY]) {
@@ -627,16 +637,22 @@ fn nulls_break_no_constraint_of_an_sqlite_whose_json_valid_of_null_is_0() {
     let (directory, path, mut store, lease) = fresh();
     store.append(&lease, NOW, &journal(300)).unwrap();
     store.request(lease.study, NOW, &Request::Stop).unwrap();
-    let runner = Event::RunnerStarted { pid: 1, host: "here".to_owned(), slots: Vec::new() };
-    let attempt = Event::AttemptStarted {
-        trial: TrialNumber(0),
-        attempt: AttemptNumber(9),
-        slot: crate::study::device::Slot { index: 0, device: crate::study::device::Device::Cpu },
-        resume: None,
-        until: None,
-        rows_at_once: None,
-        device_micros: 0,
-    };
+    let runner =
+        Event::Runner(RunnerEvent::Started { pid: 1, host: "here".to_owned(), slots: Vec::new() });
+    let attempt = Event::Trial(
+        TrialNumber(0),
+        TrialEvent::AttemptStarted {
+            attempt: AttemptNumber(9),
+            slot: crate::study::device::Slot {
+                index: 0,
+                device: crate::study::device::Device::Cpu,
+            },
+            resume: None,
+            until: None,
+            rows_at_once: None,
+            device_micros: 0,
+        },
+    );
     store.append(&lease, NOW, &[runner, attempt]).unwrap();
     begin(&mut store, "without a race");
     append::add_dimension(&store.reader.connection, lease.study, "of no space", None).ok().unwrap();
