@@ -96,9 +96,7 @@ impl Cube {
         let mut point = vec![INACTIVE; self.axes.len()];
         let mut names = self.by_name.iter().copied().peekable();
         for (name, value) in params.iter() {
-            while let Some(index) = names.next_if(|index| self.axes[*index].name.as_str() < name) {
-                let _ = index;
-            }
+            while names.next_if(|index| self.axes[*index].name.as_str() < name).is_some() {}
             if let Some(index) = names.next_if(|index| self.axes[*index].name == name) {
                 point[index] = self.axes[index].position(value);
             }
@@ -108,22 +106,13 @@ impl Cube {
 
     /// The parameters of a point, with the values that are fixed taken as they are.
     pub fn decode(&self, point: &[f64], ask: &Ask<'_>) -> Params {
-        let assembled = ask.space.assemble(ask.fixed, |dimension, _| {
+        ask.assemble(ask.fixed, |dimension| {
             let axis = self.axes.iter().zip(point).find(|(axis, _)| axis.name == dimension.name);
-            Ok::<Value, std::convert::Infallible>(match axis {
+            match axis {
                 Some((axis, position)) => axis.value(*position),
                 None => dimension.distribution.from_unit(0.5),
-            })
-        });
-        match assembled {
-            Ok(params) => params,
-            Err(impossible) => match impossible {},
-        }
-    }
-
-    /// Positions of the values that are fixed; [`INACTIVE`] where none is.
-    pub fn fixed(&self, fixed: &Params) -> Point {
-        self.encode(fixed)
+            }
+        })
     }
 
     /// Builds a point parents first: `position` is asked for every active axis that `fixed` leaves
@@ -194,13 +183,8 @@ impl Axis {
     #[expect(clippy::cast_precision_loss, reason = "an index of a list")]
     pub fn position(&self, value: &Value) -> f64 {
         match (&self.distribution, self.kind) {
-            (_, AxisKind::Single) => {
-                if self.distribution.contains(value) {
-                    0.5
-                } else {
-                    INACTIVE
-                }
-            }
+            (_, AxisKind::Single) if self.distribution.contains(value) => 0.5,
+            (_, AxisKind::Single) => INACTIVE,
             (Distribution::Choice { choices }, _) => {
                 let index = if self.indices.is_empty() {
                     choices.iter().position(|choice| choice.same(value))

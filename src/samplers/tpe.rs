@@ -13,7 +13,7 @@ use self::past::Past;
 use self::rules::{GoodWeights, Rules, weights_by_age};
 use super::cube::{Cube, Point};
 use super::guess::Guess;
-use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError, start};
+use super::{Ask, Sampler, SamplerEntry, SamplerError, start};
 use crate::study::field::{Field, FieldDefault, FieldKind, UNIT, field};
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
@@ -157,7 +157,7 @@ impl Tpe {
         let cube = &past.cube;
         let densities =
             Densities::new(past, &slots, Self::good_weights(rules, &split, ask), rules, &extras);
-        let fixed = cube.fixed(ask.fixed);
+        let fixed = cube.encode(ask.fixed);
         let mut terms = Vec::new();
         let mut best: Option<(f64, Point)> = None;
         let (mut left, mut draws) = (self.candidates, 0);
@@ -309,10 +309,6 @@ fn thinned<T: Copy>(trials: Vec<T>) -> Vec<T> {
 }
 
 impl Sampler for Tpe {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { conditional: true, continuous: true, exhausts: false }
-    }
-
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let mut past = Past::after(self.past.take(), ask.space, ask.history);
         let is_informed = past.informed() as u64 >= start::trials(ask, self.startup_trials).max(1);

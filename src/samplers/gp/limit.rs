@@ -23,7 +23,8 @@ pub(super) struct Limit {
     points: Vec<Point>,
     /// On a scale with mean 0 and deviation 1; the limit is kept below [`Limit::bound`].
     margins: Vec<f64>,
-    bound: f64,
+    /// What the margin must not exceed.
+    pub bound: f64,
 }
 
 impl Limit {
@@ -74,11 +75,6 @@ impl Limit {
             margins: margins.into_iter().map(|margin| (margin - mean) / deviation).collect(),
             bound: -mean / deviation,
         }
-    }
-
-    /// What the margin must not exceed.
-    pub fn bound(&self) -> f64 {
-        self.bound
     }
 
     /// The lengths of its process.

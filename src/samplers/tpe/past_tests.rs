@@ -4,9 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::samplers::conformance::spaces;
+use crate::samplers::fixtures::ask;
 use crate::study::event::Event;
 use crate::study::history::History;
 use crate::study::metric::{Direction, Metrics};
+use crate::study::params::Value;
 use crate::study::seed::SeedTree;
 use crate::study::space::Space;
 use crate::study::spec::{Program, StudySpec};
@@ -40,13 +42,9 @@ fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
 }
 
 fn created(space: &Space, number: u64) -> Event {
-    let nothing = Params::new();
     let trial = TrialNumber(number);
     // Every other point is that of the trial before it: kernels with equal middles.
-    let params = crate::samplers::random::point(
-        &ask_of(space, History::of(&[], Direction::Minimize), trial, &nothing),
-        &mut stream(number / 2),
-    );
+    let params = crate::samplers::random::point(&ask(space, &[], 0), &mut stream(number / 2));
     Event::TrialCreated { trial, params, origin: Origin::Asked }
 }
 
@@ -74,33 +72,14 @@ fn events(space: &Space, view: &StudyState, about: u64, happening: Happening) ->
     }
 }
 
-fn ask_of<'a>(
-    space: &'a Space,
-    history: History<'a>,
-    number: TrialNumber,
-    fixed: &'a Params,
-) -> Ask<'a> {
-    Ask {
-        room: None,
-        constraints: &[],
-        earlier: &[],
-        space,
-        history,
-        number,
-        fixed,
-        budget: None,
-        seeds: SeedTree::new(0),
-    }
-}
-
 fn stream(number: u64) -> StreamRng {
     SeedTree::new(5).stream(&format!("sampler/{number}"))
 }
 
 /// A point to the last bit, which equality of floats is not.
 fn bits(point: &Params) -> Vec<(String, String)> {
-    let bits = |value: &crate::study::params::Value| match value {
-        crate::study::params::Value::Float(float) => format!("{:x}", float.to_bits()),
+    let bits = |value: &Value| match value {
+        Value::Float(float) => format!("{:x}", float.to_bits()),
         other => other.to_string(),
     };
     point.iter().map(|(name, value)| (name.to_owned(), bits(value))).collect()
@@ -117,7 +96,7 @@ proptest! {
         let direction = if maximize { Direction::Maximize } else { Direction::Minimize };
         let study = StudySpec::new("s", "loss", direction, space.clone(), Program::Inline);
         let spec = ENTRY.defaults().with("rules", if with_optunas_rules { "optuna" } else { "own" });
-        let (follower, mut view, nothing) = (Tpe::new(&spec), StudyState::new(&study), Params::new());
+        let (follower, mut view) = (Tpe::new(&spec), StudyState::new(&study));
         for (turn, (about, happening)) in story.into_iter().enumerate() {
             events(&space, &view, about, happening).iter().for_each(|event| view.apply(Timestamp(0), event));
             if turn % every != 0 {
@@ -128,7 +107,7 @@ proptest! {
                 view = view.clone();
             }
             let number = TrialNumber(view.trials.len() as u64);
-            let suggest = |sampler: &Tpe, history| sampler.suggest(&ask_of(&space, history, number, &nothing), &mut stream(number.0)).unwrap().unwrap();
+            let suggest = |sampler: &Tpe, history| sampler.suggest(&Ask::new(&space, history, number, SeedTree::new(0)), &mut stream(number.0)).unwrap().unwrap();
             let followed = suggest(&follower, History::new(&view));
             let anew = suggest(&Tpe::new(&spec), History::of(&view.trials, direction));
             prop_assert_eq!(bits(&followed), bits(&anew));
@@ -140,27 +119,20 @@ proptest! {
 fn a_sampler_that_followed_one_space_suggests_points_of_the_next() {
     let spaces = spaces();
     let (first, second) = (&spaces[2].1, &spaces[4].1);
-    let mut view = StudyState::new(&StudySpec::new(
-        "s",
-        "loss",
-        Direction::Minimize,
-        first.clone(),
-        Program::Inline,
-    ));
+    let spec = StudySpec::new("s", "loss", Direction::Minimize, first.clone(), Program::Inline);
+    let mut view = StudyState::new(&spec);
     for number in 0..30 {
         view.apply(Timestamp(0), &created(first, number));
         let (trial, state, value) =
             (TrialNumber(number), TrialState::Complete, Some(1.0 / (number + 1) as f64));
         view.apply(Timestamp(0), &Event::TrialFinished { trial, state, value, reason: None });
     }
-    let (sampler, nothing) = (Tpe::new(&ENTRY.defaults()), Params::new());
+    let sampler = Tpe::new(&ENTRY.defaults());
     for space in [first, second, first] {
-        let ask = ask_of(space, History::new(&view), TrialNumber(30), &nothing);
-        let point = sampler.suggest(&ask, &mut stream(30)).unwrap().unwrap();
+        let ask = Ask::new(space, History::new(&view), TrialNumber(30), SeedTree::new(0));
+        let suggest = |sampler: &Tpe| sampler.suggest(&ask, &mut stream(30)).unwrap().unwrap();
+        let point = suggest(&sampler);
         assert_eq!(space.check(&point), Ok(()));
-        assert_eq!(
-            Some(point),
-            Tpe::new(&ENTRY.defaults()).suggest(&ask, &mut stream(30)).unwrap()
-        );
+        assert_eq!(point, suggest(&Tpe::new(&ENTRY.defaults())));
     }
 }
