@@ -11,12 +11,11 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
-use hpsearch::pruners::{self, Case, PromotionAsk};
+use hpsearch::pruners::{self, Case};
 use hpsearch::study::event::Event;
 use hpsearch::study::history::History;
 use hpsearch::study::metric::{Direction, Metrics};
 use hpsearch::study::params::Params;
-use hpsearch::study::seed::SeedTree;
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
 use hpsearch::study::spec::{AlgorithmSpec, Program, StudySpec};
 use hpsearch::study::state::StudyState;
@@ -120,9 +119,7 @@ fn judge(criterion: &mut Criterion) {
                         trial: view.trial(trial).unwrap(),
                         step,
                     });
-                    let promotion = pruner
-                        .promote(&PromotionAsk { history }, &mut SeedTree::new(0).stream("pruner"));
-                    black_box((verdict, promotion))
+                    black_box((verdict, pruner.promote(history)))
                 });
             });
         }

@@ -23,7 +23,6 @@ pub(super) struct DecisionWindow {
     width: usize,
     known: StudyState,
     turns: VecDeque<Turn>,
-    begun: u64,
 }
 
 struct Turn {
@@ -37,7 +36,7 @@ struct Turn {
 impl DecisionWindow {
     /// Before the first event of a journal.
     pub fn new(spec: &StudySpec) -> Self {
-        DecisionWindow { width: 0, known: StudyState::new(spec), turns: VecDeque::new(), begun: 0 }
+        DecisionWindow { width: 0, known: StudyState::new(spec), turns: VecDeque::new() }
     }
 
     /// Takes an event of the journal in.
@@ -79,18 +78,12 @@ impl DecisionWindow {
                 then.trials = trials;
             }
             self.turns.push_back(Turn { trial: *trial, events: Vec::new(), ended: false, then });
-            self.begun += 1;
         }
     }
 
     /// The state that decisions may know.
     pub fn known(&self) -> &StudyState {
         &self.known
-    }
-
-    /// How many turns were begun.
-    pub fn begun(&self) -> u64 {
-        self.begun
     }
 
     /// Whether something has to be known before anything is begun.

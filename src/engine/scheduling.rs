@@ -90,7 +90,7 @@ impl Engine {
         let found = self
             .queue
             .first()
-            .or_else(|| self.resume_paused(|pruner, ask, rng| pruner.promote(ask, rng)))
+            .or_else(|| self.resume_paused(|pruner, history| pruner.promote(history)))
             .or_else(|| self.create_replicate());
         if found.is_some() {
             return Ok(found);
@@ -106,7 +106,7 @@ impl Engine {
         {
             return Ok(None);
         }
-        Ok(self.resume_paused(|pruner, ask, _| pruner.conclude(ask)))
+        Ok(self.resume_paused(|pruner, history| pruner.conclude(history)))
     }
 
     /// Whether something may be started on a slot.

@@ -185,31 +185,19 @@ impl Axis {
         match (&self.distribution, self.kind) {
             (_, AxisKind::Single) if self.distribution.contains(value) => 0.5,
             (_, AxisKind::Single) => INACTIVE,
-            (Distribution::Choice { choices }, _) => {
-                let index = if self.indices.is_empty() {
-                    choices.iter().position(|choice| choice.same(value))
-                } else {
-                    self.indices.get(&ChoiceKey::of(value)).copied()
-                };
-                index.map_or(INACTIVE, |index| index as f64)
+            (Distribution::Choice { .. }, _) if !self.indices.is_empty() => {
+                self.indices.get(&ChoiceKey::of(value)).map_or(INACTIVE, |index| *index as f64)
+            }
+            (Distribution::Choice { .. }, _) => {
+                self.distribution.to_internal(value).unwrap_or(INACTIVE)
             }
             (distribution, _) => distribution.to_unit(value).unwrap_or(INACTIVE),
         }
     }
 
     /// The value at a position.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an index of a list, clamped"
-    )]
     fn value(&self, position: f64) -> Value {
-        match &self.distribution {
-            Distribution::Choice { choices } => {
-                choices[(position.max(0.0) as usize).min(choices.len() - 1)].clone()
-            }
-            distribution => distribution.from_unit(position),
-        }
+        value_at(&self.distribution, position)
     }
 
     /// The position of the value that a free position on the axis stands for.
@@ -239,4 +227,29 @@ impl Axis {
             AxisKind::Single | AxisKind::Continuous | AxisKind::Choice(_) => None,
         }
     }
+}
+
+/// The value of an axis at a position: the index of a choice, or a place on `[0, 1]`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an index of a list, clamped"
+)]
+pub(super) fn value_at(distribution: &Distribution, position: f64) -> Value {
+    match distribution {
+        Distribution::Choice { choices } => {
+            choices[(position.max(0.0) as usize).min(choices.len() - 1)].clone()
+        }
+        _ => distribution.from_unit(position),
+    }
+}
+
+/// Points as slices.
+pub(super) fn slices(points: &[Point]) -> Vec<&[f64]> {
+    points.iter().map(Vec::as_slice).collect()
+}
+
+/// So many of the items, evenly spread over them.
+pub(super) fn evenly<T: Clone>(items: &[T], count: usize) -> impl Iterator<Item = T> {
+    (0..count).map(move |place| items[place * items.len() / count].clone())
 }

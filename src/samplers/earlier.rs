@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::cube::evenly;
 use super::ranking::Ranking;
 use crate::study::history::History;
 use crate::study::params::Params;
@@ -78,8 +79,7 @@ fn fitted(space: &Space, params: &Params, dropped: &mut BTreeMap<String, u64>) -
 fn selected(mut trials: Vec<Earlier>) -> Vec<Earlier> {
     if trials.len() > MOST {
         let others = trials.split_off(BEST);
-        let places = MOST - BEST;
-        trials.extend((0..places).map(|place| others[place * others.len() / places].clone()));
+        trials.extend(evenly(&others, MOST - BEST));
     }
     trials
 }

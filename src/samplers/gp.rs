@@ -16,7 +16,7 @@ use self::kernel::Lengths;
 use self::process::{Process, Worth};
 use self::search::{Search, key};
 use self::warp::Warp;
-use super::cube::{Cube, Point};
+use super::cube::{Cube, Point, evenly, slices};
 use super::guess::Guess;
 use super::{Ask, Sampler, SamplerEntry, SamplerError, start};
 use crate::study::field::{Field, FieldDefault, FieldKind, field};
@@ -220,8 +220,7 @@ fn selection(points: &[Point], losses: &[f64], variances: &[f64]) -> Selection {
         order.sort_by(|a, b| losses[*a].total_cmp(&losses[*b]).then(a.cmp(b)));
         let mut others = order.split_off(FIT_MOST / 3);
         others.sort_unstable();
-        let places = FIT_MOST - FIT_MOST / 3;
-        order.extend((0..places).map(|place| others[place * others.len() / places]));
+        order.extend(evenly(&others, FIT_MOST - FIT_MOST / 3));
         order.sort_unstable();
     }
     let of = |values: &[f64]| order.iter().map(|index| values[*index]).collect();
@@ -230,10 +229,6 @@ fn selection(points: &[Point], losses: &[f64], variances: &[f64]) -> Selection {
         losses: of(losses),
         variances: of(variances),
     }
-}
-
-fn slices(points: &[Point]) -> Vec<&[f64]> {
-    points.iter().map(Vec::as_slice).collect()
 }
 
 impl Sampler for Gp {

@@ -305,24 +305,21 @@ fn evenly(distribution: &Distribution, point: u64, points: u64) -> Value {
 
 /// The index of `value` among the values of a finite distribution: the inverse of
 /// [`Distribution::nth`].
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "integers below 2^53, and a rounded index inside the range"
+)]
 fn position_in(distribution: &Distribution, value: &Value) -> Option<u64> {
-    match (distribution, distribution.normalize(value)?) {
-        (Distribution::Int { low, step, .. }, Value::Int(int)) => {
-            Some((int - low).unsigned_abs() / step.unsigned_abs())
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a rounded index inside the range"
-        )]
-        (Distribution::Float { low, step: Some(step), .. }, Value::Float(float)) => {
-            Some(((float - low) / step).round() as u64)
-        }
-        (Distribution::Choice { choices }, value) => {
-            choices.iter().position(|choice| choice.same(&value)).map(|index| index as u64)
-        }
-        _ => Some(0),
-    }
+    let value = distribution.to_internal(&distribution.normalize(value)?)?;
+    let (low, step) = match distribution {
+        Distribution::Int { low, step, .. } => (*low as f64, *step as f64),
+        Distribution::Float { low, step: Some(step), .. } => (*low, *step),
+        Distribution::Choice { .. } => (0.0, 1.0),
+        Distribution::Float { step: None, .. } => return Some(0),
+    };
+    Some(((value - low) / step).round() as u64)
 }
 
 #[cfg(test)]

@@ -51,7 +51,8 @@ mod tests {
 
     #[test]
     fn every_tenth_of_an_axis_integer_step_and_choice_is_equally_likely() {
-        let axes: [(Dimension, fn(f64) -> f64); 5] = [
+        type Axis = (Dimension, fn(f64) -> f64);
+        let axes: [Axis; 5] = [
             (float("linear", -3.0, 7.0), |value| value + 3.0),
             (log_float("uniform in the logarithm", 1e-8, 1e2), |value| value.log10() + 8.0),
             (every("integers", 5, 32, 3), |value| (value - 5.0) / 3.0),

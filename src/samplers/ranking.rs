@@ -94,9 +94,12 @@ mod tests {
     use crate::study::metric::Direction;
     use crate::study::params::Params;
 
+    /// State, value and reports.
+    type Outcome<'a> = (TrialState, Option<f64>, &'a [(u64, f64)]);
+
     /// The order of trials, and how many are informed and answered.
-    fn ranked(trials: &[(TrialState, Option<f64>, &[(u64, f64)])]) -> (Vec<u64>, u64, u64) {
-        let trial = |(number, (state, value, curve)): (u64, &(_, _, &[(u64, f64)]))| Trial {
+    fn ranked(trials: &[Outcome<'_>]) -> (Vec<u64>, u64, u64) {
+        let trial = |(number, (state, value, curve)): (u64, &Outcome<'_>)| Trial {
             curve: curve.to_vec(),
             ..trial_of(number, Params::new(), *state, *value)
         };
@@ -108,7 +111,7 @@ mod tests {
 
     #[test]
     fn ranking_puts_complete_before_pruned_before_failed_before_unanswered() {
-        let trials: [(TrialState, Option<f64>, &[(u64, f64)]); 9] = [
+        let trials: [Outcome<'_>; 9] = [
             (TrialState::Running, None, &[]),
             (TrialState::Complete, Some(f64::NAN), &[]),
             (TrialState::Pruned, None, &[(1, 0.1)]),
@@ -124,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_trial_that_was_paused_at_a_rung_ranks_as_a_pruned_one() {
-        let trials: [(TrialState, Option<f64>, &[(u64, f64)]); 5] = [
+        let trials: [Outcome<'_>; 5] = [
             (TrialState::Paused, None, &[]),
             (TrialState::Pruned, None, &[(1, 0.4)]),
             (TrialState::Paused, None, &[(1, 0.2)]),

@@ -2,8 +2,9 @@
 
 use rand::RngExt as _;
 
+use super::cube::{evenly, value_at};
 use super::ranking::Ranking;
-use super::tpe::{EI_CANDIDATES, GAMMA, GAMMA_CAP, STARTUP_TRIALS};
+use super::tpe::{EI_CANDIDATES, GAMMA, GAMMA_CAP, STARTUP_TRIALS, good_trials};
 use super::{Ask, Sampler, SamplerEntry, SamplerError, start};
 use crate::study::params::{Params, Value};
 use crate::study::seed::StreamRng;
@@ -34,7 +35,7 @@ pub struct TpeIndependent {
     startup_trials: u64,
     candidates: usize,
     good_share: f64,
-    good_most: u64,
+    good_most: usize,
 }
 
 impl TpeIndependent {
@@ -54,21 +55,52 @@ impl TpeIndependent {
         ranking: &Ranking<'_>,
         rng: &mut StreamRng,
     ) -> Result<Value, SamplerError> {
-        let axis = Axis::new(&dimension.distribution);
-        let mut optimizer = axis.optimizer(self, ranking, dimension)?;
-        let draw = optimizer.ask(rng).map_err(internal)?;
-        Ok(axis.value(draw))
+        let mut optimizer = self.optimizer(dimension, ranking)?;
+        Ok(value_at(&dimension.distribution, optimizer.ask(rng).map_err(internal)?))
     }
 
-    /// How many of `informed` trials count as good.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a share of a number of trials"
-    )]
-    fn good(&self, informed: u64) -> u64 {
-        ((informed as f64 * self.good_share).ceil() as u64).min(self.good_most)
+    /// An optimiser that was told the trials in which the dimension was active, by their rank.
+    #[expect(clippy::cast_precision_loss, reason = "ranks of trials")]
+    fn optimizer(
+        &self,
+        Dimension { name, distribution, .. }: &Dimension,
+        ranking: &Ranking<'_>,
+    ) -> Result<tpe::TpeOptimizer, SamplerError> {
+        let mut values = Vec::with_capacity(ranking.trials.len());
+        let (mut informed, mut answered) = (0, 0);
+        for (rank, trial) in (0u64..).zip(&ranking.trials) {
+            // A value outside the range (the study's space has changed since) says nothing that the
+            // estimator can hold.
+            if let Some(value) = trial.params.get(name).filter(|value| distribution.contains(value))
+            {
+                values.push(value);
+                informed += usize::from(rank < ranking.informed);
+                answered += usize::from(rank < ranking.answered);
+            }
+        }
+        let good = good_trials(informed, self.good_share, self.good_most);
+        thin(&mut values, good..answered);
+        let positions: Vec<f64> =
+            values.into_iter().filter_map(|value| position(distribution, value)).collect();
+        // The crate takes the best ceil(gamma n); half a trial less makes that exact in spite of
+        // rounding.
+        let gamma = if good == 0 { 0.0 } else { (good as f64 - 0.5) / positions.len() as f64 };
+        let (estimator, range) = match distribution {
+            Distribution::Choice { choices } => {
+                (tpe::histogram_estimator(), tpe::categorical_range(choices.len()))
+            }
+            _ => (tpe::parzen_estimator(), tpe::range(0.0, 1.0)),
+        };
+        let mut builder = tpe::TpeOptimizerBuilder::new();
+        let mut optimizer = builder
+            .gamma(gamma)
+            .candidates(self.candidates)
+            .build(estimator, range.map_err(internal)?)
+            .map_err(internal)?;
+        for (rank, position) in positions.into_iter().enumerate() {
+            optimizer.tell(position, rank as f64).map_err(internal)?;
+        }
+        Ok(optimizer)
     }
 }
 
@@ -103,95 +135,13 @@ fn only_value(distribution: &Distribution) -> Option<Value> {
     (distribution.cardinality() == Some(1)).then(|| distribution.nth(0)).flatten()
 }
 
-/// How a parameter's values look to the `tpe` crate, whose ranges exclude their upper bound.
-enum Axis<'a> {
-    /// Positions on `[0, 1)`: of the logarithm on log axes, of the middle of
-    /// `[v - step/2, v + step/2)` on stepped ones.
-    Number(&'a Distribution),
-    /// Indices of choices.
-    Choice(&'a [Value]),
-}
-
-impl<'a> Axis<'a> {
-    fn new(distribution: &'a Distribution) -> Self {
-        match distribution {
-            Distribution::Choice { choices } => Axis::Choice(choices),
-            _ => Axis::Number(distribution),
-        }
-    }
-
-    fn position(&self, value: &Value) -> Option<f64> {
-        match self {
-            Axis::Number(distribution) => {
-                distribution.to_unit(value).map(|unit| unit.clamp(0.0, 1.0f64.next_down()))
-            }
-            #[expect(clippy::cast_precision_loss, reason = "an index of a list")]
-            Axis::Choice(choices) => {
-                choices.iter().position(|choice| choice.same(value)).map(|index| index as f64)
-            }
-        }
-    }
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an index of a list, clamped"
-    )]
-    fn value(&self, position: f64) -> Value {
-        match self {
-            Axis::Number(distribution) => distribution.from_unit(position),
-            Axis::Choice(choices) => {
-                choices[(position.max(0.0) as usize).min(choices.len() - 1)].clone()
-            }
-        }
-    }
-
-    /// An optimiser that was told the trials in which `dimension` was active, by their rank.
-    #[expect(clippy::cast_precision_loss, reason = "ranks of trials")]
-    fn optimizer(
-        &self,
-        sampler: &TpeIndependent,
-        ranking: &Ranking<'_>,
-        dimension: &Dimension,
-    ) -> Result<tpe::TpeOptimizer, SamplerError> {
-        let mut values = Vec::with_capacity(ranking.trials.len());
-        let (mut informed, mut answered) = (0, 0);
-        for (rank, trial) in (0u64..).zip(&ranking.trials) {
-            // A value outside the range (the study's space has changed since) says nothing that the
-            // estimator can hold.
-            if let Some(value) = trial
-                .params
-                .get(&dimension.name)
-                .filter(|value| dimension.distribution.contains(value))
-            {
-                values.push(value);
-                informed += u64::from(rank < ranking.informed);
-                answered += usize::from(rank < ranking.answered);
-            }
-        }
-        let good = sampler.good(informed);
-        thin(&mut values, usize::try_from(good).unwrap_or(answered)..answered);
-        let positions: Vec<f64> =
-            values.into_iter().filter_map(|value| self.position(value)).collect();
-        // The crate takes the best ceil(gamma n); half a trial less makes that exact in spite of
-        // rounding.
-        let gamma = if good == 0 { 0.0 } else { (good as f64 - 0.5) / positions.len() as f64 };
-        let (estimator, range) = match self {
-            Axis::Number(_) => (tpe::parzen_estimator(), tpe::range(0.0, 1.0)),
-            Axis::Choice(choices) => {
-                (tpe::histogram_estimator(), tpe::categorical_range(choices.len()))
-            }
-        };
-        let mut builder = tpe::TpeOptimizerBuilder::new();
-        let mut optimizer = builder
-            .gamma(gamma)
-            .candidates(sampler.candidates)
-            .build(estimator, range.map_err(internal)?)
-            .map_err(internal)?;
-        for (rank, position) in positions.into_iter().enumerate() {
-            optimizer.tell(position, rank as f64).map_err(internal)?;
-        }
-        Ok(optimizer)
+/// Where a value is to the `tpe` crate, whose ranges exclude their upper bound: the index of a
+/// choice; of a number its position on `[0, 1)`, that of the logarithm on log axes, and of the
+/// middle of `[v - step/2, v + step/2)` on stepped ones.
+fn position(distribution: &Distribution, value: &Value) -> Option<f64> {
+    match distribution {
+        Distribution::Choice { .. } => distribution.to_internal(value),
+        _ => distribution.to_unit(value).map(|unit| unit.clamp(0.0, 1.0f64.next_down())),
     }
 }
 
@@ -205,8 +155,7 @@ fn thin<T: Copy>(values: &mut Vec<T>, bad: std::ops::Range<usize>) {
     if bad.len() <= MOST_BAD {
         return;
     }
-    let selection: Vec<T> =
-        (0..MOST_BAD).map(|index| values[bad.start + index * bad.len() / MOST_BAD]).collect();
+    let selection: Vec<T> = evenly(&values[bad.clone()], MOST_BAD).collect();
     values.splice(bad, selection);
 }
 
@@ -287,7 +236,9 @@ mod tests {
 
     #[test]
     fn the_good_are_a_tenth_and_at_most_twenty_five() {
-        let good = [0, 1, 10, 11, 100, 250, 251, 1000].map(|informed| defaults().good(informed));
+        let TpeIndependent { good_share, good_most, .. } = defaults();
+        let good = [0, 1, 10, 11, 100, 250, 251, 1000]
+            .map(|informed| good_trials(informed, good_share, good_most));
         assert_eq!(good, [0, 1, 1, 2, 10, 25, 25, 25]);
     }
 

@@ -209,18 +209,19 @@ fn stored_verdict(next: Option<&Entry>, trial: TrialNumber, step: u64) -> Decisi
 
 /// Whether a pruner promotes the trial to that step; otherwise what it does.
 fn promotion(engine: &Engine, number: TrialNumber, stored: Option<u64>) -> Result<(), String> {
-    let promoted = engine.promotion(|pruner, ask, rng| pruner.promote(ask, rng));
-    let concluded = || engine.promotion(|pruner, ask, _| pruner.conclude(ask));
-    let is_same = |found: &Option<Promotion>| matches!(found, Some(Promotion::Resume { trial, until, .. }) if (*trial, *until) == (number, stored));
+    let promoted = engine.promotion(|pruner, history| pruner.promote(history));
+    let concluded = || engine.promotion(|pruner, history| pruner.conclude(history));
+    let is_same = |found: &Option<Promotion>| {
+        found.as_ref().is_some_and(|found| (found.trial, found.until) == (number, stored))
+    };
     if is_same(&promoted) || is_same(&concluded()) {
         return Ok(());
     }
     Err(match promoted.or_else(concluded) {
         None => "nothing continues".to_owned(),
-        Some(Promotion::Resume { trial, until, reason }) => {
+        Some(Promotion { trial, until, reason }) => {
             format!("trial {trial}, {}", promotion_in_words(until, &reason.to_string()))
         }
-        Some(Promotion::Clone { from, reason, .. }) => format!("trial {from}, {reason}"),
     })
 }
 

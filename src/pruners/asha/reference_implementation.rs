@@ -8,7 +8,6 @@ use super::*;
 use crate::study::event::Event;
 use crate::study::metric::{Direction, Metrics, Score};
 use crate::study::params::Params;
-use crate::study::seed::SeedTree;
 use crate::study::space::Space;
 use crate::study::spec::{Program, StudySpec};
 use crate::study::state::StudyState;
@@ -74,10 +73,7 @@ fn concluded(asha: &Asha, history: History<'_>) -> Option<TrialNumber> {
 }
 
 fn resumed(promotion: Option<Promotion>) -> Option<(TrialNumber, Option<u64>)> {
-    promotion.map(|promotion| match promotion {
-        Promotion::Resume { trial, until, .. } => (trial, until),
-        Promotion::Clone { .. } => panic!("asha clones nothing"),
-    })
+    promotion.map(|promotion| (promotion.trial, promotion.until))
 }
 
 /// One event about a trial of the study, or a new trial.
@@ -104,18 +100,17 @@ fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
     prop::collection::vec((0..30_u64, happening), 1..160)
 }
 
+fn created(number: u64) -> Event {
+    let (trial, params) = (TrialNumber(number), Params::new());
+    Event::TrialCreated { trial, params, origin: Origin::Asked }
+}
+
 fn event(view: &StudyState, about: u64, happening: Happening) -> Event {
     let count = view.trials.len() as u64;
     let trial = TrialNumber(about % count.max(1));
     match happening {
-        _ if count == 0 => {
-            Event::TrialCreated { trial, params: Params::new(), origin: Origin::Asked }
-        }
-        Happening::Begins => Event::TrialCreated {
-            trial: TrialNumber(count),
-            params: Params::new(),
-            origin: Origin::Asked,
-        },
+        _ if count == 0 => created(0),
+        Happening::Begins => created(count),
         Happening::Reports(step, value) => {
             let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
             Event::Reported { trial, attempt: AttemptNumber(0), step, metrics }
@@ -148,7 +143,6 @@ proptest! {
                 view = view.clone();
             }
             let history = History::new(&view);
-            let ask = PromotionAsk { history };
             if let Event::Reported { trial, step, .. } = event {
                 let trial = &view.trials[trial.index()];
                 let verdict = asha.judge(&Case { space: &Space::default(), history, trial, step });
@@ -159,9 +153,8 @@ proptest! {
                     prop_assert!(verdict.reason().is_some_and(|reason| reason.to_string().contains(&said)), "{verdict:?}, {said}");
                 }
             }
-            let mut rng = SeedTree::new(0).stream("pruner");
             let expected = if mode == "promote" { (promoted(&asha, history), concluded(&asha, history)) } else { (None, None) };
-            let found = (resumed(asha.promote(&ask, &mut rng)), resumed(asha.conclude(&ask)).map(|(trial, _)| trial));
+            let found = (resumed(asha.promote(history)), resumed(asha.conclude(history)).map(|(trial, _)| trial));
             prop_assert_eq!(found, expected);
         }
     }

@@ -205,8 +205,8 @@ fn limits(index: usize, count: usize) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samplers::cube::slices;
     use crate::samplers::fixtures::unit_cube;
-    use crate::samplers::gp::slices;
 
     fn points(count: u32) -> Vec<Vec<f64>> {
         let part = |index: u32, by: f64| (f64::from(index) * by).fract();

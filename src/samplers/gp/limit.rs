@@ -5,9 +5,9 @@ use std::cell::RefCell;
 
 use super::kernel::Lengths;
 use super::process::Process;
-use super::{Fitted, lengths, selection, slices};
+use super::{Fitted, lengths, selection};
 use crate::samplers::Ask;
-use crate::samplers::cube::{Cube, Point};
+use crate::samplers::cube::{Cube, Point, slices};
 use crate::study::condition::Expression;
 use crate::study::constraint::Constraint;
 use crate::study::metric::Middle;

@@ -231,7 +231,7 @@ impl Columns {
 mod tests {
     use super::*;
     use crate::samplers::conformance::{choice, float, space};
-    use crate::samplers::gp::slices;
+    use crate::samplers::cube::slices;
 
     fn cube() -> Cube {
         Cube::new(&space([float("x", 0.0, 1.0), float("y", 0.0, 1.0), choice("c", ["a", "b"])]))
