@@ -193,6 +193,8 @@
 //! - The engine's `Send` became [`Answer`](engine::Effect::Answer) and
 //!   [`Leave`](engine::Effect::Leave), and it also removes files and serves requests. A pruner also
 //!   has `first_rung` and `conclude`: ladders of pauses need a first stop and an end.
+//!   Promotions clone nothing and draw nothing, so they are decided from the history alone; of a
+//!   sampler's capabilities only `exhausts` differs.
 //! - Data is prepared before the lease is taken, and the test split measured at export: both are
 //!   worker jobs, not trials.
 //! - [`report::wording`] counts columns with ratatui, so that tables in pipes and on screens agree.
