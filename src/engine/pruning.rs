@@ -6,7 +6,7 @@ use super::Engine;
 use crate::pruners::{Case, Promotion, Pruner};
 use crate::study::configuration::for_pruners;
 use crate::study::decision::Decision;
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::history::History;
 use crate::study::state::StudyState;
 use crate::study::trial::{Trial, TrialNumber};
@@ -50,7 +50,7 @@ impl Engine {
         if !self.view.trial(trial).is_some_and(Trial::waits_for_its_pruner) {
             return None;
         }
-        self.emit(Event::TrialQueued { trial, until, reason: reason.to_string() });
+        self.emit(Event::Trial(trial, TrialEvent::Queued { until, reason: reason.to_string() }));
         Some(trial)
     }
 

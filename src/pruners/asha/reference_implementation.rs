@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::rungs::{value_at, waits_at};
 use super::*;
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::{Direction, Metrics, Score};
 use crate::study::params::Params;
 use crate::study::space::Space;
@@ -102,7 +102,7 @@ fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
 
 fn created(number: u64) -> Event {
     let (trial, params) = (TrialNumber(number), Params::new());
-    Event::TrialCreated { trial, params, origin: Origin::Asked }
+    Event::Trial(trial, TrialEvent::Created { params, origin: Origin::Asked })
 }
 
 fn event(view: &StudyState, about: u64, happening: Happening) -> Event {
@@ -113,12 +113,16 @@ fn event(view: &StudyState, about: u64, happening: Happening) -> Event {
         Happening::Begins => created(count),
         Happening::Reports(step, value) => {
             let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
-            Event::Reported { trial, attempt: AttemptNumber(0), step, metrics }
+            Event::Trial(trial, TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics })
         }
-        Happening::Pauses => Event::TrialPaused { trial, reason: String::new(), hold: None },
-        Happening::Queued(until) => Event::TrialQueued { trial, until, reason: String::new() },
+        Happening::Pauses => {
+            Event::Trial(trial, TrialEvent::Paused { reason: String::new(), hold: None })
+        }
+        Happening::Queued(until) => {
+            Event::Trial(trial, TrialEvent::Queued { until, reason: String::new() })
+        }
         Happening::Ends(state) => {
-            Event::TrialFinished { trial, state, value: Some(1.0), reason: None }
+            Event::Trial(trial, TrialEvent::Finished { state, value: Some(1.0), reason: None })
         }
     }
 }
@@ -143,7 +147,7 @@ proptest! {
                 view = view.clone();
             }
             let history = History::new(&view);
-            if let Event::Reported { trial, step, .. } = event {
+            if let Event::Trial(trial, TrialEvent::Reported { step, .. }) = event {
                 let trial = &view.trials[trial.index()];
                 let verdict = asha.judge(&Case { space: &Space::default(), history, trial, step });
                 let own = history.score_at(trial, step).unwrap();
