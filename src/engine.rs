@@ -205,7 +205,7 @@ impl Engine {
         journal: impl IntoIterator<Item = (Timestamp, &'a Event)>,
     ) -> Self {
         for (at, event) in journal {
-            self.failures.first.apply(&self.spec.program, event);
+            self.failures.first.apply(event);
             self.sharing.apply(at, event);
             self.learn_from(at, event);
         }
@@ -322,7 +322,7 @@ impl Engine {
     fn apply(&mut self, event: &Event) {
         self.view.apply(self.now, event);
         self.learn_from(self.now, event);
-        self.failures.first.apply(&self.spec.program, event);
+        self.failures.first.apply(event);
         self.proposals.apply(event);
         self.queue.apply(event);
         self.retention.apply(&self.view, event);

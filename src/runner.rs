@@ -12,6 +12,8 @@ pub mod commit;
 mod copies;
 pub mod disk;
 pub mod failure_cause;
+#[cfg(test)]
+pub(crate) mod fixtures;
 pub mod garbage_collection;
 pub mod inline;
 pub mod launcher;
@@ -31,6 +33,7 @@ mod registration;
 pub mod removal;
 pub mod signals;
 pub mod slots;
+pub mod threads;
 mod watchdog;
 pub mod worker_job;
 
@@ -245,10 +248,12 @@ impl<'a> Runner<'a> {
         } else {
             Vec::new()
         };
-        let (clock, grace) = (clock_of(storage, study.id)?, grace());
+        let clock = clock_of(storage, study.id)?;
+        let grace = seconds_of("HPSEARCH_GRACE").unwrap_or(GRACE);
+        let first_wait = seconds_of("HPSEARCH_FIRST_WAIT").unwrap_or(FIRST_WAIT);
         let engine = Engine::new(study.spec.clone(), view, slots)?
             .with_grace(grace)
-            .with_first_wait(first_wait());
+            .with_first_wait(first_wait);
         let engine = engine.with_journal(journal.iter().map(|(_, at, event)| (*at, event)));
         let attempts = match study.spec.program {
             Program::Trainer { .. } => storage.attempts(study.id, None)?,
@@ -346,7 +351,7 @@ impl<'a> Runner<'a> {
     fn run_loop(&mut self) -> Result<Outcome, RunnerError> {
         let (at, spec, view) = (self.clock.now(), self.engine.spec(), self.engine.view());
         self.reporters.retain_mut(|outlet| {
-            outlet.say(|reporter, out| reporter.study_started(out, at, spec, view))
+            outlet.tell(None, |reporter, out| reporter.study_started(out, at, spec, view))
         });
         let requests = std::mem::take(&mut self.waiting)
             .into_iter()
@@ -434,7 +439,7 @@ impl<'a> Runner<'a> {
             let mut happenings =
                 events.iter().map(|(seq, event)| Happening { seq: *seq, at, event, view });
             happenings.all(|happening| {
-                outlet.tell(happening.seq, |reporter, out| reporter.event(out, &happening))
+                outlet.tell(Some(happening.seq), |reporter, out| reporter.event(out, &happening))
             })
         });
         self.unanswered.clear();
@@ -495,7 +500,7 @@ impl<'a> Runner<'a> {
         }
         let count = self.jobs.len();
         self.reporters.retain_mut(|outlet| {
-            outlet.say(|reporter, out| reporter.store_failed(out, &error.to_string(), count))
+            outlet.tell(None, |reporter, out| reporter.store_failed(out, &error.to_string(), count))
         });
         self.jobs.values_mut().for_each(|job| job.leave());
         for (trial, attempt) in std::mem::take(&mut self.unanswered) {
@@ -540,18 +545,7 @@ fn listed_in(view: &StudyState) -> impl Iterator<Item = &Path> {
         .flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| checkpoint.path.as_path()))
 }
 
-/// How long trials that were asked to leave may take: [`GRACE`], or the seconds of
-/// `HPSEARCH_GRACE`, which is there for tests.
-fn grace() -> Duration {
-    seconds_of("HPSEARCH_GRACE").unwrap_or(GRACE)
-}
-
-/// How long nothing is started after a first refusal of the machine: [`FIRST_WAIT`], or the seconds
-/// of `HPSEARCH_FIRST_WAIT`, which is there for tests.
-fn first_wait() -> Duration {
-    seconds_of("HPSEARCH_FIRST_WAIT").unwrap_or(FIRST_WAIT)
-}
-
+/// The seconds of a variable that is there for tests, instead of [`GRACE`] or [`FIRST_WAIT`].
 fn seconds_of(variable: &str) -> Option<Duration> {
     let seconds = std::env::var(variable).ok()?.parse().ok()?;
     Duration::try_from_secs_f64(seconds).ok()

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use super::Engine;
+use super::attempt::Leaving;
 use super::device_time::DeviceMeter;
-use crate::study::decision::Decision;
 use crate::study::device::Device;
 use crate::study::event::{AttemptEnd, Event};
 use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
+use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
 /// The end of a runner that was killed, to be written instead of it: when it was last heard, and
 /// how long it had run until then. While the study was paused and nothing ran, time stood still.
@@ -93,11 +93,8 @@ impl Engine {
     /// Closes the attempts that a dead runner left open.
     pub(super) fn recover(&mut self) {
         for number in self.trials_that(|trial| trial.state == TrialState::Running) {
-            let Some(trial) = self.view.trial(number) else { continue };
-            let Some(attempt) = trial.last_attempt() else { continue };
-            let (until, last, continued) = (trial.until, trial.last(), trial.continued);
-            let decision = last.and_then(|(step, _)| trial.decision_at(step));
-            let verdict = decision.map(|decision| decision.verdict.clone());
+            let trial = self.view.trial(number);
+            let Some(attempt) = trial.and_then(Trial::last_attempt) else { continue };
             // What its device was used for is told with the end of that runner.
             self.emit(Event::AttemptEnded {
                 trial: number,
@@ -107,20 +104,13 @@ impl Engine {
                 device_micros: Some(0),
                 memory: None,
             });
-            // A pause counts if the attempt was to reach it; otherwise it is the one that this
-            // attempt was resumed from.
-            let arrived = until.zip(last).is_some_and(|(until, (step, _))| until <= step);
-            match (verdict, self.hold_of(number)) {
-                _ if continued.is_some() && arrived => self.complete(number, None),
-                (Some(Decision::Stop(reason)), _) if continued.is_none() => {
-                    self.finish_trial(number, TrialState::Pruned, None, Some(reason.to_string()))
+            match (self.last_word(number), self.hold_of(number)) {
+                _ if self.has_arrived(number) => self.complete(number, None),
+                (Some(Leaving::Stopping(reason)), _) => {
+                    self.finish_trial(number, TrialState::Pruned, None, Some(reason))
                 }
-                (Some(Decision::Pause(reason)), hold) if arrived && continued.is_none() => {
-                    self.emit(Event::TrialPaused {
-                        trial: number,
-                        reason: reason.to_string(),
-                        hold,
-                    });
+                (Some(Leaving::Pausing(reason)), hold) => {
+                    self.emit(Event::TrialPaused { trial: number, reason, hold });
                 }
                 (_, Some(hold)) => self.hold(number, hold),
                 _ => {
@@ -135,13 +125,13 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::device::Slot;
+    use crate::runner::fixtures::{ended, started};
 
     const SECOND: i64 = 1_000_000;
 
     fn ran(paused: bool, events: &[(i64, Event)]) -> Option<(i64, i64)> {
-        let started = Event::RunnerStarted { pid: 1, host: "h".to_owned(), slots: Vec::new() };
-        let all: Vec<(Timestamp, &Event)> = [(Timestamp(0), &started)]
+        let begun = Event::RunnerStarted { pid: 1, host: "h".to_owned(), slots: Vec::new() };
+        let all: Vec<(Timestamp, &Event)> = [(Timestamp(0), &begun)]
             .into_iter()
             .chain(events.iter().map(|(at, event)| (Timestamp(at * SECOND), event)))
             .collect();
@@ -150,29 +140,6 @@ mod tests {
                 Some((ran_micros / SECOND, heard.0 / SECOND))
             }
             other => panic!("{other:?}"),
-        }
-    }
-
-    fn start() -> Event {
-        Event::AttemptStarted {
-            trial: TrialNumber(0),
-            attempt: AttemptNumber(0),
-            slot: Slot { index: 0, device: Device::Cpu },
-            resume: None,
-            until: None,
-            rows_at_once: None,
-            device_micros: 0,
-        }
-    }
-
-    fn end() -> Event {
-        Event::AttemptEnded {
-            trial: TrialNumber(0),
-            attempt: AttemptNumber(0),
-            end: AttemptEnd::Interrupted,
-            reason: None,
-            device_micros: None,
-            memory: None,
         }
     }
 
@@ -187,9 +154,9 @@ mod tests {
     #[test]
     fn a_killed_runner_ran_until_it_was_last_heard_and_notes_are_not_its_own() {
         let note = Event::Noted { trial: None, text: "by hand".to_owned() };
-        assert_eq!(ran(false, &[(3, start()), (70, note)]), Some((3, 3)));
+        assert_eq!(ran(false, &[(3, started()), (70, note)]), Some((3, 3)));
         assert_eq!(
-            end_of_killed_runner(false, [(Timestamp(1), &start())]),
+            end_of_killed_runner(false, [(Timestamp(1), &started())]),
             None,
             "its beginning is not there"
         );
@@ -198,14 +165,21 @@ mod tests {
     #[test]
     fn time_stands_still_while_the_study_is_paused_and_nothing_runs() {
         // Paused at 10, its trial leaves at 12, resumed at 100, heard last at 105.
-        let left = [(1, start()), (10, pause()), (12, end())];
-        let resumed = [&left[..], &[(100, resume()), (100, start()), (105, end())]].concat();
+        let left = [(1, started()), (10, pause()), (12, ended(AttemptEnd::Interrupted))];
+        let resumed = [
+            &left[..],
+            &[(100, resume()), (100, started()), (105, ended(AttemptEnd::Interrupted))],
+        ]
+        .concat();
         assert_eq!(ran(false, &resumed), Some((17, 105)));
         // Killed while it was paused: whatever it wrote last.
         let paused = [&left[..], &[(50, pause())]].concat();
         assert_eq!(ran(true, &paused), Some((12, 50)));
         // Paused from its beginning on.
-        assert_eq!(ran(false, &[(40, resume()), (40, start()), (45, end())]), Some((5, 45)));
+        assert_eq!(
+            ran(false, &[(40, resume()), (40, started()), (45, ended(AttemptEnd::Interrupted))]),
+            Some((5, 45))
+        );
         assert_eq!(ran(true, &[]), Some((0, 0)));
     }
 }

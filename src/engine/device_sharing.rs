@@ -28,13 +28,9 @@ impl DeviceSharing {
     pub fn new(spec: &StudySpec, slots: &[Slot]) -> Self {
         let trains = matches!(spec.program, Program::Trainer { .. });
         let concurrency = |device: &Device| {
-            let concurrency = Concurrency::new(Timestamp::default()).within(spec.devices.memory);
-            match device {
-                Device::Cpu | Device::Ndarray if trains => {
-                    concurrency.of_busy_trials(spec.devices.cpu_threads)
-                }
-                _ => concurrency,
-            }
+            let is_busy = trains && matches!(device, Device::Cpu | Device::Ndarray);
+            let threads = is_busy.then_some(spec.devices.cpu_threads);
+            Concurrency::new(Timestamp::default()).of_trials(spec.devices.memory, threads)
         };
         let shared = slots.iter().filter(|_| spec.devices.packed);
         let devices = shared.map(|slot| (slot.device.clone(), concurrency(&slot.device))).collect();
@@ -187,10 +183,9 @@ impl Engine {
         {
             return;
         }
-        let waiting = if self.waits_for_a_slot() {
-            Waiting::Somebody(self.memory_estimate_of_next())
-        } else {
-            Waiting::Nobody
+        let waiting = match self.waits_for_a_slot() {
+            true => Waiting::Somebody(self.memory_estimate_of_next()),
+            false => Waiting::Nobody,
         };
         for device in self.sharing.devices.keys().cloned().collect::<Vec<_>>() {
             if self.view.paused_devices.contains(&device) {

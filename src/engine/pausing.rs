@@ -54,13 +54,8 @@ impl Engine {
                 self.withdraw_pause(index);
             }
         }
-        let goes_on = if self.phase == Phase::Waiting {
-            "it continues when it is \
-                run"
-        } else {
-            "it continues"
-        };
-        Ok(goes_on.to_owned())
+        let is_run = self.phase != Phase::Waiting;
+        Ok(if is_run { "it continues" } else { "it continues when it is run" }.to_owned())
     }
 
     pub(super) fn pause_trial(&mut self, number: TrialNumber) -> Served {
@@ -113,10 +108,9 @@ impl Engine {
                 Ok(self.when(format!("trial {number} is queued")))
             }
             (state, _) => {
-                let instead = if state == TrialState::Failed {
-                    "`hpsearch retry` starts it again"
-                } else {
-                    "`hpsearch continue` takes it further"
+                let instead = match state {
+                    TrialState::Failed => "`hpsearch retry` starts it again",
+                    _ => "`hpsearch continue` takes it further",
                 };
                 Err(refused(format!("trial {number} is {}", state.as_str()), instead))
             }
@@ -165,7 +159,7 @@ impl Engine {
             }
             Some(_) => {}
             None => self.has_slots_on(device, || {
-                "say how many slots it shall have there with --slots".to_owned()
+                "say how many slots it is to have there with --slots".to_owned()
             })?,
         }
         if was_paused {

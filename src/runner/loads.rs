@@ -120,7 +120,8 @@ fn memory_of(device: &Device, machine: &Machine, group: Option<Memory>) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::trial::AttemptNumber;
+    use crate::runner::fixtures;
+    use crate::study::event::AttemptEnd;
 
     #[test]
     fn a_gpus_memory_is_a_trials_where_the_driver_names_its_processes() {
@@ -146,18 +147,9 @@ mod tests {
     #[test]
     fn a_trials_processes_are_found_from_its_start_to_its_end() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let (trial, attempt) = (TrialNumber(3), AttemptNumber(0));
-        let slot = Slot { index: 0, device: Device::Cpu };
         let mut loads = Loads::new();
-        loads.hear(&Event::AttemptStarted {
-            trial,
-            attempt,
-            slot,
-            resume: None,
-            until: None,
-            rows_at_once: None,
-            device_micros: 0,
-        });
+        loads.hear(&fixtures::started());
+        let (trial, attempt) = (fixtures::TRIAL, fixtures::ATTEMPT);
         loads.hear(&Event::AttemptLaunched { trial, attempt, pid: child.id(), pid_started: 0 });
         assert_eq!(loads.look(), None, "it is not time yet");
         // A child that has only just begun has next to nothing.
@@ -177,15 +169,7 @@ mod tests {
         }
         crate::runner::processes::kill(child.id());
         child.wait().unwrap();
-        let end = crate::study::event::AttemptEnd::Completed;
-        loads.hear(&Event::AttemptEnded {
-            trial,
-            attempt,
-            end,
-            reason: None,
-            device_micros: None,
-            memory: None,
-        });
+        loads.hear(&fixtures::ended(AttemptEnd::Completed));
         loads.looked -= PERIOD;
         assert_eq!(loads.look(), None, "nothing runs");
     }

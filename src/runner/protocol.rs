@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::arguments::{Probe, RowsAtOnce};
 use crate::study::decision::Decision;
 use crate::study::device::Device;
+use crate::study::event::AttemptEnd;
 use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
 use crate::study::spec::Milestones;
@@ -43,33 +44,8 @@ pub const PREFIX: &str = "@hpsearch ";
 /// Longest line taken for a message, in bytes; longer ones are log, and cut.
 pub const LONGEST_LINE: usize = 1 << 20;
 
-/// How a process says its trial's attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobEnd {
-    /// Ran to its end.
-    Finished,
-    /// Left on `pause`.
-    Paused,
-    /// Left on `stop`.
-    Stopped,
-    /// Left because the runner asked it to leave.
-    Interrupted,
-    /// NaN or infinite loss.
-    Diverged,
-    /// An error of its own.
-    Failed,
-    /// Out of memory.
-    Oom,
-    /// Its device failed; another attempt may succeed.
-    DeviceLost,
-    /// Killed by a signal that this side did not ask for.
-    Killed,
-    /// The machine refused what it needs: room, files, processes.
-    Refused,
-    /// A command ended with the status that says that there was nothing to start.
-    NotStarted,
-}
+/// The exit status of shells, and of a supervisor's own child, for a command that is not found.
+pub const COMMAND_NOT_FOUND: i32 = 127;
 
 /// What a trial's process tells the runner.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,7 +72,7 @@ pub enum MessageToRunner {
     /// A job is over (built-in workers and supervisors).
     End {
         /// How.
-        end: JobEnd,
+        end: AttemptEnd,
         /// One sentence.
         message: Option<String>,
     },
@@ -487,7 +463,7 @@ mod tests {
                     .collect(),
             },
             MessageToRunner::Checkpoint { path: "/tmp/a b".into(), step: 9 },
-            MessageToRunner::End { end: JobEnd::Diverged, message: Some("loss is NaN".into()) },
+            MessageToRunner::End { end: AttemptEnd::Diverged, message: Some("loss is NaN".into()) },
             MessageToRunner::Peak { bytes: 1 << 33 },
             MessageToRunner::At { what: "tokenising \"a\"".into(), done: 3, of: 4 },
         ];

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::runner::monitor;
 use crate::runner::process::own_program;
-use crate::runner::processes;
+use crate::runner::{processes, threads};
 use crate::storage::sqlite;
 use crate::study::provenance::{
     Build, Changes, Code, GpuKind, Machine, Masked, Provenance, SourceFile, Variable,
@@ -181,7 +181,7 @@ fn git(directory: &Path, words: &[&str], most: usize, until: Instant) -> Result<
     let stdout = child.stdout.take();
     let (tx, rx) = crossbeam_channel::bounded(1);
     // Without a thread nothing is read, and git is killed below.
-    let _unread = std::thread::Builder::new().name("git".to_owned()).spawn(move || {
+    let _unread = threads::spawn("git", move || {
         let mut bytes = Vec::new();
         let read = stdout.map(|stdout| stdout.take(most as u64 + 1).read_to_end(&mut bytes));
         // Whoever waited too long has gone.

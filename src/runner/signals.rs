@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::{Handle, Signals};
 
 use crate::engine::Input;
-use crate::runner::processes;
+use crate::runner::{processes, threads};
 
 /// Who hears that the terminal was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,15 +48,13 @@ impl SignalWatch {
         let received = Arc::new(AtomicI32::new(0));
         let last = Arc::clone(&received);
         let (tx, own) = unbounded();
-        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        threads::spawn("signals", move || {
             for signal in signals.forever() {
                 let _nobody_counts_any_more = tx.send(signal);
             }
         })?;
         let passed_on = passed_on.unwrap_or_else(never);
-        std::thread::Builder::new()
-            .name("interrupts".to_owned())
-            .spawn(move || count(&own, passed_on, &inputs, &last))?;
+        threads::spawn("interrupts", move || count(&own, passed_on, &inputs, &last))?;
         Ok(SignalWatch { handle, received })
     }
 
