@@ -185,9 +185,8 @@ pub fn waiting_requests(
         .pending_requests(study.id)?
         .into_iter()
         .partition(|stored| stored.request == Request::Stop);
-    let answer = Answer::Refused(
-        "the run it was meant for had ended: ask again if it still holds".to_owned(),
-    );
+    let why = "the run it was meant for had ended: ask again if it still holds";
+    let answer = Answer::Refused(why.to_owned());
     let stale: Vec<Event> = stale
         .into_iter()
         .map(|stored| Event::RequestServed { id: stored.id, answer: answer.clone() })
@@ -304,10 +303,9 @@ impl<'a> Runner<'a> {
         reporter: Box<dyn Reporter>,
         out: Box<dyn Write + Send>,
     ) -> Result<(), RunnerError> {
-        let outlet = Outlet::new(reporter, out).map_err(|source| RunnerError::System {
-            doing: "start the thread of a reporter",
-            source,
-        })?;
+        let doing = "start the thread of a reporter";
+        let outlet =
+            Outlet::new(reporter, out).map_err(|source| RunnerError::System { doing, source })?;
         self.reporters.push(outlet);
         Ok(())
     }
@@ -353,10 +351,8 @@ impl<'a> Runner<'a> {
         self.reporters.retain_mut(|outlet| {
             outlet.tell(None, |reporter, out| reporter.study_started(out, at, spec, view))
         });
-        let requests = std::mem::take(&mut self.waiting)
-            .into_iter()
-            .map(|stored| (stored.id, stored.request))
-            .collect();
+        let requests = std::mem::take(&mut self.waiting).into_iter();
+        let requests = requests.map(|stored| (stored.id, stored.request)).collect();
         let begin = Input::Begin { pid: std::process::id(), host: processes::host(), requests };
         let mut inputs = vec![begin];
         loop {
@@ -374,16 +370,14 @@ impl<'a> Runner<'a> {
             if self.looked.elapsed() >= LOOK {
                 self.looked = Instant::now();
                 self.lease.keep(self.storage)?;
-                let requests = if self.storage.changed()? {
-                    self.storage.pending_requests(self.lease.study)?
-                } else {
-                    Vec::new()
-                };
-                if !requests.is_empty() {
-                    return Ok(requests
-                        .into_iter()
+                if self.storage.changed()? {
+                    let requests = self.storage.pending_requests(self.lease.study)?.into_iter();
+                    let inputs: Vec<Input> = requests
                         .map(|stored| Input::Request { id: stored.id, request: stored.request })
-                        .collect());
+                        .collect();
+                    if !inputs.is_empty() {
+                        return Ok(inputs);
+                    }
                 }
             }
             if let Some(loads) = self.loads.as_mut().and_then(Loads::look) {
@@ -406,16 +400,10 @@ impl<'a> Runner<'a> {
     fn turn(&mut self, inputs: Vec<Input>) -> Result<Option<Outcome>, RunnerError> {
         let at = self.clock.now();
         self.launcher.look_after();
-        let lost = inputs.iter().any(|input| {
-            matches!(
-                input,
-                Input::Ended {
-                    end: AttemptEnd::Failed(_) | AttemptEnd::Interrupted | AttemptEnd::Refused,
-                    ..
-                }
-            )
-        });
-        if lost {
+        let is_lost = |end: &AttemptEnd| {
+            matches!(end, AttemptEnd::Failed(_) | AttemptEnd::Interrupted | AttemptEnd::Refused)
+        };
+        if inputs.iter().any(|input| matches!(input, Input::Ended { end, .. } if is_lost(end))) {
             self.launcher.sweep();
         }
         let mut effects = Vec::new();
@@ -458,21 +446,17 @@ impl<'a> Runner<'a> {
         match effect {
             Effect::Append(_) => {}
             Effect::Launch(assignment) => {
-                let key = (assignment.trial, assignment.attempt);
+                let (trial, attempt) = (assignment.trial, assignment.attempt);
                 match self.launcher.launch(&assignment, &self.tx) {
-                    Ok(job) => drop(self.jobs.insert(key, job)),
+                    Ok(job) => drop(self.jobs.insert((trial, attempt), job)),
                     Err(error) => {
                         let end = match error {
                             LaunchError::Refused(_) => AttemptEnd::Refused,
                             LaunchError::Impossible(_) => AttemptEnd::Failed(FailureCause::Program),
                         };
                         let message = Some(error.to_string());
-                        let _own_channel = self.tx.send(Input::Ended {
-                            trial: key.0,
-                            attempt: key.1,
-                            end,
-                            message,
-                        });
+                        let ended = Input::Ended { trial, attempt, end, message };
+                        let _own_channel = self.tx.send(ended);
                     }
                 }
             }
@@ -509,9 +493,8 @@ impl<'a> Runner<'a> {
         let until = Instant::now() + self.grace;
         while !self.jobs.is_empty() {
             self.launcher.look_after();
-            let next =
-                self.rx.recv_timeout(until.saturating_duration_since(Instant::now()).min(LOOK));
-            match next {
+            let patience = until.saturating_duration_since(Instant::now());
+            match self.rx.recv_timeout(patience.min(LOOK)) {
                 Ok(Input::Ended { trial, attempt, .. }) => {
                     drop(self.jobs.remove(&(trial, attempt)))
                 }

@@ -509,7 +509,7 @@ fn answers_to_a_stopped_supervisor_hold_up_nobody() {
 fn the_words_of_a_supervisor_mean_nothing_in_a_commands_mouth() {
     let site = Site::new(
         &study("trials = 1\ncount = \"all\"", ONE_SLOT),
-        "echo '@hpsearch {\"hpsearch_end\":\"completed\"}'\n\
+        "echo '@hpsearch {\"hpsearch_end\":{\"end\":\"completed\"}}'\n\
         echo '@hpsearch {\"step\":1,\"loss\":1}'\nexit 3\n",
     );
     assert_eq!(site.run_study().code, 3);
@@ -523,8 +523,9 @@ fn the_words_of_a_supervisor_mean_nothing_in_a_commands_mouth() {
     );
     let [failed, oom] = ["program", "oom"].map(|cause| format!("{{\"failed\":\"{cause}\"}}"));
     for end in ["\"interrupted\"", &failed, "\"refused\"", &oom] {
-        let line =
-            format!("echo '@hpsearch {{\"hpsearch_end\":{end},\"message\":\"mine\"}}'\n{REPORT_X}");
+        let line = format!(
+            "echo '@hpsearch {{\"hpsearch_end\":{{\"end\":{end},\"message\":\"mine\"}}}}'\n{REPORT_X}"
+        );
         let site = Site::new(&study("trials = 1", ONE_SLOT), &line);
         assert_done(&site.run_study());
         let trial = &site.trials()[0];

@@ -67,7 +67,7 @@ impl Spoken {
                 return refused(RemarkKind::NotJson, why);
             }
         };
-        if object.keys().any(|key| key.starts_with("hpsearch_")) {
+        if object.keys().any(|key| key.starts_with(super::OWN)) {
             return match MessageToRunner::of(object) {
                 Ok(up) => Spoken::Message(vec![up], Vec::new()),
                 Err(error) => refused(RemarkKind::Reserved, error.to_string()),
