@@ -333,7 +333,7 @@ impl<'a> Runner<'a> {
         if let Ok(outcome) = &result {
             let view = self.engine.view();
             let at = self.clock.now();
-            let until = outlet::patience();
+            let until = Instant::now() + outlet::PATIENCE;
             for outlet in std::mem::take(&mut self.reporters) {
                 outlet.end(until, |reporter, out| {
                     reporter.study_ended(out, at, outcome.reason(), view)

@@ -14,7 +14,7 @@ use super::worker_job::{Hear, Progress, at, halving};
 use crate::arguments::RowsAtOnce;
 use crate::export::{Exported, Holds, Otherwise, Placed, Recipe, Target};
 use crate::runner::process::{gpu_environment, inside};
-use crate::runner::protocol::{Job, TrainJob, TrialJob};
+use crate::runner::protocol::{Job, MessageToRunner, TrainJob, TrialJob};
 use crate::runner::slots::{Machine, slots, tried};
 use crate::runner::worker_job::{self, JobError};
 use crate::study::metric::{Metrics, Score};
@@ -120,13 +120,13 @@ fn reports(recipe: &Recipe, scratch: &Path, hear: &mut Hear<'_>) -> Result<Vec<R
             ..train.clone()
         };
         train.trial.resume.clone_from(&newest);
-        worker_job::run(Job::Train(train), &environment, &mut |progress| {
-            match progress {
-                worker_job::Progress::Checkpoint { path, .. } => {
+        worker_job::run(Job::Train(train), &environment, &mut |said| {
+            match said {
+                MessageToRunner::Checkpoint { path, .. } => {
                     newest = Some(path.clone());
                     saved = Some(path);
                 }
-                worker_job::Progress::Report { step, metrics } => {
+                MessageToRunner::Report { step, metrics } => {
                     let Some(value) = metrics.get(&recipe.metric) else {
                         return ControlFlow::Continue(());
                     };
@@ -155,7 +155,7 @@ pub fn look(
 ) -> Result<Json, JobError> {
     let (train, environment) = job(recipe, scratch);
     hear(Progress::Began(what));
-    let hear = &mut |progress| at(&progress, hear);
+    let hear = &mut |said| at(&said, hear);
     let answer = worker_job::run(of(train), &environment, hear);
     answer.map(Option::unwrap_or_default)
 }

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use serde_json::Value as Json;
 
 use crate::arguments::RowsAtOnce;
-use crate::runner::protocol::Job;
+use crate::runner::protocol::{Job, MessageToRunner};
 use crate::runner::worker_job::{self, JobError};
 
 /// What is heard of something long.
@@ -61,13 +61,13 @@ pub fn run(what: &str, job: Job, hear: &mut Hear<'_>) -> Result<Json, JobError> 
 /// # Errors
 /// It was not done.
 pub fn again(job: Job, hear: &mut Hear<'_>) -> Result<Json, JobError> {
-    let answer = worker_job::run(job, &BTreeMap::new(), &mut |progress| at(&progress, hear));
+    let answer = worker_job::run(job, &BTreeMap::new(), &mut |said| at(&said, hear));
     answer.map(Option::unwrap_or_default)
 }
 
 /// Passes on how far a worker is.
-pub fn at(progress: &worker_job::Progress, hear: &mut Hear<'_>) -> ControlFlow<()> {
-    if let worker_job::Progress::At { what, done, of } = progress {
+pub fn at(said: &MessageToRunner, hear: &mut Hear<'_>) -> ControlFlow<()> {
+    if let MessageToRunner::At { what, done, of } = said {
         hear(Progress::At { what, done: *done, of: *of });
     }
     ControlFlow::Continue(())

@@ -29,30 +29,28 @@ pub fn end_of_killed_runner<'a>(
     let mut heard = begun;
     let mut running: BTreeMap<(TrialNumber, AttemptNumber), Device> = BTreeMap::new();
     let mut meter = DeviceMeter::default();
-    // From when on the study was paused (or not), and nothing ran (or something did).
-    let (mut pauses, mut rests) = (Vec::new(), Vec::new());
+    let mut changes = Vec::new();
     for (at, event) in events {
         // Clocks may be set back.
         heard = heard.max(at);
         match event {
-            Event::StudyPaused { .. } => pauses.push((at, true)),
-            Event::StudyResumed { .. } => pauses.push((at, false)),
+            Event::StudyPaused { .. } => changes.push((at, Change::Paused(true))),
+            Event::StudyResumed { .. } => changes.push((at, Change::Paused(false))),
             Event::AttemptStarted { trial, attempt, slot, .. } => {
                 meter.start(&slot.device, at);
                 running.insert((*trial, *attempt), slot.device.clone());
-                rests.push((at, running.is_empty()));
+                changes.push((at, Change::Idle(running.is_empty())));
             }
             Event::AttemptEnded { trial, attempt, .. } => {
                 if let Some(device) = running.remove(&(*trial, *attempt)) {
                     meter.end(&device, at);
                 }
-                rests.push((at, running.is_empty()));
+                changes.push((at, Change::Idle(running.is_empty())));
             }
             _ => {}
         }
     }
-    let paused_before = pauses.first().map_or(paused, |(_, is_paused)| !is_paused);
-    let idle = idle_micros(begun, heard, paused_before, &pauses, &rests);
+    let idle = idle_micros(begun, heard, paused, changes);
     Some(Event::RunnerStopped {
         reason: "it was killed".to_owned(),
         ran_micros: heard.0.saturating_sub(begun.0).saturating_sub(idle).max(0),
@@ -61,28 +59,37 @@ pub fn end_of_killed_runner<'a>(
     })
 }
 
-/// Microseconds between two moments in which the study was paused and nothing ran.
+/// What decides whether time counts.
+#[derive(Clone, Copy)]
+enum Change {
+    Paused(bool),
+    /// Whether nothing runs.
+    Idle(bool),
+}
+
+/// Microseconds between two moments in which the study was paused and nothing ran. `paused`: whether
+/// it is at the end.
 fn idle_micros(
     begun: Timestamp,
     end: Timestamp,
-    mut paused: bool,
-    pauses: &[(Timestamp, bool)],
-    rests: &[(Timestamp, bool)],
+    paused: bool,
+    mut changes: Vec<(Timestamp, Change)>,
 ) -> i64 {
-    let mut moments: Vec<Timestamp> =
-        pauses.iter().chain(rests).map(|(at, _)| *at).chain([end]).collect();
-    moments.sort_unstable();
-    let (mut pauses, mut rests) = (pauses.iter().peekable(), rests.iter().peekable());
-    let (mut rests_now, mut since, mut idle) = (true, begun, 0);
-    for at in moments {
-        if paused && rests_now {
+    let first = changes.iter().find_map(|(_, change)| match change {
+        Change::Paused(is_paused) => Some(!is_paused),
+        Change::Idle(_) => None,
+    });
+    let (mut is_paused, mut is_idle) = (first.unwrap_or(paused), true);
+    let (mut since, mut idle) = (begun, 0);
+    changes.push((end, Change::Idle(true)));
+    changes.sort_by_key(|(at, _)| *at);
+    for (at, change) in changes {
+        if is_paused && is_idle {
             idle += at.0.saturating_sub(since.0).max(0);
         }
-        while let Some((_, now)) = pauses.next_if(|(when, _)| *when <= at) {
-            paused = *now;
-        }
-        while let Some((_, now)) = rests.next_if(|(when, _)| *when <= at) {
-            rests_now = *now;
+        match change {
+            Change::Paused(now) => is_paused = now,
+            Change::Idle(now) => is_idle = now,
         }
         since = since.max(at);
     }
@@ -155,11 +162,8 @@ mod tests {
     fn a_killed_runner_ran_until_it_was_last_heard_and_notes_are_not_its_own() {
         let note = Event::Noted { trial: None, text: "by hand".to_owned() };
         assert_eq!(ran(false, &[(3, started()), (70, note)]), Some((3, 3)));
-        assert_eq!(
-            end_of_killed_runner(false, [(Timestamp(1), &started())]),
-            None,
-            "its beginning is not there"
-        );
+        // Its beginning is not there.
+        assert_eq!(end_of_killed_runner(false, [(Timestamp(1), &started())]), None);
     }
 
     #[test]
@@ -176,10 +180,8 @@ mod tests {
         let paused = [&left[..], &[(50, pause())]].concat();
         assert_eq!(ran(true, &paused), Some((12, 50)));
         // Paused from its beginning on.
-        assert_eq!(
-            ran(false, &[(40, resume()), (40, started()), (45, ended(AttemptEnd::Interrupted))]),
-            Some((5, 45))
-        );
+        let left = (45, ended(AttemptEnd::Interrupted));
+        assert_eq!(ran(false, &[(40, resume()), (40, started()), left]), Some((5, 45)));
         assert_eq!(ran(true, &[]), Some((0, 0)));
     }
 }

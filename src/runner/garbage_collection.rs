@@ -138,11 +138,8 @@ pub fn orphaned_files(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageE
     let studies = stores.reader.studies()?;
     let mut roots = BTreeSet::from([default_root(stores.path)]);
     for study in studies {
-        roots.extend(
-            homes(stores.reader, &study.stored(), stores.path)?
-                .iter()
-                .map(|home| home.root().to_owned()),
-        );
+        let homes = homes(stores.reader, &study.stored(), stores.path)?;
+        roots.extend(homes.iter().map(|home| home.root().to_owned()));
     }
     // First the files, then the store: what is new was in the store before it was on the disk.
     let seen: Vec<(PathBuf, Vec<Seen>)> =
@@ -275,17 +272,13 @@ fn look(root: &Path) -> Vec<Seen> {
         for entry in entries(&directory) {
             let Some(name) = name_of(&entry) else { continue };
             if let Some(pid) = half_written_by(name) {
-                seen.push(Seen {
-                    path: entry,
-                    place: PlaceOf::HalfWritten { pid, of: study.clone(), is_in_trial: false },
-                });
+                let place = PlaceOf::HalfWritten { pid, of: study.clone(), is_in_trial: false };
+                seen.push(Seen { path: entry, place });
             } else if let Some(trial) = numbered(&entry, "trial-").map(TrialNumber) {
                 has_trials = true;
                 look_into_trial(&entry, &study, trial, &mut seen);
-                seen.push(Seen {
-                    path: entry,
-                    place: PlaceOf::Trial { study: study.clone(), trial },
-                });
+                let place = PlaceOf::Trial { study: study.clone(), trial };
+                seen.push(Seen { path: entry, place });
             } else if study == DATA && is_digest(name) {
                 seen.push(Seen { path: entry, place: PlaceOf::Data });
             }
@@ -316,11 +309,8 @@ fn root_of(orphaned_file: &OrphanedFile) -> PathBuf {
         Kind::Trial | Kind::Data => 2,
         // In a trial's directory, in `checkpoints` below it, or beside tokenised data.
         Kind::Checkpoint | Kind::HalfWritten => {
-            let trial = orphaned_file
-                .path
-                .ancestors()
-                .skip(1)
-                .position(|path| numbered(path, "trial-").is_some());
+            let mut above = orphaned_file.path.ancestors().skip(1);
+            let trial = above.position(|path| numbered(path, "trial-").is_some());
             trial.map_or(2, |depth| depth + 3)
         }
     };
@@ -357,6 +347,7 @@ fn is_digest(name: &str) -> bool {
 }
 
 /// What the store says.
+#[derive(Default)]
 struct Known {
     /// By the name of the directory of their files.
     studies: HashMap<String, StudyContent>,
@@ -385,32 +376,16 @@ struct StudyContent {
 
 impl Known {
     fn read(stores: &Stores<'_>) -> Result<Known, StorageError> {
-        let id = stores.reader.identity()?;
-        let mut known = Known {
-            studies: HashMap::new(),
-            components: HashSet::new(),
-            registered: HashSet::new(),
-            trains: false,
-            id,
-        };
+        let mut known = Known { id: stores.reader.identity()?, ..Known::default() };
         for summary in stores.reader.studies()? {
             known.trains |= matches!(summary.spec.program, Program::Trainer { .. });
             known.components.insert(component(&summary.spec.name));
-            known.registered.extend(
-                stores
-                    .reader
-                    .checkpoints(summary.id)?
-                    .into_iter()
-                    .map(|(_, checkpoint)| real(&checkpoint.path)),
-            );
+            let checkpoints = stores.reader.checkpoints(summary.id)?.into_iter();
+            known.registered.extend(checkpoints.map(|(_, checkpoint)| real(&checkpoint.path)));
             let content = StudyContent::read(stores, &summary)?;
-            let names = content
-                .homes
-                .iter()
-                .map(|home| home.name().to_owned())
-                .chain([summary.files(stores.path).name().to_owned()]);
-            for name in names.collect::<BTreeSet<_>>() {
-                known.studies.insert(name, content.clone());
+            let own = summary.files(stores.path);
+            for home in content.homes.iter().chain([&own]) {
+                known.studies.insert(home.name().to_owned(), content.clone());
             }
         }
         Ok(known)
@@ -427,11 +402,10 @@ impl Known {
         // does not.
         let has_twin = self.id.as_ref().is_some_and(|id| stores.others.ids.contains(id));
         // The study with files in this directory, if they carry this store's mark.
+        let is_home = |home: &StudyFiles, study: &str| home.root() == root && home.name() == study;
         let of = |study: &str| {
             let content = self.studies.get(study).filter(|_| !has_twin);
-            content.filter(|content| {
-                content.homes.iter().any(|home| home.root() == root && home.name() == study)
-            })
+            content.filter(|content| content.homes.iter().any(|home| is_home(home, study)))
         };
         let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).ok();
         let is_young = modified.is_some_and(|at| at.elapsed().unwrap_or_default() < YOUNG);
@@ -543,8 +517,9 @@ fn dropped(reader: &dyn StorageReader, study: StudyId) -> Result<HashSet<PathBuf
         let page = reader.events_after(study, after, 10_000)?;
         let Some((last, ..)) = page.last() else { return Ok(dropped) };
         after = *last;
-        dropped.extend(page.iter().filter_map(|(_, _, event)| {
-            if let Event::CheckpointDropped { path, .. } = event { Some(real(path)) } else { None }
+        dropped.extend(page.iter().filter_map(|(_, _, event)| match event {
+            Event::CheckpointDropped { path, .. } => Some(real(path)),
+            _ => None,
         }));
     }
 }
@@ -594,11 +569,8 @@ mod tests {
             ("s/trial-3/.checkpoint-9.1-0.tmp", Kind::HalfWritten),
             ("data/.00.1-0.tmp", Kind::HalfWritten),
         ] {
-            assert_eq!(
-                root(&format!("runs/files/{path}"), kind),
-                Path::new("runs/files"),
-                "{path}"
-            );
+            let found = root(&format!("runs/files/{path}"), kind);
+            assert_eq!(found, Path::new("runs/files"), "{path}");
         }
     }
 }

@@ -68,11 +68,8 @@ impl Loads {
                     .filter(|_| !matches!(device, Device::Cuda(_) | Device::Wgpu(_)))
                     .map_or(0, |tree| tree.memory),
             };
-            loads.entry(device).or_default().push(TrialLoad {
-                trial: *trial,
-                memory,
-                cores: tree.and_then(|tree| tree.cores),
-            });
+            let (trial, cores) = (*trial, tree.and_then(|tree| tree.cores));
+            loads.entry(device).or_default().push(TrialLoad { trial, memory, cores });
         }
         let group = self.monitor.memory_of_group();
         let told = |(device, trials): (&Device, Vec<TrialLoad>)| {
@@ -127,21 +124,12 @@ mod tests {
     fn a_gpus_memory_is_a_trials_where_the_driver_names_its_processes() {
         use crate::runner::monitor::gpu::GpuProcess;
         let process = |pid: u32, memory: Option<u64>| GpuProcess { pid, memory };
-        let gpu = Gpu {
-            processes: vec![
-                process(10, Some(5)),
-                process(11, Some(7)),
-                process(12, None),
-                process(99, Some(1000)),
-            ],
-            ..Gpu::default()
-        };
+        let seen = [(10, Some(5)), (11, Some(7)), (12, None), (99, Some(1000))];
+        let processes = seen.map(|(pid, memory)| process(pid, memory)).to_vec();
+        let gpu = Gpu { processes, ..Gpu::default() };
         assert_eq!(held_for(&gpu, &BTreeSet::from([10, 11, 12])), 12);
-        assert_eq!(
-            held_for(&gpu, &BTreeSet::from([4, 5])),
-            0,
-            "a container counts its processes otherwise"
-        );
+        let otherwise = held_for(&gpu, &BTreeSet::from([4, 5]));
+        assert_eq!(otherwise, 0, "a container counts its processes otherwise");
     }
 
     #[test]

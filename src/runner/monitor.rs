@@ -229,10 +229,9 @@ mod tests {
     fn the_machine_has_cores_and_memory_and_is_looked_at_once_a_second() {
         let mut monitor = Monitor::new(None);
         let first = monitor.sample(&[]);
-        assert!(
-            first.processor.cores > 0 && first.processor.memory.total > first.processor.memory.used
-        );
-        assert_eq!((first.processor.utilisation, first.trees.len()), (None, 0));
+        let Processor { cores, utilisation, memory, .. } = first.processor;
+        assert!(cores > 0 && memory.total > memory.used);
+        assert_eq!((utilisation, first.trees.len()), (None, 0));
         // Asked again at once, nothing is looked at: the tree of this process would be there
         // otherwise.
         assert_eq!(monitor.sample(&[std::process::id()]), first);

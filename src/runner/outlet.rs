@@ -16,7 +16,7 @@ use crate::study::event::Seq;
 const WAITING: usize = 4 << 20;
 
 /// How long a reader may take at the end of a run to read what waits for it.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A reporter and the stream that it says its words on.
 pub(super) struct Outlet {
@@ -105,11 +105,6 @@ impl Outlet {
     }
 }
 
-/// Until when readers may take.
-pub(super) fn patience() -> Instant {
-    Instant::now() + PATIENCE
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
@@ -147,34 +142,31 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(outlet.tell(Some(Seq(events + 1)), |_, out| writeln!(out, "next")));
-        outlet.end(patience(), |_, out| writeln!(out, "last"));
+        outlet.end(Instant::now() + PATIENCE, |_, out| writeln!(out, "last"));
         let read = read.lock().unwrap().clone();
         String::from_utf8(read).unwrap().lines().map(str::to_owned).collect()
     }
 
     #[test]
     fn lines_that_nobody_reads_are_left_out_and_counted_where_they_are_missing() {
-        let lines = read_late("plain", 10_000);
-        let told = lines.len() - 3;
-        assert_eq!(lines[told - 1].parse(), Ok(told), "the first ones are whole and in order");
-        assert_eq!(
-            lines[told],
+        let plain = |_, left_out| {
             format!(
-                "... {} lines left out, for nobody read them in time: `hpsearch events` has all",
-                10_000 - told
+                "... {left_out} lines left out, for nobody read them in time: `hpsearch events` \
+                 has all"
             )
-        );
-        assert_eq!(lines[told + 1..], ["next", "last"]);
-    }
-
-    #[test]
-    fn events_that_nobody_reads_are_told_by_a_line_with_their_place() {
-        let lines = read_late("events", 10_000);
-        let told = lines.len() - 3;
-        assert_eq!(
-            lines[told],
-            format!("{{\"event\":\"skipped\",\"after\":{told},\"count\":{}}}", 10_000 - told)
-        );
+        };
+        let events = |after, left_out| {
+            format!("{{\"event\":\"skipped\",\"after\":{after},\"count\":{left_out}}}")
+        };
+        let cases: [(_, &dyn Fn(usize, usize) -> String); 2] =
+            [("plain", &plain), ("events", &events)];
+        for (name, words) in cases {
+            let lines = read_late(name, 10_000);
+            let told = lines.len() - 3;
+            assert_eq!(lines[told - 1].parse(), Ok(told), "the first ones are whole and in order");
+            assert_eq!(lines[told], words(told, 10_000 - told), "{name}");
+            assert_eq!(lines[told + 1..], ["next", "last"], "{name}");
+        }
     }
 
     #[test]

@@ -173,10 +173,9 @@ pub fn claim(
     let known = storage.count(study.id, &Filter::all())?;
     let short = id.get(..8).unwrap_or(&id);
     let own = component(&study.spec.name);
-    let others = (0..NAMES).map(|count| {
-        if count == 0 { format!("{own}~{short}") } else { format!("{own}~{short}-{count}") }
-    });
-    let names = study.directory.clone().into_iter().chain([own.clone()]).chain(others);
+    let others = (1..NAMES).map(|count| format!("{own}~{short}-{count}"));
+    let first = [own.clone(), format!("{own}~{short}")];
+    let names = study.directory.clone().into_iter().chain(first).chain(others);
     for name in names {
         let directory = StudyFiles::of(&study.spec, Some(&name), store).directory();
         if take(&directory, &id, store, known, study.directory.is_none())
@@ -341,14 +340,9 @@ fn refuse_unreachable(
         .partition(|path| path.starts_with(&own));
     let ours = if is_marked { Vec::new() } else { inside };
     let lost = [unreachable_of(&ours), unreachable_of(&outside)].concat();
-    match lost.first() {
-        None => Ok(()),
-        Some(first) => Err(RunnerError::Unreachable {
-            study: study.spec.name.clone(),
-            count: lost.len(),
-            path: first.clone(),
-        }),
-    }
+    let Some(path) = lost.first().cloned() else { return Ok(()) };
+    let (study, count) = (study.spec.name.clone(), lost.len());
+    Err(RunnerError::Unreachable { study, count, path })
 }
 
 /// Those whose directory is missing, too, if all are missing: where one is there, so is the disk,
@@ -357,11 +351,8 @@ fn unreachable_of(paths: &[PathBuf]) -> Vec<PathBuf> {
     if !paths.iter().all(|path| matches!(path.try_exists(), Ok(false))) {
         return Vec::new();
     }
-    paths
-        .iter()
-        .filter(|path| path.parent().is_none_or(|parent| !parent.exists()))
-        .cloned()
-        .collect()
+    let is_lost = |path: &&PathBuf| path.parent().is_none_or(|parent| !parent.exists());
+    paths.iter().filter(is_lost).cloned().collect()
 }
 
 #[cfg(test)]
@@ -447,11 +438,8 @@ mod tests {
         fs::remove_file(&path).unwrap();
         assert_eq!(name(&claimed(&path).1), "s");
         fs::remove_file(&path).unwrap();
-        assert_eq!(
-            name(&claimed(&path).1),
-            "s",
-            "nothing was ever saved for the store that is gone"
-        );
+        let anew = claimed(&path).1;
+        assert_eq!(name(&anew), "s", "nothing was ever saved for the store that is gone");
     }
 
     #[test]

@@ -522,22 +522,17 @@ mod tests {
 
     #[test]
     fn a_longer_trial_has_one_length_whatever_said_it_before() {
-        let of = |steps: i64| {
-            BTreeMap::from([
-                ("max_steps".to_owned(), steps.into()),
-                ("seed".to_owned(), serde_json::Value::from(1)),
-            ])
-        };
-        let (mut arguments, mut params) = (of(40), Params::new());
+        let said = [("max_steps", 40), ("seed", 1)].map(|(key, value)| (key.into(), value.into()));
+        let (mut arguments, mut params) = (BTreeMap::from(said), Params::new());
         params.insert("num_train_epochs", 3i64);
         lengthen(&mut arguments, &mut params, StepUnit::Epoch, 9);
         assert_eq!(
-            serde_json::to_string(&arguments).unwrap(),
-            r#"{"num_train_epochs":9,"seed":1}"#
+            serde_json::json!(arguments),
+            serde_json::json!({"num_train_epochs":9,"seed":1})
         );
         assert!(params.is_empty());
         lengthen(&mut arguments, &mut params, StepUnit::Step, 70);
-        assert_eq!(serde_json::to_string(&arguments).unwrap(), r#"{"max_steps":70,"seed":1}"#);
+        assert_eq!(serde_json::json!(arguments), serde_json::json!({"max_steps":70,"seed":1}));
     }
 
     #[test]
@@ -545,20 +540,15 @@ mod tests {
         let seen = |device: Device| {
             slot_environment(&Slot { index: 0, device }, 3).remove("CUDA_VISIBLE_DEVICES")
         };
-        assert_eq!(
-            (seen(Device::Cpu).as_deref(), seen(Device::Ndarray).as_deref(), seen(Device::Sim(1))),
-            (Some(""), Some(""), None)
-        );
+        let none = Some(String::new());
+        let devices = [Device::Cpu, Device::Ndarray, Device::Sim(1)];
+        assert_eq!(devices.map(seen), [none.clone(), none, None]);
         let environment = slot_environment(&Slot { index: 4, device: Device::Cuda(2) }, 3);
-        assert_eq!(
-            (environment["CUDA_DEVICE_ORDER"].as_str(), environment["OMP_NUM_THREADS"].as_str()),
-            ("PCI_BUS_ID", "3")
-        );
+        let of = |name: &str| environment[name].as_str();
+        assert_eq!([of("CUDA_DEVICE_ORDER"), of("OMP_NUM_THREADS")], ["PCI_BUS_ID", "3"]);
         // Inside, it is number 0, whatever it is called outside.
-        assert_eq!(
-            (inside(&Device::Cuda(2)), inside(&Device::Cpu)),
-            (Device::Cuda(0), Device::Cpu)
-        );
+        let outside = [Device::Cuda(2), Device::Cpu];
+        assert_eq!(outside.map(|device| inside(&device)), [Device::Cuda(0), Device::Cpu]);
         let cases = [
             (2, None, "2"),
             (0, Some("3,1"), "3"),

@@ -15,40 +15,7 @@ use crate::runner::processes;
 use crate::runner::protocol::{self, Job, MessageToRunner, MessageToTrial, PREFIX};
 use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
-use crate::study::metric::Metrics;
 use crate::study::spec::FailureCause;
-
-/// What a worker says while it does the job.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Progress {
-    /// A line of its log.
-    Line(String),
-    /// A piece of the text it writes.
-    Text(String),
-    /// How far it is.
-    At {
-        /// What is being done.
-        what: String,
-        /// How much of it is done.
-        done: u64,
-        /// Of how much.
-        of: u64,
-    },
-    /// A report; the answer is always to continue.
-    Report {
-        /// Step.
-        step: u64,
-        /// What was measured.
-        metrics: Metrics,
-    },
-    /// A checkpoint.
-    Checkpoint {
-        /// Step of the state.
-        step: u64,
-        /// Where.
-        path: std::path::PathBuf,
-    },
-}
 
 /// Why a job was not done.
 #[derive(Debug, thiserror::Error)]
@@ -82,13 +49,13 @@ pub enum JobError {
     Failed(String),
 }
 
-/// Has a fresh worker do `job`, with these variables in its environment; `hear` is told what it
-/// says. The answer, for jobs that have one; none where `hear` has heard enough, and the worker is
-/// dismissed.
+/// Has a fresh worker do `job`, with these variables in its environment; `hear` gets its messages
+/// besides its answer and its end, and each report is answered to continue. The answer, for jobs
+/// that have one; none where `hear` has heard enough, and the worker is dismissed.
 pub fn run(
     job: Job,
     environment: &BTreeMap<String, String>,
-    hear: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    hear: &mut dyn FnMut(MessageToRunner) -> ControlFlow<()>,
 ) -> Result<Option<serde_json::Value>, JobError> {
     let program = own_program();
     let started = |source| JobError::Start { program: program.display().to_string(), source };
@@ -126,33 +93,25 @@ pub fn run(
     let mut enough = ControlFlow::Continue(());
     for line in BufReader::new(stdout).lines() {
         let Ok(line) = line else { break };
-        enough = match line.strip_prefix(PREFIX).map(MessageToRunner::parse) {
+        // Other lines are its log.
+        match line.strip_prefix(PREFIX).map(MessageToRunner::parse) {
             Some(Ok(MessageToRunner::End { end: word, message })) => {
                 end = Some((word, message));
                 break;
             }
-            Some(Ok(MessageToRunner::Answer { body })) => {
-                answer = Some(body);
-                continue;
+            Some(Ok(MessageToRunner::Answer { body })) => answer = Some(body),
+            Some(Ok(said)) => {
+                let is_report = matches!(said, MessageToRunner::Report { .. });
+                enough = hear(said);
+                if is_report {
+                    // A worker that is gone says so by closing its stdout.
+                    let _noticed_there =
+                        writeln!(stdin, "{}", protocol::verdict_line(&Decision::CONTINUE))
+                            .and_then(|()| stdin.flush());
+                }
             }
-            Some(Ok(MessageToRunner::Report { step, metrics })) => {
-                let heard = hear(Progress::Report { step, metrics });
-                // A worker that is gone says so by closing its stdout.
-                let _noticed_there =
-                    writeln!(stdin, "{}", protocol::verdict_line(&Decision::CONTINUE))
-                        .and_then(|()| stdin.flush());
-                heard
-            }
-            Some(Ok(MessageToRunner::Checkpoint { path, step })) => {
-                hear(Progress::Checkpoint { step, path })
-            }
-            Some(Ok(MessageToRunner::Peak { .. })) => continue,
-            Some(Ok(MessageToRunner::Text { text })) => hear(Progress::Text(text)),
-            Some(Ok(MessageToRunner::At { what, done, of })) => {
-                hear(Progress::At { what, done, of })
-            }
-            Some(Err(_)) | None => hear(Progress::Line(line)),
-        };
+            Some(Err(_)) | None => {}
+        }
         if enough.is_break() {
             break;
         }

@@ -115,7 +115,7 @@ impl<'a> World<'a> {
             let deadline =
                 self.engine.deadline().map(|deadline| moved(deadline, -self.clock_error()));
             match (next, deadline) {
-                (None, None) => match self.next_request() {
+                (None, None) => match self.requests_after(u64::MAX).next() {
                     Some((id, request)) => inputs = vec![Input::Request { id, request }],
                     None => {
                         return Outcome::Broken("nothing is due, and it is not over".to_owned());
@@ -139,16 +139,15 @@ impl<'a> World<'a> {
     fn requests_due(&mut self) -> Vec<(i64, Request)> {
         let trials = &self.engine.view().trials;
         let points: u64 = trials.iter().map(|trial| trial.curve.len() as u64).sum();
-        let all = (0..).zip(&self.simulation.requests);
-        let due = all.filter(|(id, (after, _))| *after <= points && self.asked.insert(*id));
-        due.map(|(id, (_, request))| (id, request.clone())).collect()
+        self.requests_after(points).collect()
     }
 
-    fn next_request(&mut self) -> Option<(i64, Request)> {
-        let waiting = (0..).zip(&self.simulation.requests).find(|(id, _)| !self.asked.contains(id));
-        let (id, request) = waiting.map(|(id, (_, request))| (id, request.clone()))?;
-        self.asked.insert(id);
-        Some((id, request))
+    /// Those that nobody has heard, and that may be asked once there are so many points.
+    fn requests_after(&mut self, points: u64) -> impl Iterator<Item = (i64, Request)> {
+        let simulation = self.simulation;
+        let all = (0..).zip(&simulation.requests);
+        let due = all.filter(move |(id, (after, _))| *after <= points && self.asked.insert(*id));
+        due.map(|(id, (_, request))| (id, request.clone()))
     }
 
     fn note_served(&mut self, events: &[Event]) {
