@@ -7,7 +7,7 @@ use super::Engine;
 use super::attempt::Leaving;
 use super::device_time::DeviceMeter;
 use crate::study::device::Device;
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
@@ -25,7 +25,7 @@ pub fn end_of_killed_runner<'a>(
         .into_iter()
         .filter(|(_, event)| !matches!(event, Event::Noted { .. } | Event::Tagged { .. }))
         .peekable();
-    let (begun, Event::RunnerStarted { .. }) = *events.peek()? else { return None };
+    let (begun, Event::Runner(RunnerEvent::Started { .. })) = *events.peek()? else { return None };
     let mut heard = begun;
     let mut running: BTreeMap<(TrialNumber, AttemptNumber), Device> = BTreeMap::new();
     let mut meter = DeviceMeter::default();
@@ -34,14 +34,14 @@ pub fn end_of_killed_runner<'a>(
         // Clocks may be set back.
         heard = heard.max(at);
         match event {
-            Event::StudyPaused { .. } => changes.push((at, Change::Paused(true))),
-            Event::StudyResumed { .. } => changes.push((at, Change::Paused(false))),
-            Event::AttemptStarted { trial, attempt, slot, .. } => {
+            Event::Study(StudyEvent::Paused { .. }) => changes.push((at, Change::Paused(true))),
+            Event::Study(StudyEvent::Resumed { .. }) => changes.push((at, Change::Paused(false))),
+            Event::Trial(trial, TrialEvent::AttemptStarted { attempt, slot, .. }) => {
                 meter.start(&slot.device, at);
                 running.insert((*trial, *attempt), slot.device.clone());
                 changes.push((at, Change::Idle(running.is_empty())));
             }
-            Event::AttemptEnded { trial, attempt, .. } => {
+            Event::Trial(trial, TrialEvent::AttemptEnded { attempt, .. }) => {
                 if let Some(device) = running.remove(&(*trial, *attempt)) {
                     meter.end(&device, at);
                 }
@@ -51,12 +51,12 @@ pub fn end_of_killed_runner<'a>(
         }
     }
     let idle = idle_micros(begun, heard, paused, changes);
-    Some(Event::RunnerStopped {
+    Some(Event::Runner(RunnerEvent::Stopped {
         reason: "it was killed".to_owned(),
         ran_micros: heard.0.saturating_sub(begun.0).saturating_sub(idle).max(0),
         heard: Some(heard),
         device_micros: i64::try_from(meter.untold(heard).as_micros()).unwrap_or(i64::MAX),
-    })
+    }))
 }
 
 /// What decides whether time counts.
@@ -103,21 +103,23 @@ impl Engine {
             let trial = self.view.trial(number);
             let Some(attempt) = trial.and_then(Trial::last_attempt) else { continue };
             // What its device was used for is told with the end of that runner.
-            self.emit(Event::AttemptEnded {
-                trial: number,
-                attempt,
-                end: AttemptEnd::Lost,
-                reason: Some("the runner died".to_owned()),
-                device_micros: Some(0),
-                memory: None,
-            });
+            self.emit(Event::Trial(
+                number,
+                TrialEvent::AttemptEnded {
+                    attempt,
+                    end: AttemptEnd::Lost,
+                    reason: Some("the runner died".to_owned()),
+                    device_micros: Some(0),
+                    memory: None,
+                },
+            ));
             match (self.last_word(number), self.hold_of(number)) {
                 _ if self.has_arrived(number) => self.complete(number, None),
                 (Some(Leaving::Stopping(reason)), _) => {
                     self.finish_trial(number, TrialState::Pruned, None, Some(reason))
                 }
                 (Some(Leaving::Pausing(reason)), hold) => {
-                    self.emit(Event::TrialPaused { trial: number, reason, hold });
+                    self.emit(Event::Trial(number, TrialEvent::Paused { reason, hold }));
                 }
                 (_, Some(hold)) => self.hold(number, hold),
                 _ => {
@@ -137,13 +139,14 @@ mod tests {
     const SECOND: i64 = 1_000_000;
 
     fn ran(paused: bool, events: &[(i64, Event)]) -> Option<(i64, i64)> {
-        let begun = Event::RunnerStarted { pid: 1, host: "h".to_owned(), slots: Vec::new() };
+        let begun =
+            Event::Runner(RunnerEvent::Started { pid: 1, host: "h".to_owned(), slots: Vec::new() });
         let all: Vec<(Timestamp, &Event)> = [(Timestamp(0), &begun)]
             .into_iter()
             .chain(events.iter().map(|(at, event)| (Timestamp(at * SECOND), event)))
             .collect();
         match end_of_killed_runner(paused, all)? {
-            Event::RunnerStopped { ran_micros, heard: Some(heard), .. } => {
+            Event::Runner(RunnerEvent::Stopped { ran_micros, heard: Some(heard), .. }) => {
                 Some((ran_micros / SECOND, heard.0 / SECOND))
             }
             other => panic!("{other:?}"),
@@ -151,16 +154,16 @@ mod tests {
     }
 
     fn pause() -> Event {
-        Event::StudyPaused { reason: "paused by you".to_owned() }
+        Event::Study(StudyEvent::Paused { reason: "paused by you".to_owned() })
     }
 
     fn resume() -> Event {
-        Event::StudyResumed { reason: "resumed by you".to_owned() }
+        Event::Study(StudyEvent::Resumed { reason: "resumed by you".to_owned() })
     }
 
     #[test]
     fn a_killed_runner_ran_until_it_was_last_heard_and_notes_are_not_its_own() {
-        let note = Event::Noted { trial: None, text: "by hand".to_owned() };
+        let note = Event::Study(StudyEvent::Noted { text: "by hand".to_owned() });
         assert_eq!(ran(false, &[(3, started()), (70, note)]), Some((3, 3)));
         // Its beginning is not there.
         assert_eq!(end_of_killed_runner(false, [(Timestamp(1), &started())]), None);

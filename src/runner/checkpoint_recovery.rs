@@ -15,7 +15,7 @@ use super::removal::Remover;
 use crate::storage::paths::StudyFiles;
 use crate::storage::sqlite;
 use crate::storage::{Lease, Storage, StorageError, StoredStudy, StudyId};
-use crate::study::event::{Event, Seq};
+use crate::study::event::{Event, RunnerEvent, Seq, TrialEvent};
 use crate::study::query::Filter;
 use crate::study::spec::Program;
 use crate::study::state::StudyState;
@@ -44,7 +44,7 @@ pub fn remove_dropped(
         return Ok(());
     }
     for (_, _, event) in storage.events_before(study, Seq(i64::MAX), LOOKED_AT)? {
-        if let Event::CheckpointDropped { trial, path } = &event
+        if let Event::Trial(trial, TrialEvent::CheckpointDropped { path }) = &event
             && path.exists()
             && !listed_in(view).any(|listed| listed == path)
         {
@@ -124,13 +124,10 @@ fn settle_trial(trial: &Trial, clock: StepUnit, directory: &Path) -> Vec<Event> 
     let mut adopted = Vec::new();
     for path in found {
         match step_of(&path, clock).filter(|step| *step <= reported) {
-            Some(step) => adopted.push(Event::CheckpointSaved {
-                trial: trial.number,
-                step,
-                bytes: Some(size(&path)),
-                path,
-                system: None,
-            }),
+            Some(step) => adopted.push(Event::Trial(
+                trial.number,
+                TrialEvent::CheckpointSaved { step, bytes: Some(size(&path)), path, system: None },
+            )),
             // What cannot be removed is written over.
             None => drop(fs::remove_dir_all(&path)),
         }
@@ -217,7 +214,7 @@ mod tests {
     }
 
     fn saved(step: u64, path: PathBuf) -> Event {
-        Event::CheckpointSaved { trial: TRIAL, step, path, bytes: None, system: None }
+        Event::Trial(TRIAL, TrialEvent::CheckpointSaved { step, path, bytes: None, system: None })
     }
 
     fn names(directory: &Path) -> Vec<String> {
@@ -249,11 +246,13 @@ mod tests {
             let lease = storage.acquire(study.id, &me, now, Takeover::IfFree).unwrap();
             let own = study.files(&directory.path().join("hpsearch.db")).trial(TRIAL);
             let (params, origin) = (Params::new(), Origin::Asked);
-            let mut events =
-                vec![Event::TrialCreated { trial: TRIAL, params, origin }, fixtures::started()];
+            let mut events = vec![
+                Event::Trial(TRIAL, TrialEvent::Created { params, origin }),
+                fixtures::started(),
+            ];
             events.extend((1..=reported).map(|step| {
                 let metrics: Metrics = [("loss".to_owned(), 1.0)].into_iter().collect();
-                Event::Reported { trial: TRIAL, attempt: ATTEMPT, step, metrics }
+                Event::Trial(TRIAL, TrialEvent::Reported { attempt: ATTEMPT, step, metrics })
             }));
             events.push(saved(1, write(&own, 2)));
             events.extend_from_slice(state);
@@ -321,8 +320,9 @@ mod tests {
         let mut died = Died::new(3, &[]);
         let [dropped, again] = [4, 6].map(|step| write(&died.own, step));
         let elsewhere = write(died.directory.path(), 8);
-        let drop_of =
-            |path: &PathBuf| Event::CheckpointDropped { trial: TRIAL, path: path.clone() };
+        let drop_of = |path: &PathBuf| {
+            Event::Trial(TRIAL, TrialEvent::CheckpointDropped { path: path.clone() })
+        };
         let events =
             [drop_of(&dropped), drop_of(&again), saved(3, again.clone()), drop_of(&elsewhere)];
         died.storage.append(&died.lease, Timestamp(2), &events).unwrap();
@@ -333,12 +333,12 @@ mod tests {
         };
         remove(&died);
         assert!(dropped.exists(), "a runner that left has removed what it dropped itself");
-        let killed = Event::RunnerStopped {
+        let killed = Event::Runner(RunnerEvent::Stopped {
             reason: "it was killed".to_owned(),
             ran_micros: 1,
             device_micros: 0,
             heard: Some(Timestamp(3)),
-        };
+        });
         died.storage.append(&died.lease, Timestamp(4), &[killed]).unwrap();
         remove(&died);
         assert_eq!([&dropped, &again, &elsewhere].map(|path| path.exists()), [false, true, true]);
@@ -347,13 +347,14 @@ mod tests {
     #[test]
     fn what_is_over_and_what_is_paused_keeps_what_it_has() {
         let (state, value) = (TrialState::Complete, Some(1.0));
-        let finished = Event::TrialFinished { trial: TRIAL, state, value, reason: None };
+        let finished = Event::Trial(TRIAL, TrialEvent::Finished { state, value, reason: None });
         let mut over = Died::new(3, &[fixtures::ended(AttemptEnd::Completed), finished]);
         let newer = write(&over.own, 6);
         assert_eq!(over.settled().len(), 1, "a trial that is over needs no more");
         assert!(newer.exists(), "`hpsearch gc` removes it");
         let reason = "rank 3 of 3".to_owned();
-        let mut paused = Died::new(3, &[Event::TrialPaused { trial: TRIAL, reason, hold: None }]);
+        let mut paused =
+            Died::new(3, &[Event::Trial(TRIAL, TrialEvent::Paused { reason, hold: None })]);
         write(&paused.own, 6);
         let steps = paused.settled().into_iter().map(|checkpoint| checkpoint.step);
         assert_eq!(steps.collect::<Vec<_>>(), [1, 3], "it continues from its last report");

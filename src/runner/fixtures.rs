@@ -1,7 +1,7 @@
 //! What unit tests of runs share: a study, and the events of its first attempt.
 
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{AttemptEnd, Event, TrialEvent};
 use crate::study::metric::Direction;
 use crate::study::space::Space;
 use crate::study::spec::{Program, StudySpec};
@@ -26,18 +26,23 @@ pub fn command() -> Program {
 }
 
 pub fn started() -> Event {
-    Event::AttemptStarted {
-        trial: TRIAL,
-        attempt: ATTEMPT,
-        slot: Slot { index: 0, device: Device::Cpu },
-        resume: None,
-        until: None,
-        rows_at_once: None,
-        device_micros: 0,
-    }
+    Event::Trial(
+        TRIAL,
+        TrialEvent::AttemptStarted {
+            attempt: ATTEMPT,
+            slot: Slot { index: 0, device: Device::Cpu },
+            resume: None,
+            until: None,
+            rows_at_once: None,
+            device_micros: 0,
+        },
+    )
 }
 
 pub fn ended(end: AttemptEnd) -> Event {
     let (device_micros, memory) = (None, None);
-    Event::AttemptEnded { trial: TRIAL, attempt: ATTEMPT, end, reason: None, device_micros, memory }
+    Event::Trial(
+        TRIAL,
+        TrialEvent::AttemptEnded { attempt: ATTEMPT, end, reason: None, device_micros, memory },
+    )
 }

@@ -8,7 +8,7 @@ use crate::engine::concurrency::{Load, TrialLoad};
 use crate::runner::monitor::{Gpu, Machine, Memory, Monitor};
 use crate::runner::processes;
 use crate::study::device::{Device, Slot};
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::trial::TrialNumber;
 
 /// How often it is looked.
@@ -36,15 +36,15 @@ impl Loads {
     /// Follows who runs where.
     pub fn hear(&mut self, event: &Event) {
         match event {
-            Event::AttemptStarted { trial, slot: Slot { device, .. }, .. } => {
+            Event::Trial(trial, TrialEvent::AttemptStarted { slot: Slot { device, .. }, .. }) => {
                 self.trials.insert(*trial, (device.clone(), None));
             }
-            Event::AttemptLaunched { trial, pid, .. } => {
+            Event::Trial(trial, TrialEvent::AttemptLaunched { pid, .. }) => {
                 if let Some((_, process)) = self.trials.get_mut(trial) {
                     *process = Some(*pid);
                 }
             }
-            Event::AttemptEnded { trial, .. } => drop(self.trials.remove(trial)),
+            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => drop(self.trials.remove(trial)),
             _ => {}
         }
     }
@@ -138,7 +138,10 @@ mod tests {
         let mut loads = Loads::new();
         loads.hear(&fixtures::started());
         let (trial, attempt) = (fixtures::TRIAL, fixtures::ATTEMPT);
-        loads.hear(&Event::AttemptLaunched { trial, attempt, pid: child.id(), pid_started: 0 });
+        loads.hear(&Event::Trial(
+            trial,
+            TrialEvent::AttemptLaunched { attempt, pid: child.id(), pid_started: 0 },
+        ));
         assert_eq!(loads.look(), None, "it is not time yet");
         // A child that has only just begun has next to nothing.
         let patience = Instant::now() + Duration::from_secs(30);
