@@ -28,7 +28,7 @@ use crate::storage::{
 use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event, Seq};
+use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, StudyEvent, TrialEvent};
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
 use crate::study::query::{Filter, TrialQuery};
@@ -83,7 +83,11 @@ impl Script {
         let mut store = MemoryStore::new();
         let study = store.create_study(at(0), spec).unwrap();
         let lease = store.acquire(study, &holder(), at(0), Takeover::IfFree).unwrap();
-        let begun = Event::RunnerStarted { pid: 7, host: "here".into(), slots: vec![slot()] };
+        let begun = Event::Runner(RunnerEvent::Started {
+            pid: 7,
+            host: "here".into(),
+            slots: vec![slot()],
+        });
         store.append(&lease, at(0), &[begun]).unwrap();
         Script { store, study, lease, clock: 0 }
     }
@@ -122,26 +126,31 @@ impl Script {
 
 /// A trial is proposed.
 pub(super) fn created(trial: TrialNumber, params: Params) -> Event {
-    Event::TrialCreated { trial, params, origin: Origin::Sampled("tpe-independent".into()) }
+    Event::Trial(
+        trial,
+        TrialEvent::Created { params, origin: Origin::Sampled("tpe-independent".into()) },
+    )
 }
 
 /// The first attempt of a trial reports.
 pub(super) fn reported(trial: TrialNumber, step: u64, metrics: &[(&str, f64)]) -> Event {
     let metrics = metrics.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-    Event::Reported { trial, attempt: AttemptNumber(0), step, metrics }
+    Event::Trial(trial, TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics })
 }
 
 /// The first attempt of a trial begins.
 pub(super) fn attempt_started(trial: TrialNumber, slot: Slot) -> Event {
-    Event::AttemptStarted {
+    Event::Trial(
         trial,
-        attempt: AttemptNumber(0),
-        slot,
-        resume: None,
-        until: None,
-        rows_at_once: None,
-        device_micros: 0,
-    }
+        TrialEvent::AttemptStarted {
+            attempt: AttemptNumber(0),
+            slot,
+            resume: None,
+            until: None,
+            rows_at_once: None,
+            device_micros: 0,
+        },
+    )
 }
 
 /// The first attempt of a trial, and the trial, are over.
@@ -158,15 +167,17 @@ pub(super) fn ended(
         _ => TrialState::Complete,
     };
     [
-        Event::AttemptEnded {
+        Event::Trial(
             trial,
-            attempt: AttemptNumber(0),
-            end,
-            reason: reason.clone(),
-            device_micros: None,
-            memory: None,
-        },
-        Event::TrialFinished { trial, state, value, reason },
+            TrialEvent::AttemptEnded {
+                attempt: AttemptNumber(0),
+                end,
+                reason: reason.clone(),
+                device_micros: None,
+                memory: None,
+            },
+        ),
+        Event::Trial(trial, TrialEvent::Finished { state, value, reason }),
     ]
 }
 
@@ -194,13 +205,15 @@ pub(super) fn mixed() -> Script {
     let mut script = Script::new(&spec());
     script.start(0, params(3.162_277e-4, 2, "adamw"));
     script.report(0, &[0.9, 0.5, 0.31, 0.25, 0.22, 0.2, 0.19, 0.184_213]);
-    script.append(&[Event::CheckpointSaved {
-        trial: TrialNumber(0),
-        step: 8,
-        path: PathBuf::from("/data/runs/files/digits-baseline/trial-0/step-8"),
-        bytes: Some(1 << 20),
-        system: None,
-    }]);
+    script.append(&[Event::Trial(
+        TrialNumber(0),
+        TrialEvent::CheckpointSaved {
+            step: 8,
+            path: PathBuf::from("/data/runs/files/digits-baseline/trial-0/step-8"),
+            bytes: Some(1 << 20),
+            system: None,
+        },
+    )]);
     script.end(0, AttemptEnd::Completed, Some(0.184_213), None);
     script.start(1, params(0.1, 8, "sgd"));
     script.report(1, &[2.3, f64::NAN]);
@@ -208,11 +221,10 @@ pub(super) fn mixed() -> Script {
     script.start(2, params(0.05, 1, "sgd"));
     script.report(2, &[1.2, 1.1, 1.05]);
     let rank = "rank 3 of 3 at step 3; 1 continues";
-    script.append(&[Event::Decided {
-        trial: TrialNumber(2),
-        step: 3,
-        verdict: Decision::Stop(Reason::Recorded(rank.into())),
-    }]);
+    script.append(&[Event::Trial(
+        TrialNumber(2),
+        TrialEvent::Decided { step: 3, verdict: Decision::Stop(Reason::Recorded(rank.into())) },
+    )]);
     script.end(2, AttemptEnd::Stopped, None, Some(rank));
     script.start(3, params(2e-5, 4, "adamw"));
     let failure = AttemptEnd::Failed(FailureCause::Program);
@@ -222,11 +234,10 @@ pub(super) fn mixed() -> Script {
     script.end(4, AttemptEnd::Completed, Some(0.26), None);
     script.start(5, params(7.7e-4, 6, "adamw"));
     script.report(5, &[0.85, 0.44]);
-    script.append(&[Event::TrialCreated {
-        trial: TrialNumber(6),
-        params: params(1e-3, 5, "adamw"),
-        origin: Origin::Enqueued(0),
-    }]);
+    script.append(&[Event::Trial(
+        TrialNumber(6),
+        TrialEvent::Created { params: params(1e-3, 5, "adamw"), origin: Origin::Enqueued(0) },
+    )]);
     script
 }
 
@@ -491,13 +502,13 @@ fn a_finished_study_stays_and_says_why() {
     let mut script = mixed();
     script.end(5, AttemptEnd::Completed, Some(0.17), None);
     script.append(&[
-        Event::StudyFinished { reason: "24 trials are done".into() },
-        Event::RunnerStopped {
+        Event::Study(StudyEvent::Finished { reason: "24 trials are done".into() }),
+        Event::Runner(RunnerEvent::Stopped {
             reason: "finished".into(),
             ran_micros: 125_000_000,
             heard: None,
             device_micros: 0,
-        },
+        }),
     ]);
     script.store.release(&script.lease).unwrap();
     let mut shown = Shown::new(script, SMALL);
@@ -544,13 +555,10 @@ fn what_was_not_taken_of_a_trials_lines_stands_on_its_screen_and_in_the_journal(
         let (kind, text) =
             (crate::study::remark::RemarkKind::Value, "`lr` must be a number\u{1b}[2J".to_owned());
         for count in 1..=count {
-            script.append(&[Event::Remarked {
-                trial: TrialNumber(0),
-                attempt: AttemptNumber(0),
-                kind,
-                text: text.clone(),
-                count,
-            }]);
+            script.append(&[Event::Trial(
+                TrialNumber(0),
+                TrialEvent::Remarked { attempt: AttemptNumber(0), kind, text: text.clone(), count },
+            )]);
         }
         Shown::new(script, (200, 60))
     };

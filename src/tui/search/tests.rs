@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{AttemptEnd, Event, TrialEvent};
 use crate::study::params::{Params, Value};
 use crate::study::space::{Condition, Distribution, Space};
 use crate::study::spec::{AlgorithmSpec, Program};
@@ -103,12 +103,15 @@ impl Halving {
             let said = format!("rank {} of {} at step {step}", rank + 1, rung.len());
             let reason = Reason::Recorded(said.clone());
             if rank >= (rung.len() / 3).max(1) && rung.len() > 2 {
-                events.push(Event::Decided { trial, step, verdict: Decision::Stop(reason) });
+                events.push(Event::Trial(
+                    trial,
+                    TrialEvent::Decided { step, verdict: Decision::Stop(reason) },
+                ));
                 events.extend(ended(trial, AttemptEnd::Stopped, None, Some(&said)));
                 return events;
             }
             let verdict = Decision::Continue(Some(reason));
-            events.push(Event::Decided { trial, step, verdict });
+            events.push(Event::Trial(trial, TrialEvent::Decided { step, verdict }));
         }
         events.extend(ended(trial, AttemptEnd::Completed, Some(loss(trial.0, 9)), None));
         events

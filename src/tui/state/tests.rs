@@ -5,7 +5,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::*;
 use crate::storage::Storage as _;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{Answer, AttemptEnd, Event, Retried};
+use crate::study::event::{Answer, AttemptEnd, DeviceEvent, Event, Retried, StudyEvent};
 use crate::study::spec::Extension;
 use crate::study::time::Timestamp;
 use crate::tui::columns::ColumnKey;
@@ -117,7 +117,7 @@ fn a_run_that_is_over_runs_again_when_more_was_asked_of_it_and_answered() {
     shown.load();
     assert!(!shown.state.is_to_run_again(), "it was not answered");
     let answer = Answer::Done("the budget is 26 trials now".into());
-    shown.script.append(&[Event::RequestServed { id, answer }]);
+    shown.script.append(&[Event::Study(StudyEvent::RequestServed { id, answer })]);
     shown.load();
     assert!(shown.state.is_to_run_again());
     // What is asked while it runs is served by the runner that is there.
@@ -430,7 +430,7 @@ fn a_device_is_paused_used_again_and_given_another_number_of_slots() {
     let mut shown = shown();
     press(&mut shown, "5");
     asks(&mut shown, "p", Request::PauseDevice { device: Device::Cpu });
-    shown.script.append(&[Event::DevicePaused { device: Device::Cpu }]);
+    shown.script.append(&[Event::Device(DeviceEvent::Paused { device: Device::Cpu })]);
     asks(&mut shown, "rp", Request::ResumeDevice { device: Device::Cpu, slots: None });
     asks(&mut shown, "n3\n", Request::ResumeDevice { device: Device::Cpu, slots: Some(3) });
     press(&mut shown, "n0\n");
