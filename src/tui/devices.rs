@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::runner::monitor::{Gpu, Machine, Monitor, TreeLoad};
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::device::Device;
-use crate::study::event::{Event, Seq};
+use crate::study::event::{DeviceEvent, Event, Seq};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
@@ -177,7 +177,10 @@ fn shared(
         let Some((last, ..)) = page.last() else { return Ok((shared, heard)) };
         heard = *last;
         for (_, _, event) in page {
-            if let Event::ConcurrencyChanged { device, slots, reason, .. } = event {
+            if let Event::Device(DeviceEvent::ConcurrencyChanged {
+                device, slots, reason, ..
+            }) = event
+            {
                 shared.insert(device, format!("{slots} at a time: {reason}"));
             }
         }

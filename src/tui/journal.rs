@@ -6,7 +6,9 @@ use crate::report::journal::said;
 use crate::report::wording::one_line;
 use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::study::decision::Decision;
-use crate::study::event::{Answer, AttemptEnd, Event, Seq};
+use crate::study::event::{
+    Answer, AttemptEnd, Event, FinalistsEvent, RunnerEvent, Seq, StudyEvent, TrialEvent,
+};
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
@@ -113,7 +115,11 @@ fn last(reader: &dyn StorageReader, study: StudyId) -> Result<Seq, StorageError>
 
 fn entry(seq: Seq, at: Timestamp, event: &Event, clock: StepUnit) -> JournalEntry {
     let text = one_line(&said(event, clock, None, false));
-    let request = if let Event::RequestServed { id, .. } = event { Some(*id) } else { None };
+    let request = if let Event::Study(StudyEvent::RequestServed { id, .. }) = event {
+        Some(*id)
+    } else {
+        None
+    };
     JournalEntry { seq, at, trial: event.trial(), kind: kind(event), text, request }
 }
 
@@ -121,50 +127,36 @@ fn entry(seq: Seq, at: Timestamp, event: &Event, clock: StepUnit) -> JournalEntr
 fn kind(event: &Event) -> EntryKind {
     use EntryKind::{Now, Plain, Quiet, Report, Study};
     match event {
-        Event::RunnerStarted { .. }
-        | Event::RunnerStopped { .. }
-        | Event::FinalistsChosen { .. }
-        | Event::FinalistWon { .. }
-        | Event::StudyFinished { .. }
-        | Event::StudyReopened { .. }
-        | Event::StudyPaused { .. }
-        | Event::StudyResumed { .. }
-        | Event::BudgetExtended { .. }
-        | Event::DevicePaused { .. }
-        | Event::DeviceResumed { .. }
-        | Event::SlotsChanged { .. }
-        | Event::ConcurrencyChanged { .. }
-        | Event::DiskExceeded { .. }
-        | Event::Noted { trial: None, .. }
-        | Event::RequestServed { answer: Answer::Refused(_), .. } => Study,
-        Event::RunnerDescribed { .. }
-        | Event::ResultsKnown { .. }
-        | Event::RequestServed { answer: Answer::Done(_), .. } => Quiet,
-        Event::FinalistDropped { .. }
-        | Event::WinnerTested { .. }
-        | Event::TrialCreated { .. }
-        | Event::Remarked { .. }
-        | Event::TrialQueued { .. }
-        | Event::TrialHeld { .. }
-        | Event::TrialContinued { .. }
-        | Event::LimitsBroken { .. }
-        | Event::ConfigurationsSkipped { .. }
-        | Event::Noted { trial: Some(_), .. }
-        | Event::Tagged { .. } => Plain,
-        Event::AttemptLaunched { .. }
-        | Event::Reported { .. }
-        | Event::CheckpointSaved { .. }
-        | Event::CheckpointDropped { .. } => Report,
-        Event::AttemptStarted { .. } => Now(TrialState::Running),
-        Event::Decided { verdict, .. } => match verdict {
-            Decision::Continue(_) => Quiet,
-            Decision::Pause(_) => Now(TrialState::Paused),
-            Decision::Stop(_) => Now(TrialState::Pruned),
+        Event::Runner(RunnerEvent::Described { .. })
+        | Event::Study(StudyEvent::RequestServed { answer: Answer::Done(_), .. }) => Quiet,
+        Event::Study(StudyEvent::Tagged { .. })
+        | Event::Finalists(FinalistsEvent::Dropped { .. } | FinalistsEvent::Tested { .. }) => Plain,
+        Event::Runner(_) | Event::Study(_) | Event::Finalists(_) | Event::Device(_) => Study,
+        Event::Trial(_, event) => match event {
+            TrialEvent::AttemptStarted { .. } => Now(TrialState::Running),
+            TrialEvent::Decided { verdict: Decision::Pause(_), .. } | TrialEvent::Paused { .. } => {
+                Now(TrialState::Paused)
+            }
+            TrialEvent::Decided { verdict: Decision::Stop(_), .. } => Now(TrialState::Pruned),
+            TrialEvent::AttemptEnded { end: AttemptEnd::Failed(_), .. } => Now(TrialState::Failed),
+            TrialEvent::Finished { state, .. } => Now(*state),
+            TrialEvent::Decided { verdict: Decision::Continue(_), .. }
+            | TrialEvent::AttemptEnded { .. }
+            | TrialEvent::ResultsKnown => Quiet,
+            TrialEvent::AttemptLaunched { .. }
+            | TrialEvent::Reported { .. }
+            | TrialEvent::CheckpointSaved { .. }
+            | TrialEvent::CheckpointDropped { .. } => Report,
+            TrialEvent::Created { .. }
+            | TrialEvent::Remarked { .. }
+            | TrialEvent::Queued { .. }
+            | TrialEvent::Held { .. }
+            | TrialEvent::Continued { .. }
+            | TrialEvent::LimitsBroken { .. }
+            | TrialEvent::ConfigurationsSkipped { .. }
+            | TrialEvent::Noted { .. }
+            | TrialEvent::Tagged { .. } => Plain,
         },
-        Event::AttemptEnded { end: AttemptEnd::Failed(_), .. } => Now(TrialState::Failed),
-        Event::AttemptEnded { .. } => Quiet,
-        Event::TrialPaused { .. } => Now(TrialState::Paused),
-        Event::TrialFinished { state, .. } => Now(*state),
     }
 }
 
@@ -217,7 +209,7 @@ mod tests {
         assert!(journal.cut && journal.entries.len() <= KEPT, "{}", journal.entries.len());
         let before = journal.entries.clone();
         let lease = script.lease.clone();
-        let event = Event::StudyReopened { reason: "more \u{1b}[2J".into() };
+        let event = Event::Study(StudyEvent::Reopened { reason: "more \u{1b}[2J".into() });
         script.store.append(&lease, Timestamp(0), &[event]).unwrap();
         journal.catch_up(&script.store, script.study, StepUnit::Epoch).unwrap();
         assert_eq!(journal.entries.len(), before.len() + 1);

@@ -27,7 +27,7 @@ use crate::storage::{
 use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event, Seq};
+use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, StudyEvent, TrialEvent};
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
 use crate::study::query::{Filter, TrialQuery};
@@ -83,7 +83,11 @@ impl Script {
             .append(
                 &lease,
                 at(0),
-                &[Event::RunnerStarted { pid: 7, host: "here".into(), slots: vec![slot()] }],
+                &[Event::Runner(RunnerEvent::Started {
+                    pid: 7,
+                    host: "here".into(),
+                    slots: vec![slot()],
+                })],
             )
             .unwrap();
         Script { store, study, lease, clock: 0 }
@@ -99,11 +103,10 @@ impl Script {
         let params: Params =
             params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         self.append(&[
-            Event::TrialCreated {
+            Event::Trial(
                 trial,
-                params,
-                origin: Origin::Sampled("tpe-independent".into()),
-            },
+                TrialEvent::Created { params, origin: Origin::Sampled("tpe-independent".into()) },
+            ),
             attempt_started(trial, slot()),
         ]);
     }
@@ -119,12 +122,10 @@ impl Script {
             [("eval_loss".to_owned(), value), ("eval_accuracy".to_owned(), 1.0 - value / 4.0)]
                 .into_iter()
                 .collect();
-        self.append(&[Event::Reported {
-            trial: TrialNumber(number),
-            attempt: AttemptNumber(0),
-            step,
-            metrics,
-        }]);
+        self.append(&[Event::Trial(
+            TrialNumber(number),
+            TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics },
+        )]);
     }
 
     pub(super) fn end(
@@ -143,15 +144,17 @@ impl Script {
 
 /// The first attempt of a trial begins.
 pub(super) fn attempt_started(trial: TrialNumber, slot: Slot) -> Event {
-    Event::AttemptStarted {
+    Event::Trial(
         trial,
-        attempt: AttemptNumber(0),
-        slot,
-        resume: None,
-        until: None,
-        rows_at_once: None,
-        device_micros: 0,
-    }
+        TrialEvent::AttemptStarted {
+            attempt: AttemptNumber(0),
+            slot,
+            resume: None,
+            until: None,
+            rows_at_once: None,
+            device_micros: 0,
+        },
+    )
 }
 
 /// The first attempt of a trial, and the trial, are over.
@@ -163,15 +166,17 @@ pub(super) fn ended(
     reason: Option<String>,
 ) -> [Event; 2] {
     [
-        Event::AttemptEnded {
+        Event::Trial(
             trial,
-            attempt: AttemptNumber(0),
-            end,
-            reason: reason.clone(),
-            device_micros: None,
-            memory: None,
-        },
-        Event::TrialFinished { trial, state, value, reason },
+            TrialEvent::AttemptEnded {
+                attempt: AttemptNumber(0),
+                end,
+                reason: reason.clone(),
+                device_micros: None,
+                memory: None,
+            },
+        ),
+        Event::Trial(trial, TrialEvent::Finished { state, value, reason }),
     ]
 }
 
@@ -200,13 +205,15 @@ pub(super) fn mixed() -> Script {
     let mut script = Script::new(&spec());
     script.start(0, &params(3.162_277e-4, 2, "adamw"));
     script.report(0, &[0.9, 0.5, 0.31, 0.25, 0.22, 0.2, 0.19, 0.184_213]);
-    script.append(&[Event::CheckpointSaved {
-        trial: TrialNumber(0),
-        step: 8,
-        path: PathBuf::from("/data/runs/files/digits-baseline/trial-0/step-8"),
-        bytes: Some(1 << 20),
-        system: None,
-    }]);
+    script.append(&[Event::Trial(
+        TrialNumber(0),
+        TrialEvent::CheckpointSaved {
+            step: 8,
+            path: PathBuf::from("/data/runs/files/digits-baseline/trial-0/step-8"),
+            bytes: Some(1 << 20),
+            system: None,
+        },
+    )]);
     script.end(0, AttemptEnd::Completed, TrialState::Complete, Some(0.184_213), None);
     script.start(1, &params(0.1, 8, "sgd"));
     script.report(1, &[2.3, f64::NAN]);
@@ -219,11 +226,13 @@ pub(super) fn mixed() -> Script {
     );
     script.start(2, &params(0.05, 1, "sgd"));
     script.report(2, &[1.2, 1.1, 1.05]);
-    script.append(&[Event::Decided {
-        trial: TrialNumber(2),
-        step: 3,
-        verdict: Decision::Stop(Reason::Recorded("rank 3 of 3 at step 3; 1 continues".into())),
-    }]);
+    script.append(&[Event::Trial(
+        TrialNumber(2),
+        TrialEvent::Decided {
+            step: 3,
+            verdict: Decision::Stop(Reason::Recorded("rank 3 of 3 at step 3; 1 continues".into())),
+        },
+    )]);
     script.end(
         2,
         AttemptEnd::Stopped,
@@ -244,14 +253,16 @@ pub(super) fn mixed() -> Script {
     script.end(4, AttemptEnd::Completed, TrialState::Complete, Some(0.26), None);
     script.start(5, &params(7.7e-4, 6, "adamw"));
     script.report(5, &[0.85, 0.44]);
-    script.append(&[Event::TrialCreated {
-        trial: TrialNumber(6),
-        params: params(1e-3, 5, "adamw")
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect(),
-        origin: Origin::Enqueued(0),
-    }]);
+    script.append(&[Event::Trial(
+        TrialNumber(6),
+        TrialEvent::Created {
+            params: params(1e-3, 5, "adamw")
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            origin: Origin::Enqueued(0),
+        },
+    )]);
     script
 }
 
@@ -523,13 +534,13 @@ fn a_finished_study_stays_and_says_why() {
     let mut script = mixed();
     script.end(5, AttemptEnd::Completed, TrialState::Complete, Some(0.17), None);
     script.append(&[
-        Event::StudyFinished { reason: "24 trials are done".into() },
-        Event::RunnerStopped {
+        Event::Study(StudyEvent::Finished { reason: "24 trials are done".into() }),
+        Event::Runner(RunnerEvent::Stopped {
             reason: "finished".into(),
             ran_micros: 125_000_000,
             heard: None,
             device_micros: 0,
-        },
+        }),
     ]);
     script.store.release(&script.lease).unwrap();
     let mut shown = Shown::new(script, (80, 24));
@@ -599,13 +610,10 @@ fn what_was_not_taken_of_a_trials_lines_stands_on_its_screen_and_in_the_journal(
         let (kind, text) =
             (crate::study::remark::RemarkKind::Value, "`lr` must be a number\u{1b}[2J".to_owned());
         for count in 1..=count {
-            script.append(&[Event::Remarked {
-                trial: TrialNumber(0),
-                attempt: AttemptNumber(0),
-                kind,
-                text: text.clone(),
-                count,
-            }]);
+            script.append(&[Event::Trial(
+                TrialNumber(0),
+                TrialEvent::Remarked { attempt: AttemptNumber(0), kind, text: text.clone(), count },
+            )]);
         }
         Shown::new(script, (200, 60))
     };
@@ -725,13 +733,17 @@ impl StorageReader for Counting {
 #[test]
 fn of_ten_thousand_trials_only_two_pages_are_loaded() {
     let mut script = Script::new(&spec());
-    let created = |number| Event::TrialCreated {
-        trial: TrialNumber(number),
-        params: params(1e-3, 1, "adamw")
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect(),
-        origin: Origin::Sampled("random".into()),
+    let created = |number| {
+        Event::Trial(
+            TrialNumber(number),
+            TrialEvent::Created {
+                params: params(1e-3, 1, "adamw")
+                    .into_iter()
+                    .map(|(name, value)| (name.to_owned(), value))
+                    .collect(),
+                origin: Origin::Sampled("random".into()),
+            },
+        )
     };
     script.append(&(0..10_000).map(created).collect::<Vec<_>>());
     let read = Arc::new(AtomicU64::new(0));

@@ -8,7 +8,7 @@ use crate::storage::memory::MemoryStore;
 use crate::storage::{Lease, Storage, Takeover};
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{AttemptEnd, Event, TrialEvent};
 use crate::study::params::{Params, Value};
 use crate::study::space::{Condition, Distribution, Space};
 use crate::study::spec::{AlgorithmSpec, Program};
@@ -116,22 +116,26 @@ impl Script {
         self.next += 1;
         let slot = Slot { index: 0, device: Device::Cpu };
         let mut events = vec![
-            Event::TrialCreated {
+            Event::Trial(
                 trial,
-                params: params(trial.0),
-                origin: Origin::Sampled("random".into()),
-            },
+                TrialEvent::Created {
+                    params: params(trial.0),
+                    origin: Origin::Sampled("random".into()),
+                },
+            ),
             attempt_started(trial, slot),
         ];
         let mut end = (AttemptEnd::Completed, TrialState::Complete, Some(loss(trial.0, 9)), None);
         for step in 1..=9 {
             let value = if trial.0 == 5 && step > 4 { f64::NAN } else { loss(trial.0, step) };
-            events.push(Event::Reported {
+            events.push(Event::Trial(
                 trial,
-                attempt,
-                step,
-                metrics: [("eval_loss".to_owned(), value)].into_iter().collect(),
-            });
+                TrialEvent::Reported {
+                    attempt,
+                    step,
+                    metrics: [("eval_loss".to_owned(), value)].into_iter().collect(),
+                },
+            ));
             let Some(rung) = RUNGS.iter().position(|rung| *rung == step) else { continue };
             self.rungs[rung].push(value);
             let rank = self.rungs[rung].iter().filter(|other| **other < value).count();
@@ -146,7 +150,7 @@ impl Script {
             } else {
                 Decision::Continue(Some(reason.clone()))
             };
-            events.push(Event::Decided { trial, step, verdict });
+            events.push(Event::Trial(trial, TrialEvent::Decided { step, verdict }));
             if stops {
                 end = (AttemptEnd::Stopped, TrialState::Pruned, None, Some(reason.to_string()));
                 break;

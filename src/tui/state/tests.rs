@@ -5,7 +5,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::*;
 use crate::storage::Storage as _;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{Answer, AttemptEnd, Event, Retried};
+use crate::study::event::{Answer, AttemptEnd, DeviceEvent, Event, Retried, StudyEvent};
 use crate::study::spec::Extension;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
@@ -99,10 +99,10 @@ fn a_run_that_is_over_runs_again_when_more_was_asked_of_it_and_answered() {
     shown.state.asked(id);
     shown.load();
     assert!(!shown.state.is_to_run_again(), "it was not answered");
-    shown.script.append(&[Event::RequestServed {
+    shown.script.append(&[Event::Study(StudyEvent::RequestServed {
         id,
         answer: Answer::Done("the budget is 26 trials now".into()),
-    }]);
+    })]);
     shown.load();
     assert!(shown.state.is_to_run_again());
     // What is asked while it runs is served by the runner that is there.
@@ -459,7 +459,7 @@ fn a_device_is_paused_used_again_and_given_another_number_of_slots() {
     let mut shown = shown();
     press(&mut shown, "5");
     assert_eq!(press(&mut shown, "p"), Command::Ask(Request::PauseDevice { device: Device::Cpu }));
-    shown.script.append(&[Event::DevicePaused { device: Device::Cpu }]);
+    shown.script.append(&[Event::Device(DeviceEvent::Paused { device: Device::Cpu })]);
     assert_eq!(
         press(&mut shown, "rp"),
         Command::Ask(Request::ResumeDevice { device: Device::Cpu, slots: None })

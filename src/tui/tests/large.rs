@@ -28,7 +28,10 @@ fn events_of(number: u64) -> Vec<Event> {
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
     let mut events = vec![
-        Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
+        Event::Trial(
+            trial,
+            TrialEvent::Created { params, origin: Origin::Sampled("random".into()) },
+        ),
         attempt_started(trial, slot()),
     ];
     for step in 1..=3_u32 {
@@ -37,7 +40,7 @@ fn events_of(number: u64) -> Vec<Event> {
             .into_iter()
             .collect();
         let (attempt, step) = (AttemptNumber(0), u64::from(step));
-        events.push(Event::Reported { trial, attempt, step, metrics });
+        events.push(Event::Trial(trial, TrialEvent::Reported { attempt, step, metrics }));
     }
     let (end, state, value, reason) = match number % 3 {
         0 => (
