@@ -682,10 +682,8 @@ fn is_zero(micros: &i64) -> bool {
 
 mod optional_number {
     use super::lossless;
-    use serde::de::Error as _;
-    use serde::ser::Error as _;
+
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use serde_json::value::RawValue;
 
     #[derive(Serialize, Deserialize)]
     struct Wrapped(#[serde(with = "lossless")] f64);
