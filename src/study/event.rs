@@ -507,7 +507,7 @@ impl<'de> Deserialize<'de> for Event {
                 (kind, _) if kind.starts_with("runner_") => {
                     Event::Runner(serde_json::from_str(text)?)
                 }
-                (kind, _) if kind.starts_with("race_") => {
+                (kind, _) if kind.starts_with("race_") || kind == "winner_tested" => {
                     Event::Finalists(serde_json::from_str(text)?)
                 }
                 ("device_paused" | "device_resumed" | "slots_changed" | "packed", _) => {
