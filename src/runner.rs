@@ -48,7 +48,9 @@ use crate::report::wording;
 use crate::report::{Happening, Reporter};
 use crate::storage::{Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId};
 use crate::study::device::Slot;
-use crate::study::event::{Answer, AttemptEnd, Event, Request, Seq};
+use crate::study::event::{
+    Answer, AttemptEnd, Event, Request, RunnerEvent, Seq, StudyEvent, TrialEvent,
+};
 use crate::study::spec::{FailureCause, Program};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -132,8 +134,9 @@ fn clear_up_after(storage: &mut dyn Storage, lease: &Lease) -> Result<(), Storag
         let mut page = storage.events_before(lease.study, before, 1000)?;
         let Some((first, ..)) = page.first() else { break };
         before = *first;
-        let begun =
-            page.iter().rposition(|(_, _, event)| matches!(event, Event::RunnerStarted { .. }));
+        let begun = page
+            .iter()
+            .rposition(|(_, _, event)| matches!(event, Event::Runner(RunnerEvent::Started { .. })));
         pages.push(page.split_off(begun.unwrap_or(0)));
         if begun.is_some() {
             break;
@@ -156,10 +159,7 @@ fn last_moment(storage: &dyn Storage, study: StudyId) -> Result<Option<Timestamp
         let events = storage.events_before(study, before, 100)?;
         let Some((first, ..)) = events.first() else { return Ok(None) };
         before = *first;
-        let own = events
-            .iter()
-            .rev()
-            .find(|(_, _, event)| !matches!(event, Event::Noted { .. } | Event::Tagged { .. }));
+        let own = events.iter().rev().find(|(_, _, event)| !event.is_entry());
         if let Some((_, at, _)) = own {
             return Ok(Some(*at));
         }
@@ -187,7 +187,9 @@ pub fn waiting_requests(
     );
     let stale: Vec<Event> = stale
         .into_iter()
-        .map(|stored| Event::RequestServed { id: stored.id, answer: answer.clone() })
+        .map(|stored| {
+            Event::Study(StudyEvent::RequestServed { id: stored.id, answer: answer.clone() })
+        })
         .collect();
     if !stale.is_empty() {
         let at = clock_of(storage, study.id)?.now();
@@ -569,7 +571,7 @@ fn forget_lost_checkpoints(storage: &mut dyn Storage, lease: &Lease) -> Result<(
     // What cannot be looked at may be there.
     let lost: Vec<Event> = checkpoints
         .filter(|(_, path)| matches!(path.try_exists(), Ok(false)))
-        .map(|(trial, path)| Event::CheckpointDropped { trial, path })
+        .map(|(trial, path)| Event::Trial(trial, TrialEvent::CheckpointDropped { path }))
         .collect();
     if !lost.is_empty() {
         let at = clock_of(storage, lease.study)?.now();

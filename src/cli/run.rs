@@ -53,14 +53,14 @@ const EXAMPLES: &str = "\
 Examples:
   hpsearch run study.toml
   hpsearch run study.toml --set budget.trials=50 --plain
-  hpsearch run study.toml --accept         the space or sampler changed: continue
+  hpsearch run study.toml --accept         the space or sampler changed
   hpsearch run study.toml --fork digits-2  the metric or data changed
   hpsearch run study.toml --take-over      its runner died on another host
 
 On a terminal the live leaderboard is shown; into a pipe or a file, plain lines.
-To leave it, press `q`, then `d` to detach (the study continues in the background,
-and `hpsearch watch` shows it) or `y` to stop. Ctrl-C stops and saves; run again
-to continue. A study that was paused with `hpsearch pause` stays paused until
+To leave it, press `q`, then `d` to detach (the study runs in the background;
+`hpsearch watch` shows it) or `y` to stop. Ctrl-C stops and saves; run again to
+continue. A study that was paused with `hpsearch pause` stays paused until
 `hpsearch resume`, or until it is run with --resume.";
 
 /// What `hpsearch run` is told.

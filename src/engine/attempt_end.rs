@@ -5,7 +5,7 @@ use super::Engine;
 use super::attempt::Leaving;
 use crate::study::constraint;
 use crate::study::decision::Decision;
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{AttemptEnd, Event, TrialEvent};
 use crate::study::spec::{FailureCause, Program};
 use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
@@ -34,19 +34,24 @@ impl Engine {
         };
         for (kind, (count, text)) in running.remarks {
             if count > 1 {
-                self.emit(Event::Remarked { trial: number, attempt, kind, text, count });
+                self.emit(Event::Trial(
+                    number,
+                    TrialEvent::Remarked { attempt, kind, text, count },
+                ));
             }
         }
         let message = self.with_rows(number, &end, message);
         let device_micros = Some(self.budgets.meter.end(&device, self.now));
-        self.emit(Event::AttemptEnded {
-            trial: number,
-            attempt,
-            end: end.clone(),
-            reason: message.clone(),
-            device_micros,
-            memory: self.sharing.memory_used(&device, running.peak),
-        });
+        self.emit(Event::Trial(
+            number,
+            TrialEvent::AttemptEnded {
+                attempt,
+                end: end.clone(),
+                reason: message.clone(),
+                device_micros,
+                memory: self.sharing.memory_used(&device, running.peak),
+            },
+        ));
         let evicted = self.note_end(slot, number, &end);
         if !matches!(end, AttemptEnd::Refused | AttemptEnd::Interrupted) {
             self.refusals.forget();
@@ -70,7 +75,10 @@ impl Engine {
                     Some(Leaving::Pausing(reason)) => reason,
                     _ => message.unwrap_or_else(|| "paused".to_owned()),
                 };
-                self.emit(Event::TrialPaused { trial: number, reason, hold: self.hold_of(number) });
+                self.emit(Event::Trial(
+                    number,
+                    TrialEvent::Paused { reason, hold: self.hold_of(number) },
+                ));
             }
             (AttemptEnd::Stopped, leaving) => {
                 let reason = match leaving {
@@ -223,7 +231,10 @@ impl Engine {
         let violation = constraint::violation(&self.spec.constraints, metrics)
             .filter(|violation| *violation > 0.0)?;
         let reason = constraint::exceeded(&self.spec.constraints, metrics);
-        self.emit(Event::LimitsBroken { trial: number, violation, reason: reason.clone() });
+        self.emit(Event::Trial(
+            number,
+            TrialEvent::LimitsBroken { violation, reason: reason.clone() },
+        ));
         Some(reason)
     }
 
@@ -242,7 +253,7 @@ impl Engine {
         if state != TrialState::Failed {
             self.failures.in_a_row = 0;
         }
-        self.emit(Event::TrialFinished { trial, state, value, reason });
+        self.emit(Event::Trial(trial, TrialEvent::Finished { state, value, reason }));
         self.tidy();
         self.check_limits();
     }

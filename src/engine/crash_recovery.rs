@@ -7,7 +7,7 @@ use super::Engine;
 use super::device_time::DeviceMeter;
 use crate::study::decision::Decision;
 use crate::study::device::Device;
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
@@ -21,11 +21,8 @@ pub fn end_of_killed_runner<'a>(
     events: impl IntoIterator<Item = (Timestamp, &'a Event)>,
 ) -> Option<Event> {
     // Anyone may write notes and tags, at any time.
-    let mut events = events
-        .into_iter()
-        .filter(|(_, event)| !matches!(event, Event::Noted { .. } | Event::Tagged { .. }))
-        .peekable();
-    let (begun, Event::RunnerStarted { .. }) = *events.peek()? else { return None };
+    let mut events = events.into_iter().filter(|(_, event)| !event.is_entry()).peekable();
+    let (begun, Event::Runner(RunnerEvent::Started { .. })) = *events.peek()? else { return None };
     let mut heard = begun;
     let mut running: BTreeMap<(TrialNumber, AttemptNumber), Device> = BTreeMap::new();
     let mut meter = DeviceMeter::default();
@@ -35,14 +32,14 @@ pub fn end_of_killed_runner<'a>(
         // Clocks may be set back.
         heard = heard.max(at);
         match event {
-            Event::StudyPaused { .. } => pauses.push((at, true)),
-            Event::StudyResumed { .. } => pauses.push((at, false)),
-            Event::AttemptStarted { trial, attempt, slot, .. } => {
+            Event::Study(StudyEvent::Paused { .. }) => pauses.push((at, true)),
+            Event::Study(StudyEvent::Resumed { .. }) => pauses.push((at, false)),
+            Event::Trial(trial, TrialEvent::AttemptStarted { attempt, slot, .. }) => {
                 meter.start(&slot.device, at);
                 running.insert((*trial, *attempt), slot.device.clone());
                 rests.push((at, running.is_empty()));
             }
-            Event::AttemptEnded { trial, attempt, .. } => {
+            Event::Trial(trial, TrialEvent::AttemptEnded { attempt, .. }) => {
                 if let Some(device) = running.remove(&(*trial, *attempt)) {
                     meter.end(&device, at);
                 }
@@ -53,12 +50,12 @@ pub fn end_of_killed_runner<'a>(
     }
     let paused_before = pauses.first().map_or(paused, |(_, is_paused)| !is_paused);
     let idle = idle_micros(begun, heard, paused_before, &pauses, &rests);
-    Some(Event::RunnerStopped {
+    Some(Event::Runner(RunnerEvent::Stopped {
         reason: "it was killed".to_owned(),
         ran_micros: heard.0.saturating_sub(begun.0).saturating_sub(idle).max(0),
         heard: Some(heard),
         device_micros: i64::try_from(meter.untold(heard).as_micros()).unwrap_or(i64::MAX),
-    })
+    }))
 }
 
 /// Microseconds between two moments in which the study was paused and nothing ran.
@@ -99,14 +96,16 @@ impl Engine {
             let decision = last.and_then(|(step, _)| trial.decision_at(step));
             let verdict = decision.map(|decision| decision.verdict.clone());
             // What its device was used for is told with the end of that runner.
-            self.emit(Event::AttemptEnded {
-                trial: number,
-                attempt,
-                end: AttemptEnd::Lost,
-                reason: Some("the runner died".to_owned()),
-                device_micros: Some(0),
-                memory: None,
-            });
+            self.emit(Event::Trial(
+                number,
+                TrialEvent::AttemptEnded {
+                    attempt,
+                    end: AttemptEnd::Lost,
+                    reason: Some("the runner died".to_owned()),
+                    device_micros: Some(0),
+                    memory: None,
+                },
+            ));
             // A pause counts if the attempt was to reach it; otherwise it is the one that this
             // attempt was resumed from.
             let arrived = until.zip(last).is_some_and(|(until, (step, _))| until <= step);
@@ -116,11 +115,10 @@ impl Engine {
                     self.finish_trial(number, TrialState::Pruned, None, Some(reason.to_string()))
                 }
                 (Some(Decision::Pause(reason)), hold) if arrived && continued.is_none() => {
-                    self.emit(Event::TrialPaused {
-                        trial: number,
-                        reason: reason.to_string(),
-                        hold,
-                    });
+                    self.emit(Event::Trial(
+                        number,
+                        TrialEvent::Paused { reason: reason.to_string(), hold },
+                    ));
                 }
                 (_, Some(hold)) => self.hold(number, hold),
                 _ => {
@@ -140,13 +138,14 @@ mod tests {
     const SECOND: i64 = 1_000_000;
 
     fn ran(paused: bool, events: &[(i64, Event)]) -> Option<(i64, i64)> {
-        let started = Event::RunnerStarted { pid: 1, host: "h".to_owned(), slots: Vec::new() };
+        let started =
+            Event::Runner(RunnerEvent::Started { pid: 1, host: "h".to_owned(), slots: Vec::new() });
         let all: Vec<(Timestamp, &Event)> = [(Timestamp(0), &started)]
             .into_iter()
             .chain(events.iter().map(|(at, event)| (Timestamp(at * SECOND), event)))
             .collect();
         match end_of_killed_runner(paused, all)? {
-            Event::RunnerStopped { ran_micros, heard: Some(heard), .. } => {
+            Event::Runner(RunnerEvent::Stopped { ran_micros, heard: Some(heard), .. }) => {
                 Some((ran_micros / SECOND, heard.0 / SECOND))
             }
             other => panic!("{other:?}"),
@@ -154,39 +153,43 @@ mod tests {
     }
 
     fn start() -> Event {
-        Event::AttemptStarted {
-            trial: TrialNumber(0),
-            attempt: AttemptNumber(0),
-            slot: Slot { index: 0, device: Device::Cpu },
-            resume: None,
-            until: None,
-            rows_at_once: None,
-            device_micros: 0,
-        }
+        Event::Trial(
+            TrialNumber(0),
+            TrialEvent::AttemptStarted {
+                attempt: AttemptNumber(0),
+                slot: Slot { index: 0, device: Device::Cpu },
+                resume: None,
+                until: None,
+                rows_at_once: None,
+                device_micros: 0,
+            },
+        )
     }
 
     fn end() -> Event {
-        Event::AttemptEnded {
-            trial: TrialNumber(0),
-            attempt: AttemptNumber(0),
-            end: AttemptEnd::Interrupted,
-            reason: None,
-            device_micros: None,
-            memory: None,
-        }
+        Event::Trial(
+            TrialNumber(0),
+            TrialEvent::AttemptEnded {
+                attempt: AttemptNumber(0),
+                end: AttemptEnd::Interrupted,
+                reason: None,
+                device_micros: None,
+                memory: None,
+            },
+        )
     }
 
     fn pause() -> Event {
-        Event::StudyPaused { reason: "paused by you".to_owned() }
+        Event::Study(StudyEvent::Paused { reason: "paused by you".to_owned() })
     }
 
     fn resume() -> Event {
-        Event::StudyResumed { reason: "resumed by you".to_owned() }
+        Event::Study(StudyEvent::Resumed { reason: "resumed by you".to_owned() })
     }
 
     #[test]
     fn a_killed_runner_ran_until_it_was_last_heard_and_notes_are_not_its_own() {
-        let note = Event::Noted { trial: None, text: "by hand".to_owned() };
+        let note = Event::Study(StudyEvent::Noted { text: "by hand".to_owned() });
         assert_eq!(ran(false, &[(3, start()), (70, note)]), Some((3, 3)));
         assert_eq!(
             end_of_killed_runner(false, [(Timestamp(1), &start())]),

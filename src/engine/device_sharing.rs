@@ -7,7 +7,9 @@ use super::attempt::RunningAttempt;
 use super::concurrency::{Advice, Concurrency, Load, RunningTrial, Waiting};
 use super::{Engine, Phase};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, ConcurrencyChange, Event, MemoryUse};
+use crate::study::event::{
+    AttemptEnd, ConcurrencyChange, DeviceEvent, Event, MemoryUse, TrialEvent,
+};
 use crate::study::metric::Score;
 use crate::study::spec::{FailureCause, Program, StudySpec};
 use crate::study::time::Timestamp;
@@ -43,7 +45,9 @@ impl DeviceSharing {
 
     /// Takes in what the journal says was decided.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
-        if let Event::ConcurrencyChanged { device, slots, change, largest, .. } = event
+        if let Event::Device(DeviceEvent::ConcurrencyChanged {
+            device, slots, change, largest, ..
+        }) = event
             && let Some(concurrency) = self.devices.get_mut(device)
         {
             concurrency.apply(at, *slots, *change, *largest);
@@ -145,7 +149,7 @@ impl Engine {
         };
         let (until, reason) = (trial.until, format!("waits for memory of {device}: {reason}"));
         if self.sharing.waiting.insert(number) {
-            self.emit(Event::TrialQueued { trial: number, until, reason });
+            self.emit(Event::Trial(number, TrialEvent::Queued { until, reason }));
         }
         true
     }
@@ -224,14 +228,14 @@ impl Engine {
 
     fn follow(&mut self, device: &Device, advice: Advice) {
         let Advice { slots, change, leaves, reason } = advice;
-        self.emit(Event::ConcurrencyChanged {
+        self.emit(Event::Device(DeviceEvent::ConcurrencyChanged {
             device: device.clone(),
             slots,
             change,
             trial: leaves,
             reason: reason.clone(),
             largest: self.sharing.devices.get(device).map_or(0, Concurrency::largest),
-        });
+        }));
         if change != ConcurrencyChange::Saturated {
             self.make_slots(device);
             self.tell_slots();
@@ -248,6 +252,6 @@ impl Engine {
     /// time.
     pub(super) fn tell_slots(&mut self) {
         let slots = self.slots.in_use(|device| self.sharing.slots(device));
-        self.emit(Event::SlotsChanged { slots });
+        self.emit(Event::Device(DeviceEvent::SlotsChanged { slots }));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::requests::{Served, all_of, refused};
-use crate::study::event::Event;
+use crate::study::event::{Event, StudyEvent, TrialEvent};
 use crate::study::spec::{Budget, Extension, Program};
 use crate::study::step::StepUnit;
 use crate::study::trial::{LARGEST_STEP, TrialNumber, TrialState};
@@ -34,7 +34,7 @@ impl Engine {
                 "ask for less",
             ));
         }
-        self.emit(Event::BudgetExtended { by });
+        self.emit(Event::Study(StudyEvent::BudgetExtended { by }));
         self.spec.budget.extend(by);
         self.reopen("its budget was extended".to_owned());
         let Budget { trials, time, device_hours, cost, .. } = &self.spec.budget;
@@ -130,7 +130,7 @@ impl Engine {
         }
         all_of(problems)?;
         let place = self.resume_point(number);
-        self.emit(Event::TrialContinued { trial: number, until, from: state });
+        self.emit(Event::Trial(number, TrialEvent::Continued { until, from: state }));
         self.reopen(format!("trial {number} continues"));
         Ok(self.when(format!("trial {number} continues {place} to {}", self.spec.step.at(until))))
     }

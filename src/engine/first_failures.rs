@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{AttemptEnd, Event, StudyEvent, TrialEvent};
 use crate::study::spec::{FailureCause, Program};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
@@ -73,22 +73,24 @@ impl FirstFailures {
     pub fn apply(&mut self, program: &Program, event: &Event) {
         match event {
             _ if self.works => {}
-            Event::AttemptEnded { trial, end, reason, .. } => {
+            Event::Trial(trial, TrialEvent::AttemptEnded { end, reason, .. }) => {
                 self.ended.remove(trial);
                 self.ended.extend(
                     Failure::of(program, end, reason.as_deref()).map(|failure| (*trial, failure)),
                 );
             }
-            Event::TrialFinished { trial, state: TrialState::Failed, .. } => {
+            Event::Trial(trial, TrialEvent::Finished { state: TrialState::Failed, .. }) => {
                 self.failed.extend(self.ended.remove(trial).map(|failure| (*trial, failure)));
             }
-            Event::TrialFinished { .. } => {
+            Event::Trial(_, TrialEvent::Finished { .. }) => {
                 *self = FirstFailures { works: true, ..FirstFailures::default() }
             }
             // Retried by its user.
-            Event::TrialQueued { trial, .. } => self.failed.retain(|(failed, _)| failed != trial),
+            Event::Trial(trial, TrialEvent::Queued { .. }) => {
+                self.failed.retain(|(failed, _)| failed != trial)
+            }
             // Its user may have repaired the program, and runs the study again.
-            Event::StudyFinished { .. } => {
+            Event::Study(StudyEvent::Finished { .. }) => {
                 self.failed.clear();
                 self.is_again = true;
             }

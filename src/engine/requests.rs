@@ -3,7 +3,7 @@
 use super::attempt::Leaving;
 use super::{Effect, Engine, Outcome, Phase};
 use crate::study::constraint;
-use crate::study::event::{Answer, Event, Request, Retried};
+use crate::study::event::{Answer, Event, Request, Retried, StudyEvent};
 use crate::study::metric::Number;
 use crate::study::params::{Params, Value};
 use crate::study::time::Timestamp;
@@ -83,7 +83,7 @@ impl Engine {
             Ok(done) => Answer::Done(done),
             Err(Refusal { why, instead }) => Answer::Refused(format!("{why}: {instead}")),
         };
-        self.emit(Event::RequestServed { id, answer });
+        self.emit(Event::Study(StudyEvent::RequestServed { id, answer }));
     }
 
     fn stop_run(&mut self) -> Served {
@@ -123,7 +123,7 @@ impl Engine {
             self.killing.extract_if(.., |(_, trial)| *trial == number).collect::<Vec<_>>()
         {
             let answer = Answer::Done(format!("trial {number} is killed"));
-            self.emit(Event::RequestServed { id, answer });
+            self.emit(Event::Study(StudyEvent::RequestServed { id, answer }));
         }
     }
 
@@ -212,7 +212,7 @@ impl Engine {
             self.phase = Phase::Searching;
         }
         if self.view.finished.is_some() {
-            self.emit(Event::StudyReopened { reason });
+            self.emit(Event::Study(StudyEvent::Reopened { reason }));
         }
     }
 

@@ -9,7 +9,7 @@ use super::attempt::RunningAttempt;
 use super::{Effect, Engine};
 use crate::storage::paths::original_of;
 use crate::study::checkpoint::Checkpoint;
-use crate::study::event::Event;
+use crate::study::event::{Event, StudyEvent, TrialEvent};
 use crate::study::metric::{Direction, Score};
 use crate::study::spec::{StudySpec, ValueRule};
 use crate::study::state::{StudyState, value_step};
@@ -236,8 +236,10 @@ impl Retention {
     /// Takes in an event that `view` has.
     pub fn apply(&mut self, view: &StudyState, event: &Event) {
         match event {
-            Event::CheckpointSaved { trial, .. } => drop(self.holding.insert(*trial)),
-            Event::CheckpointDropped { trial, .. }
+            Event::Trial(trial, TrialEvent::CheckpointSaved { .. }) => {
+                self.holding.insert(*trial);
+            }
+            Event::Trial(trial, TrialEvent::CheckpointDropped { .. })
                 if view.trial(*trial).is_none_or(|trial| trial.checkpoints.is_empty()) =>
             {
                 self.holding.remove(trial);
@@ -322,7 +324,7 @@ impl Engine {
         if let (Some(bytes), Some(limit)) = (exceeded, self.spec.checkpoints.max_disk)
             && !self.retention.exceeded
         {
-            self.emit(Event::DiskExceeded { bytes, limit });
+            self.emit(Event::Study(StudyEvent::DiskExceeded { bytes, limit }));
         }
         self.retention.exceeded = exceeded.is_some();
     }
@@ -351,7 +353,7 @@ impl Engine {
         if let Some(path) =
             original_of(copy).filter(|original| self.lists(number, |listed| listed == original))
         {
-            self.emit(Event::CheckpointDropped { trial: number, path });
+            self.emit(Event::Trial(number, TrialEvent::CheckpointDropped { path }));
         }
     }
 
@@ -372,7 +374,7 @@ impl Engine {
     }
 
     fn drop_one(&mut self, trial: TrialNumber, path: PathBuf) {
-        self.emit(Event::CheckpointDropped { trial, path: path.clone() });
+        self.emit(Event::Trial(trial, TrialEvent::CheckpointDropped { path: path.clone() }));
         self.effects.push(Effect::Remove { trial, path });
     }
 

@@ -14,7 +14,7 @@ use super::removal::Remover;
 use crate::storage::paths::StudyFiles;
 use crate::storage::sqlite;
 use crate::storage::{Lease, Storage, StorageError, StoredStudy, StudyId};
-use crate::study::event::{Event, Seq};
+use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::Program;
 use crate::study::state::StudyState;
@@ -48,7 +48,7 @@ pub fn remove_dropped(
             .any(|trial| trial.checkpoints.iter().any(|checkpoint| checkpoint.path == path))
     };
     for (_, _, event) in storage.events_before(study, Seq(i64::MAX), LOOKED_AT)? {
-        if let Event::CheckpointDropped { trial, path } = &event
+        if let Event::Trial(trial, TrialEvent::CheckpointDropped { path }) = &event
             && path.exists()
             && !listed(path)
         {
@@ -154,13 +154,10 @@ fn settle_trial(trial: &Trial, clock: StepUnit, directory: &Path) -> Vec<Event> 
     let mut adopted = Vec::new();
     for path in found {
         match step_of(&path, clock).filter(|step| *step <= reported) {
-            Some(step) => adopted.push(Event::CheckpointSaved {
-                trial: trial.number,
-                step,
-                bytes: Some(size(&path)),
-                path,
-                system: None,
-            }),
+            Some(step) => adopted.push(Event::Trial(
+                trial.number,
+                TrialEvent::CheckpointSaved { step, bytes: Some(size(&path)), path, system: None },
+            )),
             // What cannot be removed is written over.
             None => drop(fs::remove_dir_all(&path)),
         }
@@ -232,7 +229,7 @@ mod tests {
     use crate::storage::{StorageReader, Takeover};
     use crate::study::checkpoint::Checkpoint;
     use crate::study::device::{Device, Slot};
-    use crate::study::event::AttemptEnd;
+    use crate::study::event::{AttemptEnd, RunnerEvent};
     use crate::study::metric::{Direction, Metrics};
     use crate::study::params::Params;
     use crate::study::space::Space;
@@ -282,28 +279,30 @@ mod tests {
         let first = write(&files, 2);
         let slot = Slot { index: 0, device: Device::Cpu };
         let mut events = vec![
-            Event::TrialCreated { trial, params: Params::new(), origin: Origin::Asked },
-            Event::AttemptStarted {
+            Event::Trial(
                 trial,
-                attempt,
-                slot,
-                resume: None,
-                until: None,
-                rows_at_once: None,
-                device_micros: 0,
-            },
+                TrialEvent::Created { params: Params::new(), origin: Origin::Asked },
+            ),
+            Event::Trial(
+                trial,
+                TrialEvent::AttemptStarted {
+                    attempt,
+                    slot,
+                    resume: None,
+                    until: None,
+                    rows_at_once: None,
+                    device_micros: 0,
+                },
+            ),
         ];
         events.extend((1..=reported).map(|step| {
             let metrics: Metrics = [("loss".to_owned(), 1.0)].into_iter().collect();
-            Event::Reported { trial, attempt, step, metrics }
+            Event::Trial(trial, TrialEvent::Reported { attempt, step, metrics })
         }));
-        events.push(Event::CheckpointSaved {
+        events.push(Event::Trial(
             trial,
-            step: 1,
-            path: first,
-            bytes: None,
-            system: None,
-        });
+            TrialEvent::CheckpointSaved { step: 1, path: first, bytes: None, system: None },
+        ));
         events.extend_from_slice(state);
         storage.append(&lease, Timestamp(1), &events).unwrap();
         (storage, study, lease, files)
@@ -393,14 +392,13 @@ mod tests {
         let (mut storage, study, lease, files) = died(directory.path(), 3, &[]);
         let (dropped, again) = (write(&files, 4), write(&files, 6));
         let elsewhere = write(directory.path(), 8);
-        let drop_of = |path: &PathBuf| Event::CheckpointDropped { trial, path: path.clone() };
-        let saved = Event::CheckpointSaved {
-            trial,
-            step: 3,
-            path: again.clone(),
-            bytes: None,
-            system: None,
+        let drop_of = |path: &PathBuf| {
+            Event::Trial(trial, TrialEvent::CheckpointDropped { path: path.clone() })
         };
+        let saved = Event::Trial(
+            trial,
+            TrialEvent::CheckpointSaved { step: 3, path: again.clone(), bytes: None, system: None },
+        );
         let events = [drop_of(&dropped), drop_of(&again), saved, drop_of(&elsewhere)];
         storage.append(&lease, Timestamp(2), &events).unwrap();
         let mut remover = Remover::new(vec![study.files(&directory.path().join("hpsearch.db"))]);
@@ -413,12 +411,12 @@ mod tests {
             dropped.exists(),
             "a runner that left has removed what it dropped; nobody else need look"
         );
-        let killed = Event::RunnerStopped {
+        let killed = Event::Runner(RunnerEvent::Stopped {
             reason: "it was killed".to_owned(),
             ran_micros: 1,
             device_micros: 0,
             heard: Some(Timestamp(3)),
-        };
+        });
         storage.append(&lease, Timestamp(4), &[killed]).unwrap();
         remove(&mut storage);
         assert_eq!([&dropped, &again, &elsewhere].map(|path| path.exists()), [false, true, true]);
@@ -427,20 +425,24 @@ mod tests {
     #[test]
     fn what_is_over_and_what_is_paused_keeps_what_it_has() {
         let over = [
-            Event::AttemptEnded {
-                trial: TrialNumber(0),
-                attempt: AttemptNumber(0),
-                end: AttemptEnd::Completed,
-                reason: None,
-                device_micros: None,
-                memory: None,
-            },
-            Event::TrialFinished {
-                trial: TrialNumber(0),
-                state: TrialState::Complete,
-                value: Some(1.0),
-                reason: None,
-            },
+            Event::Trial(
+                TrialNumber(0),
+                TrialEvent::AttemptEnded {
+                    attempt: AttemptNumber(0),
+                    end: AttemptEnd::Completed,
+                    reason: None,
+                    device_micros: None,
+                    memory: None,
+                },
+            ),
+            Event::Trial(
+                TrialNumber(0),
+                TrialEvent::Finished {
+                    state: TrialState::Complete,
+                    value: Some(1.0),
+                    reason: None,
+                },
+            ),
         ];
         let directory = tempfile::tempdir().unwrap();
         let (mut storage, study, lease, files) = died(directory.path(), 3, &over);
@@ -451,11 +453,10 @@ mod tests {
             "a trial that is over needs no more"
         );
         assert!(newer.exists(), "`hpsearch gc` removes it");
-        let paused = [Event::TrialPaused {
-            trial: TrialNumber(0),
-            reason: "rank 3 of 3".to_owned(),
-            hold: None,
-        }];
+        let paused = [Event::Trial(
+            TrialNumber(0),
+            TrialEvent::Paused { reason: "rank 3 of 3".to_owned(), hold: None },
+        )];
         let directory = tempfile::tempdir().unwrap();
         let (mut storage, study, lease, files) = died(directory.path(), 3, &paused);
         write(&files, 6);

@@ -17,7 +17,7 @@ use crate::storage::sqlite::{is_open_here, studies_at};
 use crate::storage::{
     HeldLease, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary,
 };
-use crate::study::event::{Event, Seq};
+use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::spec::Program;
 use crate::study::trial::{TrialNumber, TrialState};
 
@@ -565,7 +565,11 @@ fn dropped(reader: &dyn StorageReader, study: StudyId) -> Result<HashSet<PathBuf
         let Some((last, ..)) = page.last() else { return Ok(dropped) };
         after = *last;
         dropped.extend(page.iter().filter_map(|(_, _, event)| {
-            if let Event::CheckpointDropped { path, .. } = event { Some(real(path)) } else { None }
+            if let Event::Trial(_, TrialEvent::CheckpointDropped { path, .. }) = event {
+                Some(real(path))
+            } else {
+                None
+            }
         }));
     }
 }

@@ -8,7 +8,7 @@ use crate::engine::concurrency::{Load, TrialLoad};
 use crate::runner::monitor::{Gpu, Machine, Memory, Monitor};
 use crate::runner::processes;
 use crate::study::device::{Device, Slot};
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::trial::TrialNumber;
 
 /// How often it is looked.
@@ -36,15 +36,15 @@ impl Loads {
     /// Follows who runs where.
     pub fn hear(&mut self, event: &Event) {
         match event {
-            Event::AttemptStarted { trial, slot: Slot { device, .. }, .. } => {
+            Event::Trial(trial, TrialEvent::AttemptStarted { slot: Slot { device, .. }, .. }) => {
                 self.trials.insert(*trial, (device.clone(), None));
             }
-            Event::AttemptLaunched { trial, pid, .. } => {
+            Event::Trial(trial, TrialEvent::AttemptLaunched { pid, .. }) => {
                 if let Some((_, process)) = self.trials.get_mut(trial) {
                     *process = Some(*pid);
                 }
             }
-            Event::AttemptEnded { trial, .. } => drop(self.trials.remove(trial)),
+            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => drop(self.trials.remove(trial)),
             _ => {}
         }
     }
@@ -149,16 +149,21 @@ mod tests {
         let (trial, attempt) = (TrialNumber(3), AttemptNumber(0));
         let slot = Slot { index: 0, device: Device::Cpu };
         let mut loads = Loads::new();
-        loads.hear(&Event::AttemptStarted {
+        loads.hear(&Event::Trial(
             trial,
-            attempt,
-            slot,
-            resume: None,
-            until: None,
-            rows_at_once: None,
-            device_micros: 0,
-        });
-        loads.hear(&Event::AttemptLaunched { trial, attempt, pid: child.id(), pid_started: 0 });
+            TrialEvent::AttemptStarted {
+                attempt,
+                slot,
+                resume: None,
+                until: None,
+                rows_at_once: None,
+                device_micros: 0,
+            },
+        ));
+        loads.hear(&Event::Trial(
+            trial,
+            TrialEvent::AttemptLaunched { attempt, pid: child.id(), pid_started: 0 },
+        ));
         assert_eq!(loads.look(), None, "it is not time yet");
         // A child that has only just begun has next to nothing.
         let patience = Instant::now() + Duration::from_secs(30);
@@ -178,14 +183,16 @@ mod tests {
         crate::runner::processes::kill(child.id());
         child.wait().unwrap();
         let end = crate::study::event::AttemptEnd::Completed;
-        loads.hear(&Event::AttemptEnded {
+        loads.hear(&Event::Trial(
             trial,
-            attempt,
-            end,
-            reason: None,
-            device_micros: None,
-            memory: None,
-        });
+            TrialEvent::AttemptEnded {
+                attempt,
+                end,
+                reason: None,
+                device_micros: None,
+                memory: None,
+            },
+        ));
         loads.looked -= PERIOD;
         assert_eq!(loads.look(), None, "nothing runs");
     }

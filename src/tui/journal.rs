@@ -7,8 +7,7 @@ use crate::report::wording::one_line;
 use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::study::decision::Decision;
 use crate::study::event::{
-    Answer, AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, Seq, StudyEvent,
-    TrialEvent,
+    Answer, AttemptEnd, Event, FinalistsEvent, RunnerEvent, Seq, StudyEvent, TrialEvent,
 };
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
@@ -102,32 +101,26 @@ fn entry(seq: Seq, at: Timestamp, event: &Event, clock: StepUnit) -> JournalEntr
 fn kind(event: &Event) -> EntryKind {
     use EntryKind::{Now, Plain, Quiet, Report, Study};
     match event {
-        Event::Runner(RunnerEvent::Started { .. } | RunnerEvent::Stopped { .. })
-        | Event::Finalists(FinalistsEvent::Chosen { .. } | FinalistsEvent::Won { .. })
-        | Event::Study(
-            StudyEvent::Finished { .. }
-            | StudyEvent::Reopened { .. }
-            | StudyEvent::Paused { .. }
-            | StudyEvent::Resumed { .. }
-            | StudyEvent::BudgetExtended { .. },
-        )
-        | Event::Device(
-            DeviceEvent::Paused { .. }
-            | DeviceEvent::Resumed { .. }
-            | DeviceEvent::SlotsChanged { .. }
-            | DeviceEvent::ConcurrencyChanged { .. },
-        )
-        | Event::Study(
-            StudyEvent::DiskExceeded { .. }
-            | StudyEvent::Noted { .. }
-            | StudyEvent::RequestServed { answer: Answer::Refused(_), .. },
-        ) => Study,
         Event::Runner(RunnerEvent::Described { .. })
-        | Event::Trial(_, TrialEvent::ResultsKnown)
         | Event::Study(StudyEvent::RequestServed { answer: Answer::Done(_), .. }) => Quiet,
-        Event::Finalists(FinalistsEvent::Dropped { .. } | FinalistsEvent::Tested { .. })
-        | Event::Trial(
-            _,
+        Event::Study(StudyEvent::Tagged { .. })
+        | Event::Finalists(FinalistsEvent::Dropped { .. } | FinalistsEvent::Tested { .. }) => Plain,
+        Event::Runner(_) | Event::Study(_) | Event::Finalists(_) | Event::Device(_) => Study,
+        Event::Trial(_, event) => match event {
+            TrialEvent::AttemptStarted { .. } => Now(TrialState::Running),
+            TrialEvent::Decided { verdict: Decision::Pause(_), .. } | TrialEvent::Paused { .. } => {
+                Now(TrialState::Paused)
+            }
+            TrialEvent::Decided { verdict: Decision::Stop(_), .. } => Now(TrialState::Pruned),
+            TrialEvent::AttemptEnded { end: AttemptEnd::Failed(_), .. } => Now(TrialState::Failed),
+            TrialEvent::Finished { state, .. } => Now(*state),
+            TrialEvent::Decided { verdict: Decision::Continue(_), .. }
+            | TrialEvent::AttemptEnded { .. }
+            | TrialEvent::ResultsKnown => Quiet,
+            TrialEvent::AttemptLaunched { .. }
+            | TrialEvent::Reported { .. }
+            | TrialEvent::CheckpointSaved { .. }
+            | TrialEvent::CheckpointDropped { .. } => Report,
             TrialEvent::Created { .. }
             | TrialEvent::Remarked { .. }
             | TrialEvent::Queued { .. }
@@ -135,28 +128,9 @@ fn kind(event: &Event) -> EntryKind {
             | TrialEvent::Continued { .. }
             | TrialEvent::LimitsBroken { .. }
             | TrialEvent::ConfigurationsSkipped { .. }
-            | TrialEvent::Noted { .. },
-        )
-        | Event::Tagged { .. } => Plain,
-        Event::Trial(
-            _,
-            TrialEvent::AttemptLaunched { .. }
-            | TrialEvent::Reported { .. }
-            | TrialEvent::CheckpointSaved { .. }
-            | TrialEvent::CheckpointDropped { .. },
-        ) => Report,
-        Event::Trial(_, TrialEvent::AttemptStarted { .. }) => Now(TrialState::Running),
-        Event::Trial(_, TrialEvent::Decided { verdict, .. }) => match verdict {
-            Decision::Continue(_) => Quiet,
-            Decision::Pause(_) => Now(TrialState::Paused),
-            Decision::Stop(_) => Now(TrialState::Pruned),
+            | TrialEvent::Noted { .. }
+            | TrialEvent::Tagged { .. } => Plain,
         },
-        Event::Trial(_, TrialEvent::AttemptEnded { end: AttemptEnd::Failed(_), .. }) => {
-            Now(TrialState::Failed)
-        }
-        Event::Trial(_, TrialEvent::AttemptEnded { .. }) => Quiet,
-        Event::Trial(_, TrialEvent::Paused { .. }) => Now(TrialState::Paused),
-        Event::Trial(_, TrialEvent::Finished { state, .. }) => Now(*state),
     }
 }
 

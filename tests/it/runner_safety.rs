@@ -10,7 +10,7 @@ use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation};
 use hpsearch::runner;
 use hpsearch::runner::processes;
-use hpsearch::study::event::{AttemptEnd, Event};
+use hpsearch::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent};
 use hpsearch::study::spec::AlgorithmSpec;
 use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 use rustix::process::Signal;
@@ -254,7 +254,7 @@ fn simulated(
 
 fn ended(run: &Run, end: &AttemptEnd) -> usize {
     events(&run.turns)
-        .filter(|event| matches!(event, Event::AttemptEnded { end: found, .. } if found == end))
+        .filter(|event| matches!(event, Event::Trial(_, TrialEvent::AttemptEnded { end: found, .. }) if found == end))
         .count()
 }
 
@@ -596,7 +596,7 @@ fn a_run_on_a_screen_saves_and_leaves_no_process_when_its_terminal_is_closed() {
     assert_eq!(code, Some(129));
     assert_eq!((site.states(), site.exists("saved.0")), (vec!["queued".to_owned()], true));
     assert_eq!(site.processes(), [0; 0]);
-    assert!(matches!(site.events().last(), Some(Event::RunnerStopped { .. })));
+    assert!(matches!(site.events().last(), Some(Event::Runner(RunnerEvent::Stopped { .. }))));
 }
 
 #[test]

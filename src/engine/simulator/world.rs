@@ -9,7 +9,7 @@ use crate::engine::concurrency::{Load, TrialLoad};
 use crate::engine::{Assignment, Effect, Engine, Input, Outcome};
 use crate::study::decision::Decision;
 use crate::study::device::Device;
-use crate::study::event::{AttemptEnd, Event, Request};
+use crate::study::event::{AttemptEnd, Event, Request, StudyEvent};
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
 use crate::study::spec::{FailureCause, Program};
@@ -153,7 +153,7 @@ impl<'a> World<'a> {
 
     fn note_served(&mut self, events: &[Event]) {
         self.asked.extend(events.iter().filter_map(|event| match event {
-            Event::RequestServed { id, .. } => Some(*id),
+            Event::Study(StudyEvent::RequestServed { id, .. }) => Some(*id),
             _ => None,
         }));
     }

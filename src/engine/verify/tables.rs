@@ -7,7 +7,7 @@ use super::{Difference, Entry};
 use crate::config;
 use crate::storage::memory::{attempts_of, runners_of};
 use crate::storage::{Attempt, OutcomeCursor, StorageError, StorageReader, StoredRunner, StudyId};
-use crate::study::event::{Event, Seq};
+use crate::study::event::{Event, Seq, StudyEvent, TrialEvent};
 use crate::study::spec::StudySpec;
 use crate::study::state::{StudyState, continues};
 use crate::study::step::StepUnit;
@@ -337,7 +337,7 @@ fn specification(
     if let Some((since, spec)) = revisions.last() {
         let mut told = spec.clone();
         for (at, _, event) in journal {
-            if let Event::BudgetExtended { by } = event
+            if let Event::Study(StudyEvent::BudgetExtended { by }) = event
                 && at > since
             {
                 told.budget.extend(*by);
@@ -388,7 +388,7 @@ fn specification(
 fn reports_of(journal: &[Entry]) -> BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> {
     let mut reports: BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> = BTreeMap::new();
     for (_, _, event) in journal {
-        if let Event::Reported { trial, step, metrics, .. } = event {
+        if let Event::Trial(trial, TrialEvent::Reported { step, metrics, .. }) = event {
             let own = reports.entry(*trial).or_default();
             own.extend(metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value)));
         }
