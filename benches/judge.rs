@@ -12,7 +12,7 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
 use hpsearch::pruners::{self, Case, PromotionAsk};
-use hpsearch::study::event::Event;
+use hpsearch::study::event::{Event, TrialEvent};
 use hpsearch::study::history::History;
 use hpsearch::study::metric::{Direction, Metrics};
 use hpsearch::study::params::Params;
@@ -46,7 +46,7 @@ fn create(view: &mut StudyState, number: u64) {
         .for_each(|(name, by)| params.insert(*name, (number as f64 * by).fract()));
     view.apply(
         Timestamp(0),
-        &Event::TrialCreated { trial: TrialNumber(number), params, origin: Origin::Asked },
+        &Event::Trial(TrialNumber(number), TrialEvent::Created { params, origin: Origin::Asked }),
     );
 }
 
@@ -54,7 +54,10 @@ fn report(view: &mut StudyState, number: u64, step: u64, value: f64) {
     let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
     view.apply(
         Timestamp(0),
-        &Event::Reported { trial: TrialNumber(number), attempt: AttemptNumber(0), step, metrics },
+        &Event::Trial(
+            TrialNumber(number),
+            TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics },
+        ),
     );
 }
 
@@ -80,7 +83,7 @@ fn study(length: u64) -> StudyState {
         let value = (last == END).then_some(value);
         view.apply(
             Timestamp(0),
-            &Event::TrialFinished { trial: TrialNumber(number), state, value, reason: None },
+            &Event::Trial(TrialNumber(number), TrialEvent::Finished { state, value, reason: None }),
         );
     }
     create(&mut view, length);

@@ -162,10 +162,7 @@ fn last_moment(storage: &dyn Storage, study: StudyId) -> Result<Option<Timestamp
         let events = storage.events_before(study, before, 100)?;
         let Some((first, ..)) = events.first() else { return Ok(None) };
         before = *first;
-        let own = events
-            .iter()
-            .rev()
-            .find(|(_, _, event)| !matches!(event, Event::Noted { .. } | Event::Tagged { .. }));
+        let own = events.iter().rev().find(|(_, _, event)| !event.is_entry());
         if let Some((_, at, _)) = own {
             return Ok(Some(*at));
         }

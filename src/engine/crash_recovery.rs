@@ -21,10 +21,7 @@ pub fn end_of_killed_runner<'a>(
     events: impl IntoIterator<Item = (Timestamp, &'a Event)>,
 ) -> Option<Event> {
     // Anyone may write notes and tags, at any time.
-    let mut events = events
-        .into_iter()
-        .filter(|(_, event)| !matches!(event, Event::Noted { .. } | Event::Tagged { .. }))
-        .peekable();
+    let mut events = events.into_iter().filter(|(_, event)| !event.is_entry()).peekable();
     let (begun, Event::Runner(RunnerEvent::Started { .. })) = *events.peek()? else { return None };
     let mut heard = begun;
     let mut running: BTreeMap<(TrialNumber, AttemptNumber), Device> = BTreeMap::new();

@@ -7,7 +7,7 @@ use super::decision_window::DecisionWindow;
 use crate::pruners::{Case, Promotion, PromotionAsk, Pruner};
 use crate::study::configuration::for_pruners;
 use crate::study::decision::Decision;
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::history::History;
 use crate::study::seed::StreamRng;
 use crate::study::state::StudyState;
@@ -52,7 +52,10 @@ impl Engine {
             Promotion::Resume { trial, until, reason }
                 if self.view.trial(trial).is_some_and(Trial::waits_for_its_pruner) =>
             {
-                self.emit(Event::TrialQueued { trial, until, reason: reason.to_string() });
+                self.emit(Event::Trial(
+                    trial,
+                    TrialEvent::Queued { until, reason: reason.to_string() },
+                ));
                 Some(trial)
             }
             // No pruner of today's table clones; the first that does brings its event.

@@ -233,7 +233,7 @@ impl Retention {
     pub fn apply(&mut self, view: &StudyState, event: &Event) {
         match event {
             Event::Trial(trial, TrialEvent::CheckpointSaved { .. }) => {
-                drop(self.holding.insert(*trial))
+                self.holding.insert(*trial);
             }
             Event::Trial(trial, TrialEvent::CheckpointDropped { .. })
                 if view.trial(*trial).is_none_or(|trial| trial.checkpoints.is_empty()) =>

@@ -15,7 +15,7 @@ use super::removal::Remover;
 use crate::storage::paths::StudyFiles;
 use crate::storage::sqlite;
 use crate::storage::{Lease, Storage, StorageError, StoredStudy, StudyId};
-use crate::study::event::{Event, RunnerEvent, Seq, TrialEvent};
+use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::query::Filter;
 use crate::study::spec::Program;
 use crate::study::state::StudyState;

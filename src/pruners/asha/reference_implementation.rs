@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::rungs::{value_at, waits_at};
 use super::*;
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::{Direction, Metrics, Score};
 use crate::study::params::Params;
 use crate::study::seed::SeedTree;
@@ -108,22 +108,26 @@ fn event(view: &StudyState, about: u64, happening: Happening) -> Event {
     let count = view.trials.len() as u64;
     let trial = TrialNumber(about % count.max(1));
     match happening {
-        _ if count == 0 => {
-            Event::TrialCreated { trial, params: Params::new(), origin: Origin::Asked }
-        }
-        Happening::Begins => Event::TrialCreated {
-            trial: TrialNumber(count),
-            params: Params::new(),
-            origin: Origin::Asked,
-        },
+        _ if count == 0 => Event::Trial(
+            trial,
+            TrialEvent::Created { params: Params::new(), origin: Origin::Asked },
+        ),
+        Happening::Begins => Event::Trial(
+            TrialNumber(count),
+            TrialEvent::Created { params: Params::new(), origin: Origin::Asked },
+        ),
         Happening::Reports(step, value) => {
             let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
-            Event::Reported { trial, attempt: AttemptNumber(0), step, metrics }
+            Event::Trial(trial, TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics })
         }
-        Happening::Pauses => Event::TrialPaused { trial, reason: String::new(), hold: None },
-        Happening::Queued(until) => Event::TrialQueued { trial, until, reason: String::new() },
+        Happening::Pauses => {
+            Event::Trial(trial, TrialEvent::Paused { reason: String::new(), hold: None })
+        }
+        Happening::Queued(until) => {
+            Event::Trial(trial, TrialEvent::Queued { until, reason: String::new() })
+        }
         Happening::Ends(state) => {
-            Event::TrialFinished { trial, state, value: Some(1.0), reason: None }
+            Event::Trial(trial, TrialEvent::Finished { state, value: Some(1.0), reason: None })
         }
     }
 }
@@ -149,7 +153,7 @@ proptest! {
             }
             let history = History::new(&view);
             let ask = PromotionAsk { history };
-            if let Event::Reported { trial, step, .. } = event {
+            if let Event::Trial(trial, TrialEvent::Reported { step, .. }) = event {
                 let trial = &view.trials[trial.index()];
                 let verdict = asha.judge(&Case { space: &Space::default(), history, trial, step });
                 let own = history.score_at(trial, step).unwrap();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::samplers::conformance::spaces;
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::history::History;
 use crate::study::metric::{Direction, Metrics};
 use crate::study::seed::SeedTree;
@@ -47,7 +47,7 @@ fn created(space: &Space, number: u64) -> Event {
         &ask_of(space, History::of(&[], Direction::Minimize), trial, &nothing),
         &mut stream(number / 2),
     );
-    Event::TrialCreated { trial, params, origin: Origin::Asked }
+    Event::Trial(trial, TrialEvent::Created { params, origin: Origin::Asked })
 }
 
 fn events(space: &Space, view: &StudyState, about: u64, happening: Happening) -> Vec<Event> {
@@ -60,16 +60,23 @@ fn events(space: &Space, view: &StudyState, about: u64, happening: Happening) ->
         _ if count == 0 => vec![created(space, 0)],
         Happening::Reports(step, value) => {
             let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
-            vec![Event::Reported { trial, attempt: AttemptNumber(0), step, metrics }]
+            vec![Event::Trial(
+                trial,
+                TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics },
+            )]
         }
-        Happening::Pauses => vec![Event::TrialPaused { trial, reason: String::new(), hold: None }],
-        Happening::GoesOn => vec![Event::TrialQueued { trial, until: None, reason: String::new() }],
+        Happening::Pauses => {
+            vec![Event::Trial(trial, TrialEvent::Paused { reason: String::new(), hold: None })]
+        }
+        Happening::GoesOn => {
+            vec![Event::Trial(trial, TrialEvent::Queued { until: None, reason: String::new() })]
+        }
         Happening::Ends(state, value) => {
             let value = (state == TrialState::Complete).then_some(value);
-            vec![Event::TrialFinished { trial, state, value, reason: None }]
+            vec![Event::Trial(trial, TrialEvent::Finished { state, value, reason: None })]
         }
         Happening::BreaksLimits(violation) => {
-            vec![Event::LimitsBroken { trial, violation, reason: String::new() }]
+            vec![Event::Trial(trial, TrialEvent::LimitsBroken { violation, reason: String::new() })]
         }
     }
 }
@@ -151,7 +158,10 @@ fn a_sampler_that_followed_one_space_suggests_points_of_the_next() {
         view.apply(Timestamp(0), &created(first, number));
         let (trial, state, value) =
             (TrialNumber(number), TrialState::Complete, Some(1.0 / (number + 1) as f64));
-        view.apply(Timestamp(0), &Event::TrialFinished { trial, state, value, reason: None });
+        view.apply(
+            Timestamp(0),
+            &Event::Trial(trial, TrialEvent::Finished { state, value, reason: None }),
+        );
     }
     let (sampler, nothing) = (Tpe::new(&ENTRY.defaults()), Params::new());
     for space in [first, second, first] {
