@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::storage::paths::StudyFiles;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{Answer, AttemptEnd, Event, Request, Seq};
+use crate::study::event::{Answer, AttemptEnd, Event, Request, Seq, TrialEvent};
 use crate::study::finalists::Race;
 use crate::study::params::Params;
 use crate::study::provenance::Provenance;
@@ -579,7 +579,7 @@ impl Remarked {
     /// Of the event that says it.
     pub fn of(event: Event) -> Option<Remarked> {
         match event {
-            Event::Remarked { attempt, kind, text, count, .. } => {
+            Event::Trial(_, TrialEvent::Remarked { attempt, kind, text, count, .. }) => {
                 Some(Remarked { attempt, kind, text, count })
             }
             _ => None,
@@ -770,7 +770,7 @@ pub trait Storage: StorageReader {
         now: Timestamp,
         request: &Request,
     ) -> Result<i64, StorageError>;
-    /// Requests not yet served, oldest first. [`Event::RequestServed`] serves one, in the
+    /// Requests not yet served, oldest first. [`crate::study::event::StudyEvent::RequestServed`] serves one, in the
     /// transaction of what it leads to.
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError>;
     /// What came of a request; `None` while it waits, or if there is none of this key.
@@ -784,7 +784,7 @@ pub const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 fn check_creations(existing: u64, events: &[Event]) -> Result<(), StorageError> {
     let mut expected = TrialNumber(existing);
     for event in events {
-        if let Event::TrialCreated { trial, .. } = event {
+        if let Event::Trial(trial, TrialEvent::Created { .. }) = event {
             if *trial != expected {
                 return Err(StorageError::OutOfOrder { trial: *trial, expected });
             }

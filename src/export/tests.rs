@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::space::Space;
@@ -56,11 +56,10 @@ impl Place {
         let mut view = StudyState::new(&spec);
         view.apply(
             Timestamp(0),
-            &Event::TrialCreated {
-                trial: TrialNumber(0),
-                params: Params::new(),
-                origin: Origin::Asked,
-            },
+            &Event::Trial(
+                TrialNumber(0),
+                TrialEvent::Created { params: Params::new(), origin: Origin::Asked },
+            ),
         );
         let trial = view.trials.swap_remove(0);
         let checkpoint = self.path("checkpoint");
@@ -701,11 +700,10 @@ fn the_card_names_the_task_that_the_model_was_trained_for() {
         let mut view = StudyState::new(&spec);
         view.apply(
             Timestamp(0),
-            &Event::TrialCreated {
-                trial: TrialNumber(0),
-                params: Params::new(),
-                origin: Origin::Asked,
-            },
+            &Event::Trial(
+                TrialNumber(0),
+                TrialEvent::Created { params: Params::new(), origin: Origin::Asked },
+            ),
         );
         let exported = Exported {
             spec: &spec,

@@ -9,7 +9,9 @@ use super::{
     check_creations,
 };
 use crate::study::checkpoint::Checkpoint;
-use crate::study::event::{Answer, Event, Request, Seq};
+use crate::study::event::{
+    Answer, DeviceEvent, Event, Request, RunnerEvent, Seq, StudyEvent, TrialEvent,
+};
 use crate::study::query::{Filter, Place, TrialQuery};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
@@ -98,8 +100,10 @@ impl Data {
             study.view.apply(now, event);
             study.journal.push((seq, now, event.clone()));
             match event {
-                Event::BudgetExtended { by } => study.spec.budget.extend(*by),
-                Event::RequestServed { id: key, answer } => self.serve(id, *key, answer),
+                Event::Study(StudyEvent::BudgetExtended { by }) => study.spec.budget.extend(*by),
+                Event::Study(StudyEvent::RequestServed { id: key, answer }) => {
+                    self.serve(id, *key, answer)
+                }
                 _ => {}
             }
         }
@@ -157,7 +161,7 @@ impl StudyData {
     fn trial_events(&self) -> impl Iterator<Item = (Timestamp, TrialNumber, &Event)> {
         let mut created = 0;
         self.journal.iter().filter_map(move |(_, at, event)| {
-            created += u64::from(matches!(event, Event::TrialCreated { .. }));
+            created += u64::from(matches!(event, Event::Trial(_, TrialEvent::Created { .. })));
             event.trial().filter(|number| number.0 < created).map(|number| (*at, number, event))
         })
     }
@@ -179,8 +183,8 @@ pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber
     let mut trials = 0;
     for (seq, at, event) in journal {
         match event {
-            Event::RunnerStarted { .. } => runner = Some(*seq),
-            Event::TrialCreated { .. } => trials += 1,
+            Event::Runner(RunnerEvent::Started { .. }) => runner = Some(*seq),
+            Event::Trial(_, TrialEvent::Created { .. }) => trials += 1,
             // As in the fold, nothing happens to a trial before it is created.
             _ if event.trial().is_some_and(|number| number.0 < trials) => {
                 apply_to_attempts(&mut attempts, *at, runner, event)
@@ -196,22 +200,26 @@ pub fn runners_of(journal: &[(Seq, Timestamp, Event)]) -> Vec<StoredRunner> {
     let mut runners: Vec<StoredRunner> = Vec::new();
     for (seq, at, event) in journal {
         match (event, runners.last_mut()) {
-            (Event::RunnerStarted { pid, host, slots }, _) => runners.push(StoredRunner {
-                seq: *seq,
-                pid: *pid,
-                host: host.clone(),
-                slots: slots.clone(),
-                started: *at,
-                stopped: None,
-                ran_micros: None,
-                reason: None,
-                lineage: None,
-            }),
-            (Event::SlotsChanged { slots }, Some(runner)) => runner.slots.clone_from(slots),
-            (Event::RunnerDescribed { lineage }, Some(runner)) => {
+            (Event::Runner(RunnerEvent::Started { pid, host, slots }), _) => {
+                runners.push(StoredRunner {
+                    seq: *seq,
+                    pid: *pid,
+                    host: host.clone(),
+                    slots: slots.clone(),
+                    started: *at,
+                    stopped: None,
+                    ran_micros: None,
+                    reason: None,
+                    lineage: None,
+                })
+            }
+            (Event::Device(DeviceEvent::SlotsChanged { slots }), Some(runner)) => {
+                runner.slots.clone_from(slots)
+            }
+            (Event::Runner(RunnerEvent::Described { lineage }), Some(runner)) => {
                 runner.lineage = Some(lineage.as_ref().clone())
             }
-            (Event::RunnerStopped { reason, ran_micros, .. }, Some(runner))
+            (Event::Runner(RunnerEvent::Stopped { reason, ran_micros, .. }), Some(runner))
                 if runner.stopped.is_none() =>
             {
                 runner.stopped = Some(*at);
@@ -247,7 +255,7 @@ fn apply_to_attempts(
     event: &Event,
 ) {
     match event {
-        Event::AttemptStarted { trial, attempt, slot, resume, until, .. } => {
+        Event::Trial(trial, TrialEvent::AttemptStarted { attempt, slot, resume, until, .. }) => {
             let (trial, attempt, slot) = (*trial, *attempt, slot.clone());
             let (resume, until) = (resume.clone(), *until);
             let begun = Attempt {
@@ -265,12 +273,12 @@ fn apply_to_attempts(
             };
             attempts.insert((trial, attempt.0), begun);
         }
-        Event::AttemptLaunched { trial, attempt, pid, pid_started } => {
+        Event::Trial(trial, TrialEvent::AttemptLaunched { attempt, pid, pid_started }) => {
             if let Some(attempt) = attempts.get_mut(&(*trial, attempt.0)) {
                 attempt.process = Some((*pid, *pid_started));
             }
         }
-        Event::AttemptEnded { trial, attempt, end, reason, .. } => {
+        Event::Trial(trial, TrialEvent::AttemptEnded { attempt, end, reason, .. }) => {
             if let Some(attempt) = attempts.get_mut(&(*trial, attempt.0)) {
                 attempt.ended = Some(at);
                 attempt.end = Some(end.clone());
@@ -374,7 +382,7 @@ impl StorageReader for MemoryStore {
         let mut curves: BTreeMap<TrialNumber, BTreeMap<u64, f64>> =
             trials.iter().map(|number| (*number, BTreeMap::new())).collect();
         for (_, number, event) in data.study(study)?.trial_events() {
-            if let Event::Reported { step, metrics, .. } = event
+            if let Event::Trial(_, TrialEvent::Reported { step, metrics, .. }) = event
                 && let (Some(value), Some(curve)) = (metrics.get(metric), curves.get_mut(&number))
             {
                 curve.insert(*step, value);
@@ -404,7 +412,7 @@ impl StorageReader for MemoryStore {
         let data = self.data();
         let mut names = BTreeSet::new();
         for (_, _, event) in data.study(study)?.trial_events() {
-            if let Event::Reported { metrics, .. } = event {
+            if let Event::Trial(_, TrialEvent::Reported { metrics, .. }) = event {
                 names.extend(metrics.iter().map(|(name, _)| name.to_owned()));
             }
         }
@@ -437,7 +445,7 @@ impl StorageReader for MemoryStore {
         for (_, _, event) in
             data.study(study)?.trial_events().filter(|(_, number, _)| *number == trial)
         {
-            if let Event::Reported { step, metrics, .. } = event {
+            if let Event::Trial(_, TrialEvent::Reported { step, metrics, .. }) = event {
                 reports
                     .extend(metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value)));
             }
@@ -478,9 +486,9 @@ impl StorageReader for MemoryStore {
         let data = self.data();
         let study = data.study(study)?;
         let slots = study.journal.iter().fold(None, |now, (_, _, event)| match event {
-            Event::RunnerStarted { slots, .. } => Some(slots),
+            Event::Runner(RunnerEvent::Started { slots, .. }) => Some(slots),
             // Without a runner there are none to change.
-            Event::SlotsChanged { slots } => now.map(|_| slots),
+            Event::Device(DeviceEvent::SlotsChanged { slots }) => now.map(|_| slots),
             _ => now,
         });
         Ok(Used::of(&study.view, slots.map_or(&[], Vec::as_slice)))
@@ -501,8 +509,8 @@ impl StorageReader for MemoryStore {
         let data = self.data();
         let study = data.study(study)?;
         let since = study.journal.iter().rev().find_map(|(_, at, event)| match event {
-            Event::RunnerStarted { .. } => Some(Some(*at)),
-            Event::RunnerStopped { .. } => Some(None),
+            Event::Runner(RunnerEvent::Started { .. }) => Some(Some(*at)),
+            Event::Runner(RunnerEvent::Stopped { .. }) => Some(None),
             _ => None,
         });
         Ok((study.view.ran_micros, since.flatten()))

@@ -2,7 +2,7 @@
 //! scripted store.
 
 use hpsearch::study::decision::{Decision, Reason};
-use hpsearch::study::event::{AttemptEnd, Event};
+use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
 use hpsearch::study::step::StepUnit;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use serde_json::json;
@@ -17,7 +17,7 @@ fn judged() -> Scene {
     let at = StepUnit::Step.at(1);
     let verdict =
         Decision::Stop(Reason::Rank { rank: 4, of: 5, first: 1, at, forecast_from: None });
-    scene.append(&[Event::Decided { trial: TrialNumber(4), step: 1, verdict }]);
+    scene.append(&[Event::Trial(TrialNumber(4), TrialEvent::Decided { step: 1, verdict })]);
     scene.end(
         4,
         AttemptEnd::Stopped,

@@ -14,7 +14,9 @@ use super::read::{race, study_row};
 use crate::storage::StudyId;
 use crate::study::decision::Decision;
 use crate::study::device::Slot;
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{
+    AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,
+};
 use crate::study::finalists::Race;
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
@@ -172,72 +174,70 @@ impl<'a> Append<'a> {
         )?;
         let seq = self.connection.last_insert_rowid();
         match event {
-            Event::RunnerStarted { pid, host, slots } => {
+            Event::Runner(RunnerEvent::Started { pid, host, slots }) => {
                 self.runner_started(seq, *pid, host, slots)?
             }
-            Event::RunnerDescribed { lineage } => {
+            Event::Runner(RunnerEvent::Described { lineage }) => {
                 let sql = "UPDATE runner SET lineage = ?2 WHERE seq = (SELECT seq FROM runner \
                     WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1)";
                 self.execute(sql, params![self.study.0, to_json(lineage)?]).map(drop)?;
             }
-            Event::FinalistsChosen { .. }
-            | Event::FinalistDropped { .. }
-            | Event::FinalistWon { .. }
-            | Event::WinnerTested { .. } => self.race(event)?,
-            Event::RunnerStopped { reason, ran_micros, heard, device_micros } => {
+            Event::Finalists(event) => self.race(event)?,
+            Event::Runner(RunnerEvent::Stopped { reason, ran_micros, heard, device_micros }) => {
                 self.use_devices(*device_micros)?;
                 self.runner_stopped(reason, *ran_micros, *heard)?;
             }
-            Event::StudyFinished { reason } => self.finish_study(Some(reason))?,
-            Event::StudyReopened { .. } => self.finish_study(None)?,
-            Event::StudyPaused { reason } => self.pause_study(Some(reason))?,
-            Event::StudyResumed { .. } => self.pause_study(None)?,
-            Event::BudgetExtended { by } => self.extend(*by)?,
-            Event::DevicePaused { device } => {
+            Event::Study(StudyEvent::Finished { reason }) => self.finish_study(Some(reason))?,
+            Event::Study(StudyEvent::Reopened { .. }) => self.finish_study(None)?,
+            Event::Study(StudyEvent::Paused { reason }) => self.pause_study(Some(reason))?,
+            Event::Study(StudyEvent::Resumed { .. }) => self.pause_study(None)?,
+            Event::Study(StudyEvent::BudgetExtended { by }) => self.extend(*by)?,
+            Event::Device(DeviceEvent::Paused { device }) => {
                 let sql = "INSERT OR IGNORE INTO paused_device (study_id, device) VALUES (?1, ?2)";
                 self.execute(sql, params![self.study.0, device.to_string()]).map(drop)?;
             }
-            Event::DeviceResumed { device } => {
+            Event::Device(DeviceEvent::Resumed { device }) => {
                 let sql = "DELETE FROM paused_device WHERE study_id = ?1 AND device = ?2";
                 self.execute(sql, params![self.study.0, device.to_string()]).map(drop)?;
             }
             // Its engine reads it in the journal.
-            Event::ConcurrencyChanged { .. } | Event::ConfigurationsSkipped { .. } => {}
-            Event::SlotsChanged { slots } => {
+            Event::Device(DeviceEvent::ConcurrencyChanged { .. }) => {}
+            Event::Device(DeviceEvent::SlotsChanged { slots }) => {
                 let sql = "UPDATE runner SET slots = ?2 WHERE seq = (SELECT max(seq) FROM runner \
                     WHERE study_id = ?1)";
                 self.execute(sql, params![self.study.0, to_json(slots)?]).map(drop)?;
             }
-            Event::Noted { trial: None, text } => {
+            Event::Study(StudyEvent::Noted { text }) => {
                 let sql =
                     "INSERT INTO study_note (study_id, seq, at, text) VALUES (?1, ?2, ?3, ?4)";
                 self.execute(sql, params![self.study.0, seq, self.now.0, text]).map(drop)?;
             }
-            Event::Tagged { trial: None, tag, present } => {
+            Event::Study(StudyEvent::Tagged { tag, present }) => {
                 let sql = match present {
                     true => "INSERT OR IGNORE INTO study_tag (study_id, tag) VALUES (?1, ?2)",
                     false => "DELETE FROM study_tag WHERE study_id = ?1 AND tag = ?2",
                 };
                 self.execute(sql, params![self.study.0, tag]).map(drop)?;
             }
-            Event::RequestServed { id, answer } => {
+            Event::Study(StudyEvent::DiskExceeded { .. }) => {}
+            Event::Study(StudyEvent::RequestServed { id, answer }) => {
                 let sql = "UPDATE request SET served_at = ?3, answer = ?4 WHERE study_id = ?1 AND \
                     id = ?2 AND served_at IS NULL";
                 self.execute(sql, params![self.study.0, id, self.now.0, to_json(answer)?])
                     .map(drop)?;
             }
-            Event::TrialCreated { trial, params, origin } => {
+            Event::Trial(trial, TrialEvent::Created { params, origin }) => {
                 self.create(trial_id(self.study, *trial)?, *trial, params, origin)?;
                 self.trials += 1;
             }
-            _ => self.write_to_trial(seq, event)?,
+            Event::Trial(trial, event) => self.write_to_trial(seq, *trial, event)?,
         }
         Ok(seq)
     }
 
     /// An event as it is stored. What is dropped is called as it was when it was saved.
     fn with_stored_path(&mut self, event: &Event) -> Result<Option<Event>, Fault> {
-        if let Event::CheckpointDropped { trial, path } = event
+        if let Event::Trial(trial, TrialEvent::CheckpointDropped { path }) = event
             && trial.0 < self.trials
         {
             let rows = self.checkpoints.of(
@@ -247,7 +247,10 @@ impl<'a> Append<'a> {
             )?;
             let saved = rows.get(path).and_then(|saved| saved.first());
             if let Some((_, stored)) = saved.filter(|(_, stored)| Path::new(stored) != path) {
-                return Ok(Some(Event::CheckpointDropped { trial: *trial, path: stored.into() }));
+                return Ok(Some(Event::Trial(
+                    *trial,
+                    TrialEvent::CheckpointDropped { path: stored.into() },
+                )));
             }
         }
         Ok(self.cache.roots.stored_event(event))
@@ -307,7 +310,7 @@ impl<'a> Append<'a> {
         Ok(())
     }
 
-    fn race(&self, event: &Event) -> Result<(), Fault> {
+    fn race(&self, event: &FinalistsEvent) -> Result<(), Fault> {
         let mut race = race(self.connection, self.study)?;
         Race::apply(&mut race, event);
         let race = race.as_ref().map(to_json).transpose()?;
@@ -372,17 +375,18 @@ impl<'a> Append<'a> {
     }
 
     /// As in the fold, events about trials that do not exist change nothing.
-    fn write_to_trial(&mut self, seq: i64, event: &Event) -> Result<(), Fault> {
-        let Some(id) = event
-            .trial()
-            .filter(|number| number.0 < self.trials)
-            .map(|number| trial_id(self.study, number))
-            .transpose()?
-        else {
+    fn write_to_trial(
+        &mut self,
+        seq: i64,
+        trial: TrialNumber,
+        event: &TrialEvent,
+    ) -> Result<(), Fault> {
+        if trial.0 >= self.trials {
             return Ok(());
-        };
+        }
+        let id = trial_id(self.study, trial)?;
         match event {
-            Event::AttemptStarted { attempt, slot, resume, until, device_micros, .. } => {
+            TrialEvent::AttemptStarted { attempt, slot, resume, until, device_micros, .. } => {
                 self.use_devices(*device_micros)?;
                 let resume = resume
                     .as_ref()
@@ -390,16 +394,18 @@ impl<'a> Append<'a> {
                     .transpose()?;
                 self.start(id, *attempt, slot, resume, until.map(to_integer).transpose()?)
             }
-            Event::AttemptLaunched { attempt, pid, pid_started, .. } => {
+            TrialEvent::AttemptLaunched { attempt, pid, pid_started, .. } => {
                 let sql = "UPDATE attempt SET pid = ?3, pid_started = ?4 WHERE trial_id = ?1 AND \
                     attempt = ?2";
                 self.execute(sql, params![id, attempt.0, pid, to_integer(*pid_started)?]).map(drop)
             }
-            Event::Reported { attempt, step, metrics, .. } => {
+            TrialEvent::Reported { attempt, step, metrics, .. } => {
                 self.report(id, *attempt, to_integer(*step)?, metrics)
             }
-            Event::Decided { step, verdict, .. } => self.decide(id, to_integer(*step)?, verdict),
-            Event::CheckpointSaved { step, path, bytes, .. } => {
+            TrialEvent::Decided { step, verdict, .. } => {
+                self.decide(id, to_integer(*step)?, verdict)
+            }
+            TrialEvent::CheckpointSaved { step, path, bytes, .. } => {
                 self.drop_checkpoint(id, path)?;
                 let sql = "INSERT INTO checkpoint (trial_id, seq, step, path, at, bytes) VALUES \
                     (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -419,32 +425,32 @@ impl<'a> Append<'a> {
                 rows.entry(found).or_default().push((seq, text(path)?.to_owned()));
                 Ok(())
             }
-            Event::CheckpointDropped { path, .. } => self.drop_checkpoint(id, path),
-            Event::AttemptEnded { attempt, end, reason, device_micros, .. } => {
+            TrialEvent::CheckpointDropped { path, .. } => self.drop_checkpoint(id, path),
+            TrialEvent::AttemptEnded { attempt, end, reason, device_micros, .. } => {
                 let spent = self.end(id, *attempt, end, reason.as_deref())?;
                 self.use_devices(device_micros.unwrap_or(spent))
             }
-            Event::TrialQueued { until, reason, .. } => {
+            TrialEvent::Queued { until, reason, .. } => {
                 let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, reason = \
                     ?3 WHERE id = ?1";
                 self.execute(sql, params![id, until.map(to_integer).transpose()?, reason])?;
                 self.unfinish(id)
             }
-            Event::TrialPaused { reason, hold, .. } => {
+            TrialEvent::Paused { reason, hold, .. } => {
                 let sql = "UPDATE trial SET state = 'paused', hold = ?2, reason = ?3 WHERE id = ?1";
                 self.execute(sql, params![id, hold.map(Hold::as_str), reason])?;
                 self.unfinish(id)
             }
-            Event::LimitsBroken { violation, .. } => self
+            TrialEvent::LimitsBroken { violation, .. } => self
                 .execute("UPDATE trial SET violation = ?2 WHERE id = ?1", params![id, violation])
                 .map(drop),
-            Event::TrialHeld { hold, .. } => self
+            TrialEvent::Held { hold, .. } => self
                 .execute(
                     "UPDATE trial SET hold = ?2 WHERE id = ?1",
                     params![id, hold.map(Hold::as_str)],
                 )
                 .map(drop),
-            Event::TrialContinued { until, from, .. } => {
+            TrialEvent::Continued { until, from, .. } => {
                 let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, continued \
                     = ?3, reason = ?4 WHERE id = ?1";
                 self.execute(
@@ -458,22 +464,25 @@ impl<'a> Append<'a> {
                 )?;
                 self.unfinish(id)
             }
-            Event::Noted { text, .. } => {
+            TrialEvent::Noted { text } => {
                 let sql =
                     "INSERT INTO trial_note (trial_id, seq, at, text) VALUES (?1, ?2, ?3, ?4)";
                 self.execute(sql, params![id, seq, self.now.0, text]).map(drop)
             }
-            Event::Tagged { tag, present, .. } => {
+            TrialEvent::Tagged { tag, present } => {
                 let sql = match present {
                     true => "INSERT OR IGNORE INTO trial_tag (trial_id, tag) VALUES (?1, ?2)",
                     false => "DELETE FROM trial_tag WHERE trial_id = ?1 AND tag = ?2",
                 };
                 self.execute(sql, params![id, tag]).map(drop)
             }
-            Event::TrialFinished { state, value, reason, .. } => {
+            TrialEvent::Finished { state, value, reason, .. } => {
                 self.finish(id, *state, *value, reason.as_deref())
             }
-            _ => Ok(()),
+            TrialEvent::Created { .. }
+            | TrialEvent::Remarked { .. }
+            | TrialEvent::ResultsKnown
+            | TrialEvent::ConfigurationsSkipped { .. } => Ok(()),
         }
     }
 

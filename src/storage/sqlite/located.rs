@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::fault::Fault;
 use crate::storage::StudyId;
 use crate::storage::paths::component;
-use crate::study::event::Event;
+use crate::study::event::{Event, TrialEvent};
 use crate::study::trial::TrialNumber;
 
 /// Where the relative paths of a study lead.
@@ -100,9 +100,11 @@ impl Roots {
     fn mapped(&self, event: &Event, lead: impl Fn(TrialNumber, &Path) -> PathBuf) -> Option<Event> {
         let mut mapped = event.clone();
         match &mut mapped {
-            Event::CheckpointSaved { trial, path, .. }
-            | Event::CheckpointDropped { trial, path } => *path = lead(*trial, path),
-            Event::AttemptStarted { trial, resume: Some((_, path)), .. } => {
+            Event::Trial(
+                trial,
+                TrialEvent::CheckpointSaved { path, .. } | TrialEvent::CheckpointDropped { path },
+            ) => *path = lead(*trial, path),
+            Event::Trial(trial, TrialEvent::AttemptStarted { resume: Some((_, path)), .. }) => {
                 *path = lead(*trial, path)
             }
             _ => return None,
@@ -115,9 +117,12 @@ impl Roots {
 pub(super) fn has_path(event: &Event) -> bool {
     matches!(
         event,
-        Event::CheckpointSaved { .. }
-            | Event::CheckpointDropped { .. }
-            | Event::AttemptStarted { resume: Some(_), .. }
+        Event::Trial(
+            _,
+            TrialEvent::CheckpointSaved { .. }
+                | TrialEvent::CheckpointDropped { .. }
+                | TrialEvent::AttemptStarted { resume: Some(_), .. }
+        )
     )
 }
 

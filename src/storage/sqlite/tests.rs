@@ -1,6 +1,7 @@
 //! Tests of what only a store in a file has: other people's files, damage, full disks, several
 //! connections.
 
+use crate::study::event::{RunnerEvent, TrialEvent};
 use std::error::Error as _;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -296,18 +297,19 @@ fn unreadable_json_is_told_with_its_table_and_row() {
 #[test]
 fn what_has_no_form_in_the_store_is_refused_whole() {
     let (_directory, _path, mut store, lease) = fresh();
-    let create = Event::TrialCreated {
-        trial: TrialNumber(0),
-        params: Params::new(),
-        origin: Origin::Enqueued(0),
-    };
-    let save = Event::CheckpointSaved {
-        trial: TrialNumber(0),
-        step: u64::MAX,
-        path: PathBuf::from("/a"),
-        bytes: None,
-        system: None,
-    };
+    let create = Event::Trial(
+        TrialNumber(0),
+        TrialEvent::Created { params: Params::new(), origin: Origin::Enqueued(0) },
+    );
+    let save = Event::Trial(
+        TrialNumber(0),
+        TrialEvent::CheckpointSaved {
+            step: u64::MAX,
+            path: PathBuf::from("/a"),
+            bytes: None,
+            system: None,
+        },
+    );
     let error = store.append(&lease, NOW, &[create.clone(), save]).unwrap_err();
     assert!(told(&error).contains("18446744073709551615 is larger"), "{}", told(&error));
     assert!(store.view(lease.study).unwrap().trials.is_empty());
@@ -317,19 +319,18 @@ fn what_has_no_form_in_the_store_is_refused_whole() {
 #[test]
 fn ids_learned_in_a_failed_transaction_are_forgotten() {
     let (_directory, path, mut store, lease) = fresh();
-    let create = |trial| Event::TrialCreated {
-        trial: TrialNumber(trial),
-        params: Params::new(),
-        origin: Origin::Enqueued(0),
+    let create = |trial| {
+        Event::Trial(
+            TrialNumber(trial),
+            TrialEvent::Created { params: Params::new(), origin: Origin::Enqueued(0) },
+        )
     };
     let report = |step| {
         let metrics = [("a new metric".to_owned(), 1.0)].into_iter().collect();
-        Event::Reported {
-            trial: TrialNumber(0),
-            attempt: crate::study::trial::AttemptNumber(0),
-            step,
-            metrics,
-        }
+        Event::Trial(
+            TrialNumber(0),
+            TrialEvent::Reported { attempt: crate::study::trial::AttemptNumber(0), step, metrics },
+        )
     };
     store.append(&lease, NOW, &[create(0), report(1), report(u64::MAX)]).unwrap_err();
     store.append(&lease, NOW, &[create(0), report(1)]).unwrap();
@@ -366,14 +367,19 @@ fn readers_see_whole_batches_while_one_writes() {
         let (trial, attempt) = (TrialNumber(number), crate::study::trial::AttemptNumber(0));
         let metrics = [("eval_loss".to_owned(), 0.5)].into_iter().collect();
         [
-            Event::TrialCreated { trial, params: Params::new(), origin: Origin::Enqueued(0) },
-            Event::Reported { trial, attempt, step: 1, metrics },
-            Event::TrialFinished {
+            Event::Trial(
                 trial,
-                state: TrialState::Complete,
-                value: Some(0.5),
-                reason: None,
-            },
+                TrialEvent::Created { params: Params::new(), origin: Origin::Enqueued(0) },
+            ),
+            Event::Trial(trial, TrialEvent::Reported { attempt, step: 1, metrics }),
+            Event::Trial(
+                trial,
+                TrialEvent::Finished {
+                    state: TrialState::Complete,
+                    value: Some(0.5),
+                    reason: None,
+                },
+            ),
         ]
     };
     std::thread::scope(|scope| {
@@ -448,8 +454,11 @@ fn optunas_views_show_the_study() {
                 .into_iter()
                 .collect();
         [
-            Event::TrialCreated { trial, params, origin: Origin::Enqueued(0) },
-            Event::TrialFinished { trial, state, value, reason: Some("so".to_owned()) },
+            Event::Trial(trial, TrialEvent::Created { params, origin: Origin::Enqueued(0) }),
+            Event::Trial(
+                trial,
+                TrialEvent::Finished { state, value, reason: Some("so".to_owned()) },
+            ),
         ]
     };
     for (number, value) in (0..).zip([0.5, f64::NAN, f64::INFINITY]) {
@@ -656,18 +665,27 @@ fn nulls_break_no_constraint_of_an_sqlite_whose_json_valid_of_null_is_0() {
         .append(
             &lease,
             NOW,
-            &[Event::RunnerStarted { pid: 1, host: "here".to_owned(), slots: Vec::new() }],
+            &[Event::Runner(RunnerEvent::Started {
+                pid: 1,
+                host: "here".to_owned(),
+                slots: Vec::new(),
+            })],
         )
         .unwrap();
-    let attempt = Event::AttemptStarted {
-        trial: TrialNumber(0),
-        attempt: crate::study::trial::AttemptNumber(9),
-        slot: crate::study::device::Slot { index: 0, device: crate::study::device::Device::Cpu },
-        resume: None,
-        until: None,
-        rows_at_once: None,
-        device_micros: 0,
-    };
+    let attempt = Event::Trial(
+        TrialNumber(0),
+        TrialEvent::AttemptStarted {
+            attempt: crate::study::trial::AttemptNumber(9),
+            slot: crate::study::device::Slot {
+                index: 0,
+                device: crate::study::device::Device::Cpu,
+            },
+            resume: None,
+            until: None,
+            rows_at_once: None,
+            device_micros: 0,
+        },
+    );
     store.append(&lease, NOW, &[attempt]).unwrap();
     begin(&mut store, "without a race");
     append::add_dimension(&store.reader.connection, lease.study, "of no space", None).ok().unwrap();
