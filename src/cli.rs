@@ -105,7 +105,7 @@ Exit codes:
   1  internal error                  5    store busy or unreachable
   2  wrong command line or file      6    the study file changed
   3  no completed trial              7    verify found a difference
-                                     130, 143  interrupted; run again to continue";
+                                     130, 143  interrupted; run it again";
 
 /// What is shown to whoever types the program's name alone; it fits a terminal of 24 rows.
 const START: &str = "\

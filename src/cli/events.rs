@@ -17,7 +17,7 @@ use crate::app::study_state::has_runner;
 use crate::report::journal::Journal;
 use crate::report::{Happening, reporter};
 use crate::storage::{OutcomeCursor, StorageReader, StudyId, StudySummary};
-use crate::study::event::{Event, Seq};
+use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -142,10 +142,10 @@ impl Teller {
         loop {
             for (_, _, event) in &page {
                 let _is_new = match event {
-                    Event::TrialCreated { trial, .. } => {
+                    Event::Trial(trial, TrialEvent::Created { .. }) => {
                         created.insert(*trial) && unborn.remove(trial)
                     }
-                    Event::TrialFinished { trial, .. } => ended.insert(*trial),
+                    Event::Trial(trial, TrialEvent::Finished { .. }) => ended.insert(*trial),
                     _ => false,
                 };
             }

@@ -13,8 +13,8 @@ Examples:
   hpsearch pause digits          the whole study: what runs saves, and leaves
   hpsearch pause digits 7        one trial; its slot goes to another one
   hpsearch pause 3-5             some trials of the only study
-  hpsearch pause --device cuda:0 its trials save, leave and continue elsewhere, and
-                                 its worker ends: the memory is free
+  hpsearch pause --device cuda:0 its trials save and continue elsewhere, and its
+                                 worker ends: the memory is free
 
 A trial saves and leaves: a built-in one at its next step, a command when it has
 reported next (it reads \"pause\", and gets SIGTERM 3 s later; after 30 s without

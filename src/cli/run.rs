@@ -47,20 +47,20 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
 use crate::study::event::Request;
 use crate::study::spec::StudySpec;
-use crate::tui::{Detach, RunnerEnd, Surroundings, TuiExit, TuiMode, run_tui};
+use crate::tui::{Detach, RunnerEnd, TuiContext, TuiExit, TuiMode, run_tui};
 
 const EXAMPLES: &str = "\
 Examples:
   hpsearch run study.toml
   hpsearch run study.toml --set budget.trials=50 --plain
-  hpsearch run study.toml --accept         the space or sampler changed: continue
+  hpsearch run study.toml --accept         the space or sampler changed
   hpsearch run study.toml --fork digits-2  the metric or data changed
   hpsearch run study.toml --take-over      its runner died on another host
 
 On a terminal the live leaderboard is shown; into a pipe or a file, plain lines.
-To leave it, press `q`, then `d` to detach (the study continues in the background,
-and `hpsearch watch` shows it) or `y` to stop. Ctrl-C stops and saves; run again
-to continue. A study that was paused with `hpsearch pause` stays paused until
+To leave it, press `q`, then `d` to detach (the study runs in the background;
+`hpsearch watch` shows it) or `y` to stop. Ctrl-C stops and saves; run again to
+continue. A study that was paused with `hpsearch pause` stays paused until
 `hpsearch resume`, or until it is run with --resume.";
 
 /// What `hpsearch run` is told.
@@ -474,21 +474,21 @@ fn on_screen(
         )
         .map_err(no_signals)?;
         let store = console.store.clone();
-        let mut surroundings = Surroundings {
+        let mut context = TuiContext {
             mode: TuiMode::Embedded,
             detach: if console.foreground.is_some() {
                 Detach::Possible
             } else {
                 Detach::Impossible
             },
-            look: console.look,
+            theme: console.look,
             store: console.store.clone(),
             // What is asked after the end is done here and now.
             request: &mut |request| post(&store, study.id, &request),
             ended: &|| ended.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             life,
         };
-        let left = run_tui(Box::new(reader), study.id, &mut surroundings);
+        let left = run_tui(Box::new(reader), study.id, &mut context);
         match &left {
             Ok(TuiExit::Left | TuiExit::RunAgain) => {}
             Ok(TuiExit::Detached) => detach(study, log, console),

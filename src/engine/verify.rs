@@ -12,7 +12,7 @@ pub use tables::hold_tables;
 use super::EngineError;
 use crate::pruners::PRUNERS;
 use crate::samplers::SAMPLERS;
-use crate::study::event::{Event, Seq};
+use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::spec::{AlgorithmSpec, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -94,7 +94,7 @@ fn misplaced(journal: &[Entry]) -> Option<Difference> {
     let mut next = TrialNumber(0);
     for entry in journal {
         let Some(trial) = entry.2.trial() else { continue };
-        let is_created = matches!(entry.2, Event::TrialCreated { .. });
+        let is_created = matches!(entry.2, Event::Trial(_, TrialEvent::Created { .. }));
         let now = match trial.cmp(&next) {
             Ordering::Less if is_created => format!("trial {trial} was created before"),
             Ordering::Equal if is_created => {

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use hpsearch::storage::{Storage, StorageReader};
-use hpsearch::study::event::{AttemptEnd, Event, Request};
+use hpsearch::study::event::{AttemptEnd, Event, Request, TrialEvent};
 use hpsearch::study::params::{Params, Value};
 use hpsearch::study::trial::{Origin, TrialNumber, TrialState};
 use serde_json::{Value as Json, json};
@@ -235,10 +235,14 @@ fn a_closed_pipe_is_success() {
     let mut scene = Scene::new();
     scene.begin("large");
     let params: Params = [("optim".to_owned(), Value::from("adamw"))].into_iter().collect();
-    let created = |number| Event::TrialCreated {
-        trial: TrialNumber(number),
-        params: params.clone(),
-        origin: Origin::Sampled("random".into()),
+    let created = |number| {
+        Event::Trial(
+            TrialNumber(number),
+            TrialEvent::Created {
+                params: params.clone(),
+                origin: Origin::Sampled("random".into()),
+            },
+        )
     };
     scene.append(&(0..3_000).map(created).collect::<Vec<_>>());
     let mut child = scene

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hpsearch::runner::processes;
 use hpsearch::storage::StorageReader;
-use hpsearch::study::event::{AttemptEnd, Event};
+use hpsearch::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent};
 use rustix::process::Signal;
 use rustix::termios::{LocalModes, tcgetattr};
 use serde_json::json;
@@ -28,11 +28,11 @@ fn holder(site: &Site) -> u32 {
 }
 
 fn is_finished(site: &Site) -> bool {
-    site.events().iter().any(|event| matches!(event, Event::StudyFinished { .. }))
+    site.events().iter().any(|event| matches!(event, Event::Study(StudyEvent::Finished { .. })))
 }
 
 fn last_run_ended_in_order(site: &Site) -> bool {
-    matches!(site.events().last(), Some(Event::RunnerStopped { .. }))
+    matches!(site.events().last(), Some(Event::Runner(RunnerEvent::Stopped { .. })))
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_detached_run_goes_on_when_its_terminal_is_gone_and_loses_nothing() {
         .events()
         .into_iter()
         .filter_map(|event| match event {
-            Event::AttemptEnded { end, .. } => Some(end),
+            Event::Trial(_, TrialEvent::AttemptEnded { end, .. }) => Some(end),
             _ => None,
         })
         .collect();
@@ -120,7 +120,7 @@ fn a_run_on_the_screens_is_known_by_the_command_that_was_typed() {
         .events()
         .into_iter()
         .filter_map(|event| match event {
-            Event::RunnerDescribed { lineage } => Some(lineage.command),
+            Event::Runner(RunnerEvent::Described { lineage }) => Some(lineage.command),
             _ => None,
         })
         .collect();
@@ -145,7 +145,9 @@ fn a_suspended_run_gives_the_terminal_back_before_its_shell_takes_it() {
     // Nothing is being started any more: a process between its fork and a group of its own would be
     // stopped, too.
     wait_until("a step is reported", || {
-        site.events().iter().any(|event| matches!(event, Event::Reported { .. }))
+        site.events()
+            .iter()
+            .any(|event| matches!(event, Event::Trial(_, TrialEvent::Reported { .. })))
     });
     let runner = holder(&site);
     terminal.press("\u{1a}");
@@ -173,15 +175,18 @@ fn the_last_screen_of_a_run_goes_on_with_more_trials() {
     });
     terminal.press("q");
     assert_eq!(terminal.leave(), 0);
-    let finished =
-        site.events().iter().filter(|event| matches!(event, Event::StudyFinished { .. })).count();
+    let finished = site
+        .events()
+        .iter()
+        .filter(|event| matches!(event, Event::Study(StudyEvent::Finished { .. })))
+        .count();
     assert_eq!(finished, 2);
 }
 
 #[test]
 fn watching_a_study_that_is_over_says_how_to_go_on() {
     let mut scene = Scene::digits();
-    scene.append(&[Event::StudyFinished { reason: "the budget is used up".into() }]);
+    scene.append(&[Event::Study(StudyEvent::Finished { reason: "the budget is used up".into() })]);
     scene.leave();
     let mut terminal = OnTerminal::watch(&scene);
     terminal.wait_for_text("E raises the budget");

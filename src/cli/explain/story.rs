@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::report::journal::said;
 use crate::study::decision::{CutOff, Decision, Reason};
 use crate::study::device::Device;
-use crate::study::event::{AttemptEnd, Event};
+use crate::study::event::{AttemptEnd, DeviceEvent, Event, TrialEvent};
 use crate::study::metric::{Score, median};
 use crate::study::params::Params;
 use crate::study::space::Space;
@@ -130,10 +130,12 @@ impl<'a> Teller<'a> {
 
     /// Takes one event in.
     pub fn hear(&mut self, at: Timestamp, event: &Event) {
-        if let Event::ConcurrencyChanged { device, .. } = event {
+        if let Event::Device(DeviceEvent::ConcurrencyChanged { device, .. }) = event {
             self.packed.insert(device.clone(), said(event, self.spec.step, None, false));
         }
-        if event.trial() == Some(self.number) {
+        if let Event::Trial(trial, event) = event
+            && *trial == self.number
+        {
             self.tell(at, event);
         }
         self.view.apply(at, event);
@@ -144,12 +146,12 @@ impl<'a> Teller<'a> {
         self.story
     }
 
-    fn tell(&mut self, at: Timestamp, event: &Event) {
+    fn tell(&mut self, at: Timestamp, event: &TrialEvent) {
         match event {
-            Event::TrialCreated { params, .. } => {
+            TrialEvent::Created { params, .. } => {
                 self.story.proposal = Some(self.proposal(at, params))
             }
-            Event::Decided { step, verdict, .. } => {
+            TrialEvent::Decided { step, verdict, .. } => {
                 let value =
                     self.view.trial(self.number).and_then(|trial| at_step(&trial.curve, *step));
                 let field = value.map(|value| self.field(*step, value, verdict));
@@ -160,7 +162,7 @@ impl<'a> Teller<'a> {
                     field,
                 });
             }
-            Event::AttemptStarted { attempt, slot, resume, .. } => {
+            TrialEvent::AttemptStarted { attempt, slot, resume, .. } => {
                 if let Some(shared) = self.packed.get(&slot.device) {
                     self.story.turns.push(Turn { at, what: "shares", reason: shared.clone() });
                 }
@@ -172,20 +174,20 @@ impl<'a> Teller<'a> {
                     end: None,
                 });
             }
-            Event::AttemptEnded { attempt, end, reason, .. } => {
+            TrialEvent::AttemptEnded { attempt, end, reason, .. } => {
                 if let Some(story) =
                     self.story.attempts.iter_mut().rfind(|story| story.attempt == *attempt)
                 {
                     story.end = Some((at, end.clone(), reason.clone()));
                 }
             }
-            Event::TrialPaused { reason, .. } => {
+            TrialEvent::Paused { reason, .. } => {
                 self.story.turns.push(Turn { at, what: "paused", reason: reason.clone() })
             }
-            Event::TrialQueued { reason, .. } => {
+            TrialEvent::Queued { reason, .. } => {
                 self.story.turns.push(Turn { at, what: "queued again", reason: reason.clone() })
             }
-            Event::TrialContinued { until, from, .. } => {
+            TrialEvent::Continued { until, from, .. } => {
                 let reason = format!(
                     "it had ended as {}; runs up to {} {until}",
                     from.as_str(),
@@ -193,13 +195,14 @@ impl<'a> Teller<'a> {
                 );
                 self.story.turns.push(Turn { at, what: "continued", reason });
             }
-            Event::ConfigurationsSkipped { .. } | Event::Remarked { .. } => {
-                let is_remark = matches!(event, Event::Remarked { .. });
+            TrialEvent::ConfigurationsSkipped { .. } | TrialEvent::Remarked { .. } => {
+                let is_remark = matches!(event, TrialEvent::Remarked { .. });
                 let what = if is_remark { "remarked" } else { "drawn again" };
-                let reason = said(event, self.spec.step, None, false);
+                let event = Event::Trial(self.number, event.clone());
+                let reason = said(&event, self.spec.step, None, false);
                 self.story.turns.push(Turn { at, what, reason });
             }
-            Event::Noted { text, .. } => {
+            TrialEvent::Noted { text } => {
                 self.story.turns.push(Turn { at, what: "noted", reason: text.clone() })
             }
             _ => {}
@@ -316,17 +319,22 @@ mod tests {
         params.insert("rate", rate);
         let metrics = [("loss".to_owned(), value)].into_iter().collect();
         vec![
-            Event::TrialCreated { trial, params, origin: Origin::Sampled("tpe".into()) },
-            Event::AttemptStarted {
+            Event::Trial(
                 trial,
-                attempt,
-                slot: Slot { index: 0, device: Device::Cpu },
-                resume: Some((2, "x".into())),
-                until: None,
-                rows_at_once: None,
-                device_micros: 0,
-            },
-            Event::Reported { trial, attempt, step: 3, metrics },
+                TrialEvent::Created { params, origin: Origin::Sampled("tpe".into()) },
+            ),
+            Event::Trial(
+                trial,
+                TrialEvent::AttemptStarted {
+                    attempt,
+                    slot: Slot { index: 0, device: Device::Cpu },
+                    resume: Some((2, "x".into())),
+                    until: None,
+                    rows_at_once: None,
+                    device_micros: 0,
+                },
+            ),
+            Event::Trial(trial, TrialEvent::Reported { attempt, step: 3, metrics }),
         ]
     }
 
@@ -343,20 +351,16 @@ mod tests {
     #[test]
     fn what_was_known_is_what_came_before_and_nothing_later() {
         let mut journal = events(0, 0.01, 0.5);
-        journal.push(Event::TrialFinished {
-            trial: TrialNumber(0),
-            state: TrialState::Complete,
-            value: Some(0.5),
-            reason: None,
-        });
+        journal.push(Event::Trial(
+            TrialNumber(0),
+            TrialEvent::Finished { state: TrialState::Complete, value: Some(0.5), reason: None },
+        ));
         journal.extend(events(1, 1.0, 0.9));
         journal.extend(events(2, 0.02, 0.4));
-        journal.push(Event::TrialFinished {
-            trial: TrialNumber(1),
-            state: TrialState::Complete,
-            value: Some(0.1),
-            reason: None,
-        });
+        journal.push(Event::Trial(
+            TrialNumber(1),
+            TrialEvent::Finished { state: TrialState::Complete, value: Some(0.1), reason: None },
+        ));
         let proposal = told(2, &journal).proposal.unwrap();
         assert_eq!(
             (proposal.others.complete, proposal.others.running, proposal.best),
@@ -377,7 +381,7 @@ mod tests {
         let at = StepUnit::Step.at(3);
         let rank = Reason::Rank { rank: 2, of: 4, first: 1, at, forecast_from: None };
         let verdict = Decision::Stop(rank);
-        journal.push(Event::Decided { trial: TrialNumber(3), step: 3, verdict });
+        journal.push(Event::Trial(TrialNumber(3), TrialEvent::Decided { step: 3, verdict }));
         journal.extend(events(4, 0.1, 0.1));
         let judgement = told(3, &journal).judgements.remove(0);
         let field = judgement.field.unwrap();
@@ -396,11 +400,10 @@ mod tests {
                 .zip(0..)
                 .flat_map(|(value, number)| events(number, 0.1, *value))
                 .collect();
-            journal.push(Event::Decided {
-                trial: TrialNumber(2),
-                step: 3,
-                verdict: Decision::Stop(reason),
-            });
+            journal.push(Event::Trial(
+                TrialNumber(2),
+                TrialEvent::Decided { step: 3, verdict: Decision::Stop(reason) },
+            ));
             told(2, &journal).judgements.remove(0).field.unwrap().cut_off
         };
         let rank = Reason::Rank { rank: 2, of: 2, first: 1, at, forecast_from: None };
@@ -413,19 +416,20 @@ mod tests {
     fn attempts_end_as_the_journal_says() {
         let mut journal = events(0, 0.1, 0.5);
         let reason = Some("exit code 1".to_owned());
-        journal.push(Event::AttemptEnded {
-            trial: TrialNumber(0),
-            attempt: AttemptNumber(0),
-            end: AttemptEnd::Lost,
-            reason: reason.clone(),
-            device_micros: None,
-            memory: None,
-        });
-        journal.push(Event::TrialQueued {
-            trial: TrialNumber(0),
-            until: None,
-            reason: "lost".into(),
-        });
+        journal.push(Event::Trial(
+            TrialNumber(0),
+            TrialEvent::AttemptEnded {
+                attempt: AttemptNumber(0),
+                end: AttemptEnd::Lost,
+                reason: reason.clone(),
+                device_micros: None,
+                memory: None,
+            },
+        ));
+        journal.push(Event::Trial(
+            TrialNumber(0),
+            TrialEvent::Queued { until: None, reason: "lost".into() },
+        ));
         let story = told(0, &journal);
         assert_eq!(story.attempts[0].resumed_from, Some(2));
         assert_eq!(story.attempts[0].end, Some((Timestamp(3_000_000), AttemptEnd::Lost, reason)));

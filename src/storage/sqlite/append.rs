@@ -176,12 +176,7 @@ impl<'a> Append<'a> {
                     WHERE study_id = ?1)";
                 self.execute(sql, params![self.study.0, to_json(lineage)?])?;
             }
-            Event::Finalists(
-                FinalistsEvent::Chosen { .. }
-                | FinalistsEvent::Dropped { .. }
-                | FinalistsEvent::Won { .. }
-                | FinalistsEvent::Tested { .. },
-            ) => self.race(event)?,
+            Event::Finalists(event) => self.race(event)?,
             Event::Runner(RunnerEvent::Stopped { reason, ran_micros, heard, device_micros }) => {
                 self.use_devices(*device_micros)?;
                 self.runner_stopped(reason, *ran_micros, *heard)?;
@@ -209,7 +204,7 @@ impl<'a> Append<'a> {
             }
             // Its engine reads it in the journal.
             Event::Device(DeviceEvent::ConcurrencyChanged { .. })
-            | Event::Trial(_, TrialEvent::ConfigurationsSkipped { .. }) => {}
+            | Event::Study(StudyEvent::DiskExceeded { .. }) => {}
             Event::Device(DeviceEvent::SlotsChanged { slots }) => {
                 let sql = "UPDATE runner SET slots = ?2 WHERE seq = (SELECT max(seq) FROM runner \
                     WHERE study_id = ?1)";
@@ -236,7 +231,7 @@ impl<'a> Append<'a> {
                 self.create(trial_id(self.study, *trial)?, *trial, params, origin)?;
                 self.trials += 1;
             }
-            _ => self.write_to_trial(seq, event)?,
+            Event::Trial(trial, event) => self.write_to_trial(seq, *trial, event)?,
         }
         Ok(seq)
     }
@@ -296,7 +291,7 @@ impl<'a> Append<'a> {
         self.execute(sql, params![self.study.0, micros])
     }
 
-    fn race(&self, event: &Event) -> Result<(), Fault> {
+    fn race(&self, event: &FinalistsEvent) -> Result<(), Fault> {
         let mut race = race(self.connection, self.study)?;
         Race::apply(&mut race, event);
         self.set("race", race.as_ref().map(to_json).transpose()?)
@@ -358,20 +353,18 @@ impl<'a> Append<'a> {
     }
 
     /// As in the fold, events about trials that do not exist change nothing.
-    fn write_to_trial(&mut self, seq: i64, event: &Event) -> Result<(), Fault> {
-        let Some(id) = event
-            .trial()
-            .filter(|number| number.0 < self.trials)
-            .map(|number| trial_id(self.study, number))
-            .transpose()?
-        else {
+    fn write_to_trial(
+        &mut self,
+        seq: i64,
+        trial: TrialNumber,
+        event: &TrialEvent,
+    ) -> Result<(), Fault> {
+        if trial.0 >= self.trials {
             return Ok(());
-        };
+        }
+        let id = trial_id(self.study, trial)?;
         match event {
-            Event::Trial(
-                _,
-                TrialEvent::AttemptStarted { attempt, slot, resume, until, device_micros, .. },
-            ) => {
+            TrialEvent::AttemptStarted { attempt, slot, resume, until, device_micros, .. } => {
                 self.use_devices(*device_micros)?;
                 let resume = resume
                     .as_ref()
@@ -379,18 +372,18 @@ impl<'a> Append<'a> {
                     .transpose()?;
                 self.start(id, *attempt, slot, resume, until.map(to_integer).transpose()?)
             }
-            Event::Trial(_, TrialEvent::AttemptLaunched { attempt, pid, pid_started, .. }) => {
+            TrialEvent::AttemptLaunched { attempt, pid, pid_started, .. } => {
                 let sql = "UPDATE attempt SET pid = ?3, pid_started = ?4 WHERE trial_id = ?1 AND \
                     attempt = ?2";
                 self.execute(sql, params![id, attempt.0, pid, to_integer(*pid_started)?])
             }
-            Event::Trial(_, TrialEvent::Reported { attempt, step, metrics, .. }) => {
+            TrialEvent::Reported { attempt, step, metrics, .. } => {
                 self.report(id, *attempt, to_integer(*step)?, metrics)
             }
-            Event::Trial(_, TrialEvent::Decided { step, verdict, .. }) => {
+            TrialEvent::Decided { step, verdict, .. } => {
                 self.decide(id, to_integer(*step)?, verdict)
             }
-            Event::Trial(_, TrialEvent::CheckpointSaved { step, path, bytes, .. }) => {
+            TrialEvent::CheckpointSaved { step, path, bytes, .. } => {
                 self.drop_checkpoint(id, path)?;
                 let sql = "INSERT INTO checkpoint (trial_id, seq, step, path, at, bytes) VALUES \
                     (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -410,34 +403,29 @@ impl<'a> Append<'a> {
                 rows.entry(found).or_default().push((seq, text(path)?.to_owned()));
                 Ok(())
             }
-            Event::Trial(_, TrialEvent::CheckpointDropped { path, .. }) => {
-                self.drop_checkpoint(id, path)
-            }
-            Event::Trial(
-                _,
-                TrialEvent::AttemptEnded { attempt, end, reason, device_micros, .. },
-            ) => {
+            TrialEvent::CheckpointDropped { path, .. } => self.drop_checkpoint(id, path),
+            TrialEvent::AttemptEnded { attempt, end, reason, device_micros, .. } => {
                 let spent = self.end(id, *attempt, end, reason.as_deref())?;
                 self.use_devices(device_micros.unwrap_or(spent))
             }
-            Event::Trial(_, TrialEvent::Queued { until, reason, .. }) => {
+            TrialEvent::Queued { until, reason, .. } => {
                 let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, reason = \
                     ?3 WHERE id = ?1";
                 self.execute(sql, params![id, until.map(to_integer).transpose()?, reason])?;
                 self.unfinish(id)
             }
-            Event::Trial(_, TrialEvent::Paused { reason, hold, .. }) => {
+            TrialEvent::Paused { reason, hold, .. } => {
                 let sql = "UPDATE trial SET state = 'paused', hold = ?2, reason = ?3 WHERE id = ?1";
                 self.execute(sql, params![id, hold.map(Hold::as_str), reason])?;
                 self.unfinish(id)
             }
-            Event::Trial(_, TrialEvent::LimitsBroken { violation, .. }) => self
+            TrialEvent::LimitsBroken { violation, .. } => self
                 .execute("UPDATE trial SET violation = ?2 WHERE id = ?1", params![id, violation]),
-            Event::Trial(_, TrialEvent::Held { hold, .. }) => self.execute(
+            TrialEvent::Held { hold, .. } => self.execute(
                 "UPDATE trial SET hold = ?2 WHERE id = ?1",
                 params![id, hold.map(Hold::as_str)],
             ),
-            Event::Trial(_, TrialEvent::Continued { until, from, .. }) => {
+            TrialEvent::Continued { until, from, .. } => {
                 let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, continued \
                     = ?3, reason = ?4 WHERE id = ?1";
                 self.execute(
@@ -451,22 +439,25 @@ impl<'a> Append<'a> {
                 )?;
                 self.unfinish(id)
             }
-            Event::Noted { text, .. } => {
+            TrialEvent::Noted { text } => {
                 let sql =
                     "INSERT INTO trial_note (trial_id, seq, at, text) VALUES (?1, ?2, ?3, ?4)";
                 self.execute(sql, params![id, seq, self.now.0, text])
             }
-            Event::Tagged { tag, present, .. } => {
+            TrialEvent::Tagged { tag, present } => {
                 let sql = match present {
                     true => "INSERT OR IGNORE INTO trial_tag (trial_id, tag) VALUES (?1, ?2)",
                     false => "DELETE FROM trial_tag WHERE trial_id = ?1 AND tag = ?2",
                 };
                 self.execute(sql, params![id, tag])
             }
-            Event::Trial(_, TrialEvent::Finished { state, value, reason, .. }) => {
+            TrialEvent::Finished { state, value, reason, .. } => {
                 self.finish(id, *state, *value, reason.as_deref())
             }
-            _ => Ok(()),
+            TrialEvent::Created { .. }
+            | TrialEvent::Remarked { .. }
+            | TrialEvent::ResultsKnown
+            | TrialEvent::ConfigurationsSkipped { .. } => Ok(()),
         }
     }
 

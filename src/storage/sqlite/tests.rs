@@ -1,6 +1,7 @@
 //! Tests of what only a store in a file has: other people's files, damage, full disks, several
 //! connections.
 
+use crate::study::event::{RunnerEvent, TrialEvent};
 use std::error::Error as _;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
