@@ -186,7 +186,7 @@ mod tests {
     use crate::storage::memory::MemoryStore;
     use crate::storage::{StorageReader, Takeover};
     use crate::study::checkpoint::Checkpoint;
-    use crate::study::event::AttemptEnd;
+    use crate::study::event::{AttemptEnd, RunnerEvent};
     use crate::study::metric::Metrics;
     use crate::study::params::Params;
     use crate::study::trial::{Origin, TrialState};
