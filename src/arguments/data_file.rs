@@ -485,7 +485,7 @@ mod tests {
         let layout = Layout { separator: None, header: Header::Names(&names) };
         assert_eq!(
             read("a.tsv", "ham\tGo on\nspam\tWin\n", layout).unwrap(),
-            [row("Continue", "ham", 1), row("Win", "spam", 2)]
+            [row("Go on", "ham", 1), row("Win", "spam", 2)]
         );
         let wide = read("a.tsv", "ham\tGo on\tx\n", layout).unwrap_err();
         assert!(

@@ -22,7 +22,7 @@ use crate::report::table::{Column, Room, write_table};
 use crate::report::wording::{count, width};
 use crate::storage::StudySummary;
 use crate::storage::sqlite::{Migrated, SqliteReader, SqliteStore};
-use crate::tui::{Look, Palette};
+use crate::tui::{Palette, Theme};
 
 /// How much is said on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct Console {
     /// The width of tables.
     pub room: Room,
     /// The characters and colours of what is printed.
-    pub look: Look,
+    pub look: Theme,
     /// The process that waits at the terminal, where this one is its run.
     pub foreground: Option<Foreground>,
     paging: Option<Paging>,
@@ -90,7 +90,7 @@ impl Console {
             (false, _) => Talk::Verbose,
         };
         let look =
-            Look { palette: palette(variable, is_terminal), ..Look::from_environment(variable) };
+            Theme { palette: palette(variable, is_terminal), ..Theme::from_environment(variable) };
         let is_paged = is_terminal && !common.no_pager && io::stdin().is_terminal();
         Console {
             store: common.store.clone(),

@@ -210,7 +210,8 @@ impl From<StorageError> for Failure {
             StorageError::OutOfOrder { .. } => Exit::Internal,
             _ => Exit::Store,
         };
-        Failure::new(exit, error)
+        let remedy = error.remedy();
+        Failure::new(exit, error).help(remedy)
     }
 }
 
@@ -305,8 +306,8 @@ mod tests {
         assert_eq!(failure.exit(), Exit::Store);
         assert_eq!(
             failure.to_string(),
-            "error: `runs/hpsearch.db` cannot be used for a store: choose another place with \
-             `--store PATH`\n  caused by: input/output error\nhelp: try again\n"
+            "error: `runs/hpsearch.db` cannot be used for a store\n  caused by: input/output \
+             error\nhelp: try again\n"
         );
     }
 
@@ -335,7 +336,7 @@ mod tests {
     fn every_error_of_a_store_an_export_or_a_runner_names_a_next_step() {
         use crate::engine::EngineError;
         use crate::storage::sqlite::Rescue;
-        use crate::storage::{Holder, StudyId};
+        use crate::storage::{Holder, SqliteFailure, StudyId};
         use crate::study::time::Timestamp;
         use crate::study::trial::TrialNumber;
 
@@ -372,15 +373,15 @@ mod tests {
             StorageError::Corrupt { place: text("table `event`"), why: why() },
             StorageError::Missing { path: path() },
             StorageError::NotAFile { path: path(), what: "a directory" },
-            StorageError::DiskFull { path: path(), doing, source: sqlite() },
-            StorageError::WriteFailed { path: path(), doing, source: sqlite() },
             StorageError::Moved { path: path(), what: "was removed" },
             StorageError::Exchanged { path: path(), what: "was removed", rescue: Rescue::Saved },
             StorageError::HolderStopped { study: text("s"), holder },
-            StorageError::NotUsable { path: path(), doing, source: sqlite() },
-            StorageError::Damaged { path: path(), doing, source: sqlite() },
-            StorageError::Locked { path: path(), doing, seconds: 5, source: sqlite() },
-            StorageError::Sqlite { path: path(), doing, source: sqlite() },
+            StorageError::Sqlite {
+                path: path(),
+                doing,
+                failure: SqliteFailure::Locked,
+                source: sqlite(),
+            },
             StorageError::Io { path: path(), source: system() },
         ];
         let exported = [
@@ -404,7 +405,10 @@ mod tests {
             TuiError::Loader,
         ];
         // Of each there is one: a kind that is added is not forgotten.
-        assert_eq!(kinds_of(&stored), kinds_in(include_str!("../storage.rs"), "StorageError"));
+        assert_eq!(
+            kinds_of(&stored),
+            kinds_in(include_str!("../storage/error.rs"), "StorageError")
+        );
         assert_eq!(kinds_of(&exported), kinds_in(include_str!("../export.rs"), "ExportError"));
         assert_eq!(kinds_of(&run), kinds_in(include_str!("../runner.rs"), "RunnerError"));
         assert_eq!(kinds_of(&shown), kinds_in(include_str!("../tui.rs"), "TuiError"));

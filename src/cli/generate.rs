@@ -1,5 +1,6 @@
 //! `hpsearch generate`: an exported language model continues with a text, token by token.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Read, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -11,9 +12,8 @@ use super::exported;
 use super::{Console, Exit, Failure, Talk};
 use crate::config::shown::lines;
 use crate::report::wording::count;
-use crate::runner::process::own_program;
-use crate::runner::protocol::Job;
-use crate::runner::worker_job::{self, Progress};
+use crate::runner::protocol::{Job, MessageToRunner};
+use crate::runner::worker_job;
 
 /// Arguments of `hpsearch generate`.
 #[derive(Clone, Debug, Args)]
@@ -79,8 +79,8 @@ pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<
     let began = Instant::now();
     let mut text = Some(prompt);
     let mut written = Ok(());
-    let answer = worker_job::run_while(&own_program(), job, &mut |progress| {
-        if let Progress::Text(piece) = progress {
+    let answer = worker_job::run(job, &BTreeMap::new(), &mut |said| {
+        if let MessageToRunner::Text { text: piece } = said {
             // The prompt comes with the first piece: what cannot continue prints nothing.
             let piece = shown(text.take().unwrap_or_default() + &piece);
             written = write!(console.out, "{piece}").and_then(|()| console.out.flush());

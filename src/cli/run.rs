@@ -47,7 +47,7 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
 use crate::study::event::Request;
 use crate::study::spec::StudySpec;
-use crate::tui::{Detach, RunnerEnd, Surroundings, TuiExit, TuiMode, run_tui};
+use crate::tui::{Detach, RunnerEnd, TuiContext, TuiExit, TuiMode, run_tui};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -472,21 +472,21 @@ fn on_screen(
         )
         .map_err(no_signals)?;
         let store = console.store.clone();
-        let mut surroundings = Surroundings {
+        let mut context = TuiContext {
             mode: TuiMode::Embedded,
             detach: if console.foreground.is_some() {
                 Detach::Possible
             } else {
                 Detach::Impossible
             },
-            look: console.look,
+            theme: console.look,
             store: console.store.clone(),
             // What is asked after the end is done here and now.
             request: &mut |request| post(&store, study.id, &request),
             ended: &|| ended.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             life,
         };
-        let left = run_tui(Box::new(reader), study.id, &mut surroundings);
+        let left = run_tui(Box::new(reader), study.id, &mut context);
         match &left {
             Ok(TuiExit::Left | TuiExit::RunAgain) => {}
             Ok(TuiExit::Detached) => detach(study, log, console),

@@ -382,7 +382,7 @@ fn check_sampler(
         samplers::find(&spec.sampler.name).map(|entry| (entry.build)(&spec.sampler, &spec.space));
     match built {
         Ok(Ok(built)) => {
-            if let Some(budget) = unlimited.filter(|_| !built.capabilities().exhausts) {
+            if let Some(budget) = unlimited.filter(|_| !built.exhausts()) {
                 let problem =
                     Diagnostic::error(budget.place, "the study has no limit: it would never end");
                 problems

@@ -253,7 +253,7 @@ pub fn attempt_end(end: Option<&AttemptEnd>) -> &'static str {
         Some(AttemptEnd::Failed(FailureCause::DeviceLost)) => "device lost",
         Some(AttemptEnd::Failed(FailureCause::WorkerLost)) => "process lost",
         Some(AttemptEnd::Failed(FailureCause::Timeout)) => "out of time",
-        Some(AttemptEnd::Failed(FailureCause::Program)) => "failed",
+        Some(AttemptEnd::Failed(FailureCause::Program | FailureCause::Exit(_))) => "failed",
     }
 }
 

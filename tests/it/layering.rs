@@ -187,6 +187,7 @@ const EXCEPTIONS: &[(&str, &[&str])] = &[
     // What lies at a path, and which of several a stored path leads to.
     ("storage/sqlite/at", &["files"]),
     ("storage/sqlite/located", &["files"]),
+    ("storage/sqlite/place", &["files"]),
     // Locks belong to files, and to the process: which ones it has open, and whether they still are
     // where they were.
     ("storage/sqlite/files", &["files"]),

@@ -61,7 +61,7 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
 
 /// An error of the store, as a finding: its sentence says what to do.
 fn unusable(error: &StorageError) -> Finding {
-    Finding::broken("store", error.to_string(), "`hpsearch doctor` then looks again")
+    Finding::broken("store", error.with_remedy(), "`hpsearch doctor` then looks again")
 }
 
 /// What is said while it is read from end to end.

@@ -140,7 +140,9 @@ impl<'a> Teller<'a> {
         if let Event::Device(DeviceEvent::ConcurrencyChanged { device, .. }) = event {
             self.packed.insert(device.clone(), said(event, self.spec.step, None, false));
         }
-        if event.trial() == Some(self.number) {
+        if let Event::Trial(trial, event) = event
+            && *trial == self.number
+        {
             self.tell(at, event);
         }
         self.view.apply(at, event);
@@ -151,12 +153,12 @@ impl<'a> Teller<'a> {
         self.story
     }
 
-    fn tell(&mut self, at: Timestamp, event: &Event) {
+    fn tell(&mut self, at: Timestamp, event: &TrialEvent) {
         match event {
-            Event::Trial(_, TrialEvent::Created { params, .. }) => {
+            TrialEvent::Created { params, .. } => {
                 self.story.proposal = Some(self.proposal(at, params))
             }
-            Event::Trial(_, TrialEvent::Decided { step, verdict, .. }) => {
+            TrialEvent::Decided { step, verdict, .. } => {
                 let value =
                     self.view.trial(self.number).and_then(|trial| at_step(&trial.curve, *step));
                 let field = value.map(|value| self.field(*step, value, verdict));
@@ -167,7 +169,7 @@ impl<'a> Teller<'a> {
                     field,
                 });
             }
-            Event::Trial(_, TrialEvent::AttemptStarted { attempt, slot, resume, .. }) => {
+            TrialEvent::AttemptStarted { attempt, slot, resume, .. } => {
                 if let Some(shared) = self.packed.get(&slot.device) {
                     self.story.turns.push(Turn { at, what: "shares", reason: shared.clone() });
                 }
@@ -179,20 +181,20 @@ impl<'a> Teller<'a> {
                     end: None,
                 });
             }
-            Event::Trial(_, TrialEvent::AttemptEnded { attempt, end, reason, .. }) => {
+            TrialEvent::AttemptEnded { attempt, end, reason, .. } => {
                 if let Some(story) =
                     self.story.attempts.iter_mut().rfind(|story| story.attempt == *attempt)
                 {
                     story.end = Some((at, end.clone(), reason.clone()));
                 }
             }
-            Event::Trial(_, TrialEvent::Paused { reason, .. }) => {
+            TrialEvent::Paused { reason, .. } => {
                 self.story.turns.push(Turn { at, what: "paused", reason: reason.clone() })
             }
-            Event::Trial(_, TrialEvent::Queued { reason, .. }) => {
+            TrialEvent::Queued { reason, .. } => {
                 self.story.turns.push(Turn { at, what: "queued again", reason: reason.clone() })
             }
-            Event::Trial(_, TrialEvent::Continued { until, from, .. }) => {
+            TrialEvent::Continued { until, from, .. } => {
                 let reason = format!(
                     "it had ended as {}; runs up to {} {until}",
                     from.as_str(),
@@ -200,16 +202,14 @@ impl<'a> Teller<'a> {
                 );
                 self.story.turns.push(Turn { at, what: "continued", reason });
             }
-            Event::Trial(
-                _,
-                TrialEvent::ConfigurationsSkipped { .. } | TrialEvent::Remarked { .. },
-            ) => {
-                let is_remark = matches!(event, Event::Trial(_, TrialEvent::Remarked { .. }));
+            TrialEvent::ConfigurationsSkipped { .. } | TrialEvent::Remarked { .. } => {
+                let is_remark = matches!(event, TrialEvent::Remarked { .. });
                 let what = if is_remark { "remarked" } else { "drawn again" };
-                let reason = said(event, self.spec.step, None, false);
+                let event = Event::Trial(self.number, event.clone());
+                let reason = said(&event, self.spec.step, None, false);
                 self.story.turns.push(Turn { at, what, reason });
             }
-            Event::Noted { text, .. } => {
+            TrialEvent::Noted { text } => {
                 self.story.turns.push(Turn { at, what: "noted", reason: text.clone() })
             }
             _ => {}
