@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::console::Console;
-use super::exit::{Exit, Failure};
 use super::request::ask_all;
+use super::{Console, Exit, Failure};
 use crate::study::duration;
 use crate::study::event::Request;
 use crate::study::spec::{Extension, LARGEST_WHOLE};
@@ -21,7 +20,7 @@ Examples:
 It is added to what the study file says, and stays added when the study is run
 again or the file is changed. A study that is over continues when it is run.";
 
-/// What `hpsearch extend` is told.
+/// Arguments of `hpsearch extend`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExtendArguments {

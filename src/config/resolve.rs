@@ -356,7 +356,7 @@ fn check_sampler(
     let built =
         samplers::find(&spec.sampler.name).map(|entry| (entry.build)(&spec.sampler, &spec.space));
     let Some(built) = sampler.built(built, None, problems) else { return };
-    if let Some(budget) = unlimited.filter(|_| !built.capabilities().exhausts) {
+    if let Some(budget) = unlimited.filter(|_| !built.exhausts()) {
         let problem = Diagnostic::error(budget.place, "the study has no limit: it would never end");
         problems.push(problem.help("write `trials = 48` or `time = \"8h\"` under [budget]"));
     }

@@ -447,8 +447,11 @@ pub enum FailureCause {
     WorkerLost,
     /// `trial_time` or `stall_time` passed.
     Timeout,
-    /// The program itself said so: an exit code, an exception, no value.
+    /// The program itself said so: an exception, no value.
     Program,
+    /// A command ended with this exit status: 128 and the signal's number where a signal ended it,
+    /// as shells have it. Stores of older versions have `Program` instead.
+    Exit(i32),
 }
 
 /// Which failed attempts are started again.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hpsearch::engine::concurrency::{Advice, Concurrency, Load, RunningTrial, TrialLoad, Waiting};
 use hpsearch::engine::simulator::{Fault, Run, Shared, Simulation, Turn};
 use hpsearch::study::device::Device;
-use hpsearch::study::event::{ConcurrencyChange, Event};
+use hpsearch::study::event::{ConcurrencyChange, DeviceEvent, Event, RunnerEvent, TrialEvent};
 use hpsearch::study::metric::Score;
 use hpsearch::study::params::Params;
 use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
@@ -55,7 +55,9 @@ fn shared(trials: u64, memory: u64, (least, most): (u64, u64), best: usize) -> S
 fn changes(turns: &[Turn]) -> Vec<(u32, ConcurrencyChange, Option<TrialNumber>)> {
     let events = turns.iter().flat_map(|turn| &turn.events);
     let packed = events.filter_map(|event| match event {
-        Event::ConcurrencyChanged { slots, change, trial, .. } => Some((*slots, *change, *trial)),
+        Event::Device(DeviceEvent::ConcurrencyChanged { slots, change, trial, .. }) => {
+            Some((*slots, *change, *trial))
+        }
         _ => None,
     });
     packed.collect()
@@ -69,8 +71,13 @@ fn assert_sound(run: &Run, simulation: &Simulation, trials: u64) {
     for turn in &run.turns {
         for event in &turn.events {
             match event {
-                Event::RunnerStarted { .. } => running.clear(),
-                Event::ConcurrencyChanged { slots: now, change, trial, .. } => {
+                Event::Runner(RunnerEvent::Started { .. }) => running.clear(),
+                Event::Device(DeviceEvent::ConcurrencyChanged {
+                    slots: now,
+                    change,
+                    trial,
+                    ..
+                }) => {
                     slots = *now as usize;
                     // Whoever makes room is neither the best of those that run, nor the only one.
                     if let (ConcurrencyChange::MemoryPressure, Some(leaves)) = (change, trial) {
@@ -87,11 +94,11 @@ fn assert_sound(run: &Run, simulation: &Simulation, trials: u64) {
                         assert!(running.len() >= 2);
                     }
                 }
-                Event::AttemptStarted { trial, .. } => {
+                Event::Trial(trial, TrialEvent::AttemptStarted { .. }) => {
                     assert!(running.insert(*trial, ()).is_none(), "trial {trial} runs twice");
                     assert!(running.len() <= slots, "{} of {slots}", running.len());
                 }
-                Event::AttemptEnded { trial, .. } => drop(running.remove(trial)),
+                Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => drop(running.remove(trial)),
                 _ => {}
             }
             view.apply(turn.at, event);
@@ -138,7 +145,7 @@ fn each_device_of_a_study_shares_itself_out_as_it_is_good_for_it() {
     assert_eq!(run.view.counts.complete, 80);
     let mut most: BTreeMap<String, u32> = BTreeMap::new();
     for event in events(&run.turns) {
-        if let Event::ConcurrencyChanged { device, slots, .. } = event {
+        if let Event::Device(DeviceEvent::ConcurrencyChanged { device, slots, .. }) = event {
             let most = most.entry(device.to_string()).or_default();
             *most = (*most).max(*slots);
         }
@@ -158,7 +165,7 @@ fn trials_are_admitted_as_long_as_memory_has_room_for_the_largest() {
     assert_eq!(run.most_memory, 8 * GIB);
     let reasons: Vec<String> = events(&run.turns)
         .filter_map(|event| match event {
-            Event::ConcurrencyChanged { reason, .. } => Some(reason.clone()),
+            Event::Device(DeviceEvent::ConcurrencyChanged { reason, .. }) => Some(reason.clone()),
             _ => None,
         })
         .collect();
@@ -193,7 +200,7 @@ fn where_memory_gets_short_the_youngest_makes_room_goes_on_from_its_checkpoint_a
     let events: Vec<&Event> = events(&run.turns).collect();
     for trial in &pressed {
         let queued = events.iter().find_map(|event| match event {
-            Event::TrialQueued { trial: queued, reason, .. }
+            Event::Trial(queued, TrialEvent::Queued { reason, .. })
                 if queued == trial && reason.contains("memory is short") =>
             {
                 Some(reason)
@@ -235,8 +242,8 @@ proptest! {
             let before = changes(&journal).last().map_or(1, |change| change.0);
             let again = simulation.run(&journal).unwrap();
             let told = again.turns[journal.len()..].iter().flat_map(|turn| &turn.events).find_map(|event| match event {
-                Event::SlotsChanged { slots } => Some(slots.len()),
-                Event::AttemptEnded { .. } => Some(usize::MAX),
+                Event::Device(DeviceEvent::SlotsChanged { slots }) => Some(slots.len()),
+                Event::Trial(_, TrialEvent::AttemptEnded { .. }) => Some(usize::MAX),
                 _ => None,
             });
             if before > 1 && again.steps > 0 && told != Some(usize::MAX) {
@@ -342,7 +349,7 @@ fn trials_of_the_trainer_share_a_processor_up_to_its_cores_however_busy_others_m
     for (cores, threads, most) in [(1, 1, 1), (2, 1, 2), (8, 1, 8), (8, 3, 2), (2, 4, 1)] {
         // A third of the processor time that they would take.
         let (slots, advised) = on_cores(
-            Concurrency::new(Timestamp::default()).of_busy_trials(threads),
+            Concurrency::new(Timestamp::default()).of_trials(None, Some(threads)),
             cores,
             0.3,
             400,
@@ -360,7 +367,7 @@ fn trials_of_the_trainer_share_a_processor_up_to_its_cores_however_busy_others_m
         );
     }
     // What an earlier run found good on another machine does not fit here.
-    let mut concurrency = Concurrency::new(Timestamp::default()).of_busy_trials(1);
+    let mut concurrency = Concurrency::new(Timestamp::default()).of_trials(None, Some(1));
     concurrency.apply(Timestamp(0), 16, ConcurrencyChange::Admitted, GIB);
     let (slots, advised) = on_cores(concurrency, 4, 0.9, 60);
     assert_eq!(
@@ -390,9 +397,11 @@ fn trials_take_together_what_their_user_gave_them() {
     assert_sound(&run, &simulation, 40);
     assert_eq!(run.most_memory, 8 * GIB);
     let said = events(&run.turns).find_map(|event| match event {
-        Event::ConcurrencyChanged { change: ConcurrencyChange::Saturated, reason, .. } => {
-            Some(reason.clone())
-        }
+        Event::Device(DeviceEvent::ConcurrencyChanged {
+            change: ConcurrencyChange::Saturated,
+            reason,
+            ..
+        }) => Some(reason.clone()),
         _ => None,
     });
     assert!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
-use hpsearch::study::event::Event;
+use hpsearch::study::event::{Event, TrialEvent};
 use hpsearch::study::params::Params;
 use hpsearch::study::space::{Distribution, Scale, Space};
 use hpsearch::study::spec::{AlgorithmSpec, FailureCause};
@@ -23,8 +23,8 @@ fn assert_sound(run: &Run, simulation: &Simulation) {
         for event in &turn.events {
             folded.apply(turn.at, event);
             match event {
-                Event::TrialCreated { trial, .. } => created.push(trial.0),
-                Event::TrialFinished { trial, .. } => finished.push(trial.0),
+                Event::Trial(trial, TrialEvent::Created { .. }) => created.push(trial.0),
+                Event::Trial(trial, TrialEvent::Finished { .. }) => finished.push(trial.0),
                 _ => {}
             }
         }
@@ -133,7 +133,7 @@ fn reports_before_a_crash_are_never_taken_back() {
             turns
                 .iter()
                 .flat_map(|turn| &turn.events)
-                .filter(|event| matches!(event, Event::Reported { .. }))
+                .filter(|event| matches!(event, Event::Trial(_, TrialEvent::Reported { .. })))
                 .count()
         };
         assert!(reported(&resumed.turns) >= reported(&whole.turns[..prefix]));
@@ -298,7 +298,7 @@ fn a_space_that_changes_between_two_runs_leaves_what_was_and_holds_for_what_come
             let proposed = journal
                 .iter()
                 .flat_map(|turn| &turn.events)
-                .filter(|event| matches!(event, Event::TrialCreated { .. }))
+                .filter(|event| matches!(event, Event::Trial(_, TrialEvent::Created { .. })))
                 .count();
             let changed = simulation.run(journal).unwrap();
             assert_sound(&changed, &simulation);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::engine::{Engine, Input, Outcome};
 use hpsearch::study::device::{Device, Slot};
-use hpsearch::study::event::{AttemptEnd, Event, Request};
+use hpsearch::study::event::{AttemptEnd, Event, Request, RunnerEvent, TrialEvent};
 use hpsearch::study::seed::SeedTree;
 use hpsearch::study::spec::FailureCause;
 use hpsearch::study::state::StudyState;
@@ -80,14 +80,14 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
                 (owed, event.trial() == owed.map(|(trial, _)| trial))
             {
                 match event {
-                    Event::TrialQueued { .. } => {
+                    Event::Trial(_, TrialEvent::Queued { .. }) => {
                         assert!(again, "{what}: trial {trial} is tried again: {event:?}")
                     }
                     // It was to pause, or had ended well before it continued.
-                    Event::TrialPaused { hold, .. } => {
+                    Event::Trial(_, TrialEvent::Paused { hold, .. }) => {
                         assert!(again && hold.is_some(), "{what}: {event:?}")
                     }
-                    Event::TrialFinished { state, .. } => {
+                    Event::Trial(_, TrialEvent::Finished { state, .. }) => {
                         assert!(
                             !again && *state != TrialState::Pruned,
                             "{what}: trial {trial} is given up: {event:?}"
@@ -98,10 +98,10 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
                 owed = None;
             }
             match event {
-                Event::TrialCreated { trial, .. } => {
+                Event::Trial(trial, TrialEvent::Created { .. }) => {
                     assert_eq!(trial.index(), view.trials.len(), "{what}")
                 }
-                Event::AttemptStarted { trial, slot, .. } => {
+                Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
                     assert!(
                         on_slots
                             .iter()
@@ -110,7 +110,7 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
                     );
                     on_slots.push((*trial, slot.index));
                 }
-                Event::AttemptEnded { trial, end, .. } => {
+                Event::Trial(trial, TrialEvent::AttemptEnded { end, .. }) => {
                     on_slots.retain(|(other, _)| other != trial);
                     if let AttemptEnd::Failed(cause) = end {
                         *seen.entry(format!("{cause:?}")).or_default() += 1;
@@ -122,7 +122,7 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
                         ));
                     }
                 }
-                Event::TrialFinished { trial, .. } => {
+                Event::Trial(trial, TrialEvent::Finished { .. }) => {
                     assert!(
                         !view.trial(*trial).unwrap().state.is_finished(),
                         "{what}: trial {trial} ends twice"
@@ -272,12 +272,12 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
             let whole = simulation.run(&[]).unwrap();
             let at = whole.turns.iter().position(|turn| {
                 let ends =
-                    |event: &Event| matches!(event, Event::Decided { verdict, .. } if verdict.reason().is_some() && verdict.word() != "continue");
+                    |event: &Event| matches!(event, Event::Trial(_, TrialEvent::Decided { verdict, .. }) if verdict.reason().is_some() && verdict.word() != "continue");
                 turn.events.iter().any(ends)
             });
             let decided = at.unwrap();
             let told = whole.turns[decided].events.iter().find_map(|event| match event {
-                Event::Reported { trial, attempt, step, metrics } => {
+                Event::Trial(trial, TrialEvent::Reported { attempt, step, metrics }) => {
                     Some((*trial, *attempt, *step, metrics.clone()))
                 }
                 _ => None,
@@ -289,20 +289,24 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
             for turn in &whole.turns[..decided] {
                 for event in &turn.events {
                     let input = match event.clone() {
-                        Event::RunnerStarted { pid, host, .. } => {
+                        Event::Runner(RunnerEvent::Started { pid, host, .. }) => {
                             Input::Begin { pid, host, requests: Vec::new() }
                         }
-                        Event::Reported { trial, attempt, step, metrics } => {
+                        Event::Trial(trial, TrialEvent::Reported { attempt, step, metrics }) => {
                             Input::Report { trial, attempt, step, metrics }
                         }
-                        Event::CheckpointSaved { trial, step, path, bytes, system } => {
+                        Event::Trial(
+                            trial,
+                            TrialEvent::CheckpointSaved { step, path, bytes, system },
+                        ) => {
                             let attempt =
                                 engine.view().trial(trial).unwrap().last_attempt().unwrap();
                             Input::Checkpoint { trial, attempt, step, path, bytes, system }
                         }
-                        Event::AttemptEnded { trial, attempt, end, reason, .. } => {
-                            Input::Ended { trial, attempt, end, message: reason }
-                        }
+                        Event::Trial(
+                            trial,
+                            TrialEvent::AttemptEnded { attempt, end, reason, .. },
+                        ) => Input::Ended { trial, attempt, end, message: reason },
                         _ => continue,
                     };
                     engine.step(turn.at, input);

@@ -5,7 +5,7 @@ use std::fs;
 
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Simulation};
-use hpsearch::study::event::Event;
+use hpsearch::study::event::{Event, StudyEvent};
 use hpsearch::study::params::Params;
 use hpsearch::study::spec::{AlgorithmSpec, FailureCause, Program, StudySpec};
 use hpsearch::study::trial::TrialState;
@@ -194,7 +194,9 @@ fn first_failures_are_counted_across_a_death_of_the_runner() {
         .turns
         .iter()
         .position(|turn| {
-            turn.events.iter().any(|event| matches!(event, Event::StudyFinished { .. }))
+            turn.events
+                .iter()
+                .any(|event| matches!(event, Event::Study(StudyEvent::Finished { .. })))
         })
         .unwrap();
     for died in 1..=is_over {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use hpsearch::engine::simulator::{Run, Shared, Simulation, Turn};
-use hpsearch::study::event::{AttemptEnd, Event};
+use hpsearch::study::event::{AttemptEnd, DeviceEvent, Event, TrialEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
@@ -69,9 +69,10 @@ fn simulation(spec: StudySpec, memory: f64, most: f64) -> Simulation {
 
 fn out_of_memory(run: &Run) -> Vec<TrialNumber> {
     let of = |event: &Event| match event {
-        Event::AttemptEnded { trial, end: AttemptEnd::Failed(FailureCause::Oom), .. } => {
-            Some(*trial)
-        }
+        Event::Trial(
+            trial,
+            TrialEvent::AttemptEnded { end: AttemptEnd::Failed(FailureCause::Oom), .. },
+        ) => Some(*trial),
         _ => None,
     };
     events(&run.turns).filter_map(of).collect()
@@ -102,9 +103,9 @@ fn small_trials_share_a_device_that_has_no_room_for_as_many_large_ones() {
     let (mut running, mut most, mut waited) = (BTreeSet::new(), 0, BTreeSet::new());
     for event in events(&run.turns) {
         match event {
-            Event::AttemptStarted { trial, .. } => drop(running.insert(*trial)),
-            Event::AttemptEnded { trial, .. } => drop(running.remove(trial)),
-            Event::TrialQueued { trial, reason, .. }
+            Event::Trial(trial, TrialEvent::AttemptStarted { .. }) => drop(running.insert(*trial)),
+            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => drop(running.remove(trial)),
+            Event::Trial(trial, TrialEvent::Queued { reason, .. })
                 if reason.starts_with("waits for memory of sim:0: it is expected to take ") =>
             {
                 assert!(waited.insert(*trial), "said once");
@@ -120,7 +121,7 @@ fn small_trials_share_a_device_that_has_no_room_for_as_many_large_ones() {
     assert!(seconds(&run) < two / 1.25, "{} s, {two} s with two at a time", seconds(&run));
     let said: Vec<&String> = events(&run.turns)
         .filter_map(|event| match event {
-            Event::ConcurrencyChanged { reason, .. } => Some(reason),
+            Event::Device(DeviceEvent::ConcurrencyChanged { reason, .. }) => Some(reason),
             _ => None,
         })
         .collect();
@@ -151,7 +152,7 @@ fn what_fits_no_device_is_not_proposed_any_more_and_it_is_said() {
         );
         let passed_over: Vec<(TrialNumber, u64, &String)> = events(&run.turns)
             .filter_map(|event| match event {
-                Event::ConfigurationsSkipped { trial, points, reason } => {
+                Event::Trial(trial, TrialEvent::ConfigurationsSkipped { points, reason }) => {
                     Some((*trial, *points, reason))
                 }
                 _ => None,
@@ -173,7 +174,12 @@ fn what_fits_alone_is_not_refused_and_does_not_begin_beside_others() {
     // All fit alone: nothing is passed over, whatever was learned.
     let spec = spec(50, "random");
     let run = simulation(spec.clone(), 18.0, 16.0).run(&[]).unwrap();
-    assert!(events(&run.turns).all(|event| !matches!(event, Event::ConfigurationsSkipped { .. })));
+    assert!(
+        events(&run.turns).all(|event| !matches!(
+            event,
+            Event::Trial(_, TrialEvent::ConfigurationsSkipped { .. })
+        ))
+    );
     assert!(run.view.trials.iter().any(|trial| takes(&trial.params, 16.0) > (9.0 * GIB) as u64));
     // Only before anything was learned is a large one put beside others.
     assert!(out_of_memory(&run).iter().all(|trial| trial.0 < 10), "{:?}", out_of_memory(&run));

@@ -11,7 +11,7 @@ use hpsearch::engine::verify::{Entry, verify};
 use hpsearch::study::configuration::{self, Run as RunOf};
 use hpsearch::study::decision::Decision;
 use hpsearch::study::device::{Device, Slot};
-use hpsearch::study::event::{Event, Request, Seq};
+use hpsearch::study::event::{Event, FinalistsEvent, Request, Seq, TrialEvent};
 use hpsearch::study::spec::{AlgorithmSpec, Duplicates, Extension, Program, StudySpec};
 use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::{Origin, Trial, TrialNumber, TrialState};
@@ -322,7 +322,9 @@ fn a_race_is_the_same_after_a_crash_at_any_turn() {
             .turns
             .iter()
             .position(|turn| {
-                turn.events.iter().any(|event| matches!(event, Event::FinalistsChosen { .. }))
+                turn.events
+                    .iter()
+                    .any(|event| matches!(event, Event::Finalists(FinalistsEvent::Chosen { .. })))
             })
             .unwrap();
         for prefix in begins..whole.turns.len() {
@@ -442,7 +444,10 @@ fn a_race_is_on_top_of_device_hours_and_cost_is_foreseen_and_said() {
         .turns
         .iter()
         .take_while(|turn| {
-            !turn.events.iter().any(|event| matches!(event, Event::FinalistsChosen { .. }))
+            !turn
+                .events
+                .iter()
+                .any(|event| matches!(event, Event::Finalists(FinalistsEvent::Chosen { .. })))
         })
         .cloned()
         .collect();
@@ -503,31 +508,45 @@ fn a_journal_that_was_changed_differs_where_it_was_changed() {
         );
         assert_ne!(difference.stored, difference.now);
     };
-    check(place(&|event| matches!(event, Event::TrialCreated { .. })), "proposal", &|event| {
-        let Event::TrialCreated { params, .. } = event else { panic!() };
-        params
-            .insert("layers", 5i64 - params.get("layers").unwrap().as_number().unwrap() as i64 % 3);
-    });
+    check(
+        place(&|event| matches!(event, Event::Trial(_, TrialEvent::Created { .. }))),
+        "proposal",
+        &|event| {
+            let Event::Trial(_, TrialEvent::Created { params, .. }) = event else { panic!() };
+            params.insert(
+                "layers",
+                5i64 - params.get("layers").unwrap().as_number().unwrap() as i64 % 3,
+            );
+        },
+    );
     let promoted = place(
-        &|event| matches!(event, Event::TrialQueued { reason, .. } if reason.contains("rank")),
+        &|event| matches!(event, Event::Trial(_, TrialEvent::Queued { reason, .. }) if reason.contains("rank")),
     );
     check(promoted, "promotion", &|event| {
-        let Event::TrialQueued { until, .. } = event else { panic!() };
+        let Event::Trial(_, TrialEvent::Queued { until, .. }) = event else { panic!() };
         *until = Some(7);
     });
     check(
-        place(&|event| matches!(event, Event::TrialFinished { state: TrialState::Complete, .. })),
+        place(&|event| {
+            matches!(
+                event,
+                Event::Trial(_, TrialEvent::Finished { state: TrialState::Complete, .. })
+            )
+        }),
         "value",
         &|event| {
-            let Event::TrialFinished { value, .. } = event else { panic!() };
+            let Event::Trial(_, TrialEvent::Finished { value, .. }) = event else { panic!() };
             *value = value.map(|value| value - 0.01);
         },
     );
     // A verdict is compared at the report that it answers.
-    let decided =
-        place(&|event| matches!(event, Event::Decided { verdict: Decision::Pause(_), .. }));
+    let decided = place(&|event| {
+        matches!(event, Event::Trial(_, TrialEvent::Decided { verdict: Decision::Pause(_), .. }))
+    });
     let mut changed = sound.clone();
-    let Event::Decided { verdict, .. } = &mut changed[decided].2 else { panic!() };
+    let Event::Trial(_, TrialEvent::Decided { verdict, .. }) = &mut changed[decided].2 else {
+        panic!()
+    };
     *verdict = Decision::CONTINUE;
     let difference = verified(&simulation.spec, &changed).difference.unwrap();
     assert_eq!(
@@ -546,9 +565,11 @@ fn a_race_that_was_changed_and_tables_that_are_not_the_journals_are_noticed() {
     let mut changed = sound.clone();
     let won = changed
         .iter()
-        .position(|(_, _, event)| matches!(event, Event::FinalistWon { .. }))
+        .position(|(_, _, event)| matches!(event, Event::Finalists(FinalistsEvent::Won { .. })))
         .unwrap();
-    let Event::FinalistWon { sample, .. } = &mut changed[won].2 else { panic!() };
+    let Event::Finalists(FinalistsEvent::Won { sample, .. }) = &mut changed[won].2 else {
+        panic!()
+    };
     sample.mean -= 0.1;
     let difference = verified(&simulation.spec, &changed).difference.unwrap();
     assert_eq!((difference.what, difference.seq), ("race", Seq(won as i64 + 1)));
@@ -626,7 +647,7 @@ fn a_journal_that_was_tampered_with_differs_and_panics_nobody() {
         }
         let created = sound
             .iter()
-            .position(|(_, _, event)| matches!(event, Event::TrialCreated { .. }))
+            .position(|(_, _, event)| matches!(event, Event::Trial(_, TrialEvent::Created { .. })))
             .unwrap();
         let mut missing = sound.clone();
         missing.remove(created);

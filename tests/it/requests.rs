@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::engine::{Engine, Input, Outcome};
-use hpsearch::study::event::{Answer, Event, Request, Retried};
+use hpsearch::study::event::{
+    Answer, Event, Request, Retried, RunnerEvent, StudyEvent, TrialEvent,
+};
 use hpsearch::study::params::Params;
 use hpsearch::study::seed::SeedTree;
 use hpsearch::study::spec::{AlgorithmSpec, Extension, Program, StudySpec};
@@ -63,14 +65,14 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) {
         for event in &turn.events {
             match event {
                 // A new life: what ran is lost.
-                Event::RunnerStarted { .. } => {}
-                Event::StudyPaused { .. } => paused_study = true,
-                Event::StudyResumed { .. } => paused_study = false,
-                Event::TrialCreated { trial, .. } => {
+                Event::Runner(RunnerEvent::Started { .. }) => {}
+                Event::Study(StudyEvent::Paused { .. }) => paused_study = true,
+                Event::Study(StudyEvent::Resumed { .. }) => paused_study = false,
+                Event::Trial(trial, TrialEvent::Created { .. }) => {
                     assert_eq!(trial.0, created, "{what}");
                     created += 1;
                 }
-                Event::AttemptStarted { trial, slot, .. } => {
+                Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
                     assert!(
                         !paused_study,
                         "{what}: trial {trial} starts while the study is paused"
@@ -89,8 +91,10 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) {
                     );
                     on_slots.push((*trial, slot.index));
                 }
-                Event::AttemptEnded { trial, .. } => on_slots.retain(|(other, _)| other != trial),
-                Event::TrialQueued { trial, reason, .. } => {
+                Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => {
+                    on_slots.retain(|(other, _)| other != trial)
+                }
+                Event::Trial(trial, TrialEvent::Queued { reason, .. }) => {
                     let before = view.trial(*trial).unwrap();
                     let by_its_user =
                         reason.starts_with("resumed by you") || before.state == TrialState::Running;
@@ -427,7 +431,8 @@ fn requests_at_rest_do_what_they_do_in_a_run() {
     assert!(
         !events.iter().any(|event| matches!(
             event,
-            Event::RunnerStarted { .. } | Event::AttemptStarted { .. }
+            Event::Runner(RunnerEvent::Started { .. })
+                | Event::Trial(_, TrialEvent::AttemptStarted { .. })
         )),
         "{events:?}"
     );
@@ -486,9 +491,10 @@ fn a_trial_that_ends_at_the_very_moment_it_is_killed_counts_as_killed() {
     let effects = engine.step(Timestamp(3), Input::Ended { trial, attempt, end, message: None });
     assert_eq!(engine.view().trials[0].state, TrialState::Failed);
     assert!(
-        effects
-            .iter()
-            .any(|effect| matches!(effect.event(), Some(Event::RequestServed { id: 5, .. }))),
+        effects.iter().any(|effect| matches!(
+            effect.event(),
+            Some(Event::Study(StudyEvent::RequestServed { id: 5, .. }))
+        )),
         "{effects:?}"
     );
 }
